@@ -1,0 +1,32 @@
+"""The one clock. Every number of seconds that ltrbench reports was taken here, on the monotonic wall
+clock."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+
+class Stopwatch:
+    """Adds up the wall time of the `with` blocks it guards.
+
+    >>> watch = Stopwatch()
+    >>> with watch:
+    ...     pass
+    >>> watch.seconds >= 0.0
+    True
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds += time.perf_counter() - self._started

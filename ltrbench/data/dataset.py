@@ -1,0 +1,243 @@
+"""RankingDataset: documents with features and graded labels, in queries. Checked once, here, then trusted.
+
+Every reader returns one, every backend takes one. It is frozen and its arrays are read-only, so that no backend
+can change what the next one sees. Its part without features, `Judgments`, is what metrics take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ltrbench.errors import DataError
+from ltrbench.shapes import Features, Labels, QueryStart
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Judgments:
+    """The labels of Q queries' documents: all that a metric looks at.
+
+    Args:
+        labels: (D,), graded relevance; finite and not negative.
+        query_start: (Q + 1,), the first row of each query, from 0 to D at the end; no query is empty.
+        query_ids: (Q,) text, what the file calls each query; by default "1", "2", ...
+        document_ids: (D,) text, what the file calls each document; None where it names none.
+        query_weights: (Q,), positive; how much a query counts in training and in means. None: all alike.
+
+    Raises:
+        DataError: where a shape or a value is not as said above; the message names the row and the value.
+    """
+
+    labels: Labels
+    query_start: QueryStart
+    query_ids: NDArray[np.str_] = field(default=None)  # type: ignore[arg-type]  # filled in __post_init__
+    document_ids: NDArray[np.str_] | None = None
+    query_weights: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        labels = _as_array("labels", self.labels, np.float64)
+        query_start = _as_array("query_start", self.query_start, np.int64)
+        _check_query_start(query_start, len(labels))
+        _check_labels(labels)
+        num_queries = len(query_start) - 1
+        query_ids = _numbered(num_queries) if self.query_ids is None else self.query_ids
+        self._set("labels", labels)
+        self._set("query_start", query_start)
+        self._set("query_ids", _texts("query_ids", query_ids, num_queries, "queries"))
+        if self.document_ids is not None:
+            self._set("document_ids", _texts("document_ids", self.document_ids, len(labels), "documents"))
+        if self.query_weights is not None:
+            weights = _as_array("query_weights", self.query_weights, np.float64)
+            _check_length("query_weights", weights, num_queries, "queries")
+            _check_weights(weights)
+            self._set("query_weights", weights)
+
+    def _set(self, name: str, value: object) -> None:
+        if isinstance(value, np.ndarray):
+            # A view, so that the caller's own array stays writable.
+            value = value.view()
+            value.flags.writeable = False
+        object.__setattr__(self, name, value)
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_queries(self) -> int:
+        return len(self.query_start) - 1
+
+    @cached_property
+    def query_sizes(self) -> NDArray[np.int64]:
+        """(Q,), the number of documents of each query."""
+        return np.diff(self.query_start)
+
+    @cached_property
+    def query_of_document(self) -> NDArray[np.int64]:
+        """(D,), the number of the query that each document belongs to."""
+        return np.repeat(np.arange(self.num_queries), self.query_sizes)
+
+    @cached_property
+    def labels_best_first(self) -> Labels:
+        """(D,), the labels of each query from the highest to the lowest: what the ideal ranking shows."""
+        return self.labels[np.lexsort((-self.labels, self.query_of_document))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RankingDataset(Judgments):
+    """Judged documents with their features, the documents of a query in consecutive rows.
+
+    Args:
+        features: (D, F), converted to float32; a missing value is NaN, infinity is refused.
+        positions: (D,) int, the rank at which each document was shown when it was clicked; None: unknown.
+        feature_names: (F,) text; by default "1", "2", ..., as LETOR counts features.
+
+    Raises:
+        DataError: where a shape or a value is not as said above; the message names the row and the value.
+
+    >>> data = RankingDataset(features=[[0.1], [0.9], [0.4]], labels=[0, 2, 1], query_start=[0, 2, 3])
+    >>> data.num_documents, data.num_queries, data.num_features
+    (3, 2, 1)
+    """
+
+    features: Features
+    positions: NDArray[np.int64] | None = None
+    feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        features = _as_array("features", self.features, np.float32, dimensions=2)
+        _check_features(features)
+        num_documents, num_features = features.shape
+        if num_documents != self.num_documents:
+            raise DataError(
+                f"features: {num_documents} rows for {self.num_documents} labels; give one row a document."
+            )
+        names = tuple(str(name) for name in self.feature_names) or _numbered(num_features)
+        if len(names) != num_features:
+            raise DataError(f"feature_names: {len(names)} names for {num_features} features; give one each.")
+        self._set("features", features)
+        self._set("feature_names", names)
+        if self.positions is not None:
+            positions = _as_array("positions", self.positions, np.int64)
+            _check_length("positions", positions, num_documents, "documents")
+            self._set("positions", positions)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """BLAKE2b over everything that a backend or a metric can see: the same content, the same fingerprint.
+
+        Document ids and feature names are labels for people and stay out of it.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for name in ("features", "labels", "query_start", "query_weights", "positions"):
+            array = getattr(self, name)
+            if array is not None:
+                digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).data)
+        digest.update("\n".join(self.query_ids.tolist()).encode())
+        return digest.hexdigest()
+
+    def take_queries(self, queries: ArrayLike) -> RankingDataset:
+        """The same documents, of the given queries only, in the given order.
+
+        Args:
+            queries: (n,) int, numbers of queries, at least one.
+        """
+        chosen = np.asarray(queries, dtype=np.int64)
+        if chosen.size == 0:
+            raise DataError("A subset of no queries was asked for; a data set needs at least one query.")
+        sizes = self.query_sizes[chosen]
+        query_start = np.concatenate([[0], np.cumsum(sizes)])
+        # Row i of the subset lies as far into its query as it did before.
+        rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
+        return RankingDataset(
+            features=self.features[rows],
+            labels=self.labels[rows],
+            query_start=query_start,
+            query_ids=self.query_ids[chosen],
+            document_ids=None if self.document_ids is None else self.document_ids[rows],
+            query_weights=None if self.query_weights is None else self.query_weights[chosen],
+            positions=None if self.positions is None else self.positions[rows],
+            feature_names=self.feature_names,
+        )
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(1, count + 1))
+
+
+def _as_array(name: str, value: ArrayLike, dtype: type[Scalar], dimensions: int = 1) -> NDArray[Scalar]:
+    try:
+        array = np.ascontiguousarray(value, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{name}: cannot be read as an array of {np.dtype(dtype).name} ({error}).") from None
+    if array.ndim != dimensions:
+        raise DataError(f"{name}: has shape {array.shape}; {dimensions} dimension(s) were expected.")
+    return array
+
+
+def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str_]:
+    array = np.asarray(value, dtype=np.str_)
+    _check_length(name, array, count, what)
+    return array
+
+
+def _check_length(name: str, array: NDArray[Any], count: int, what: str) -> None:
+    if array.shape != (count,):
+        raise DataError(
+            f"{name}: has shape {array.shape}, but there are {count} {what}; give one value each."
+        )
+
+
+def _check_query_start(query_start: QueryStart, num_documents: int) -> None:
+    if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != num_documents:
+        raise DataError(
+            f"query_start must begin with 0 and end with the number of documents, {num_documents}; "
+            f"it is {np.array2string(query_start, threshold=6)}."
+        )
+    empty = np.flatnonzero(np.diff(query_start) <= 0)
+    if empty.size:
+        query = int(empty[0])
+        raise DataError(
+            f"query_start[{query}:{query + 2}] is {query_start[query : query + 2].tolist()}: query {query} has "
+            "no document. query_start must increase; leave out empty queries."
+        )
+
+
+def _check_features(features: Features) -> None:
+    if features.shape[1] == 0:
+        raise DataError("features: there is no feature column; a ranker needs at least one.")
+    infinite = np.isinf(features)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise DataError(
+            f"features[{row}, {column}] is {features[row, column]} in float32; features must be finite. "
+            "Write NaN for a missing value and rescale what exceeds float32."
+        )
+
+
+def _check_labels(labels: Labels) -> None:
+    bad = np.flatnonzero(~np.isfinite(labels) | (labels < 0))
+    if bad.size:
+        raise DataError(f"labels[{bad[0]}] is {labels[bad[0]]}; a label is a finite grade of 0 or more.")
+
+
+def _check_weights(weights: NDArray[np.float64]) -> None:
+    bad = np.flatnonzero(~np.isfinite(weights) | (weights <= 0))
+    if bad.size:
+        raise DataError(
+            f"query_weights[{bad[0]}] is {weights[bad[0]]}; a weight must be positive and finite. "
+            "Leave out a query that should not count."
+        )

@@ -1,0 +1,81 @@
+"""Train, validation and test: made by query, from a seed, and checked never to leak into each other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.errors import DataError
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a run trains on, stops by, and is judged on.
+
+    Raises:
+        DataError: where the splits differ in their features, or where a query of one stands in another as well.
+    """
+
+    train: RankingDataset
+    valid: RankingDataset | None
+    test: RankingDataset
+
+    def __post_init__(self) -> None:
+        for name, split in self:
+            if split.num_features != self.train.num_features:
+                raise DataError(
+                    f"{name} has {split.num_features} features, train has {self.train.num_features}; "
+                    "the splits must describe documents alike."
+                )
+        _check_no_leak(self)
+
+    def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
+        """The splits that are there, with their names, in the order train, valid, test."""
+        yield "train", self.train
+        if self.valid is not None:
+            yield "valid", self.valid
+        yield "test", self.test
+
+
+def split_queries(
+    dataset: RankingDataset, share: float, seed: int, name: str
+) -> tuple[RankingDataset, RankingDataset]:
+    """Takes a share of the queries out: (the rest, what was taken), each in the order of the file.
+
+    Args:
+        share: of the queries, more than 0 and less than 1; rounded to whole queries, at least one on each side.
+        seed: the same seed takes the same queries.
+        name: what the part is for, for messages: "valid" or "test".
+
+    Raises:
+        DataError: where the share is out of range or there are fewer than two queries.
+    """
+    if not 0.0 < share < 1.0:
+        raise DataError(f"data.{name}_share is {share}; it is a share of the queries, between 0 and 1.")
+    if dataset.num_queries < 2:
+        raise DataError(
+            f"{dataset.num_queries} query cannot be split in two: data.{name} must be given, or more queries."
+        )
+    num_taken = min(max(round(share * dataset.num_queries), 1), dataset.num_queries - 1)
+    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
+    taken, rest = np.sort(shuffled[:num_taken]), np.sort(shuffled[num_taken:])
+    return dataset.take_queries(rest), dataset.take_queries(taken)
+
+
+def _check_no_leak(splits: Splits) -> None:
+    seen: dict[tuple[str, bytes], str] = {}
+    for name, split in splits:
+        for query, query_id in enumerate(split.query_ids.tolist()):
+            rows = slice(split.query_start[query], split.query_start[query + 1])
+            # The id alone may recur (files that number their queries anew): the same id with the same documents is
+            # the same query.
+            key = (query_id, hashlib.blake2b(split.features[rows].data, digest_size=16).digest())
+            if seen.setdefault(key, name) != name:
+                raise DataError(
+                    f"query {query_id} stands in {seen[key]} and in {name}, with the same documents: {name} would "
+                    f"leak into {seen[key]}. Give files that share no query."
+                )

@@ -1,0 +1,10 @@
+"""Rankers: the contract in `base.py`, the rule of stopping in `early_stopping.py`, and one file a backend.
+
+Backends are not imported here: each is imported when a YAML's `_target_` names it, so that nobody pays for,
+or needs, a library that the run does not use.
+"""
+
+from ltrbench.rankers.base import BoostingRanker, FitSummary, Ranker
+from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
+
+__all__ = ["BoostingRanker", "EarlyStopping", "FitSummary", "Monitor", "OnIteration", "Ranker"]

@@ -1,0 +1,202 @@
+"""The Ranker contract, which every backend fulfils and `tests/test_conformance.py` holds it to.
+
+To add a backend, write one dataclass in one file (here or anywhere on the Python path) and one YAML in
+conf/model whose `_target_` names it. A boosted-tree backend derives from `BoostingRanker` and inherits the
+shared fields; anything else derives from `Ranker`. The dataclass is its own schema: a field that it does not
+have cannot be set.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
+from ltrbench.shapes import Features
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """What a fit leaves behind, beside the model.
+
+    Attributes:
+        num_trees: trees kept, after early stopping has trimmed; None for a model without trees.
+        num_iterations: iterations run, with those that were trimmed.
+        monitor_seconds: wall time inside the evaluator during the fit.
+    """
+
+    num_trees: int | None = None
+    num_iterations: int = 0
+    monitor_seconds: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Ranker(ABC):
+    """Learns to score documents so that sorting each query by score ranks it well.
+
+    A ranker never evaluates itself and never changes its input. The score of a document depends on its
+    features only, not on its batch. The same seed gives the same scores.
+    """
+
+    seed: int = 0
+    num_threads: int = 0
+    """Threads to fit and predict with; 0: every core that the launcher leaves to this process."""
+
+    summary: FitSummary | None = field(default=None, init=False, repr=False, compare=False)
+
+    score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
+    """The backend's own dtype of scores; they are stored in it, and ties are ties in it."""
+
+    @abstractmethod
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        """Learns from train. Valid serves for early stopping only, `on_iteration` for progress and curves.
+
+        Sets `summary`, and returns itself.
+        """
+
+    @abstractmethod
+    def predict(self, features: Features) -> NDArray[np.floating[Any]]:
+        """(D, F) -> (D,) scores of `score_dtype`.
+
+        Raises:
+            DataError: where F is not what the model was fitted on.
+        """
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Writes the fitted model into an existing, empty folder, in a format that loads without pickle or
+        code."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what `save` wrote; the result predicts the same scores, bit for bit."""
+
+    def warm_up(self) -> None:  # noqa: B027  # nothing to do is a valid answer
+        """Compiles and imports what `fit` and `predict` will need, so that neither is done on the clock."""
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
+        return {}
+
+    def unmatched(self) -> tuple[str, ...]:
+        """Where this backend departs from the shared parameters, a sentence each; printed with its numbers."""
+        return ()
+
+
+@dataclass(kw_only=True)
+class BoostingRanker(Ranker):
+    """The fields that boosted trees share, with one meaning in every backend. None: the backend's own
+    default.
+
+    A backend translates; what it cannot honour it refuses with a ConfigError when it is set, and its YAML
+    leaves null.
+    """
+
+    num_trees: int = 100
+    """Iterations of boosting, one tree each; early stopping may keep fewer."""
+    learning_rate: float | None = None
+    """Shrinkage: the factor on every leaf's Newton step."""
+    num_leaves: int | None = None
+    """Leaves of a tree at the most, grown best-first by gain."""
+    min_docs_in_leaf: int | None = None
+    """Documents that a leaf must hold at least."""
+    min_sum_hessian: float | None = None
+    """Sum of hessians that a leaf must hold at least, in units of LightGBM's hessian (XGBoost's is twice
+    that)."""
+    min_split_gain: float | None = None
+    """Gain below which a leaf is not split; gain = G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G^2/(H + l2)."""
+    max_delta_step: float | None = None
+    """Largest absolute Newton step of a leaf, before shrinkage; 0: no limit."""
+    l2: float | None = None
+    """Added to the sum of hessians in a leaf's Newton step -G / (H + l2)."""
+    max_bins: int | None = None
+    """Bins that a feature's values are grouped into at the most."""
+    truncation: int | None = None
+    """Pairs count only if one of the two documents ranks above this rank (LightGBM's truncation level)."""
+    early_stopping: EarlyStopping | None = None
+    """When to stop before num_trees; needs a validation set."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """The backend's own parameters under their own names, passed through unchanged."""
+
+    def __post_init__(self) -> None:
+        require("num_trees", self.num_trees, at_least=1)
+        require("learning_rate", self.learning_rate, above=0)
+        require("num_leaves", self.num_leaves, at_least=2)
+        require("min_docs_in_leaf", self.min_docs_in_leaf, at_least=1)
+        require("min_sum_hessian", self.min_sum_hessian, at_least=0)
+        require("min_split_gain", self.min_split_gain, at_least=0)
+        require("max_delta_step", self.max_delta_step, at_least=0)
+        require("l2", self.l2, at_least=0)
+        require("max_bins", self.max_bins, at_least=2)
+        require("truncation", self.truncation, at_least=1)
+        require("num_threads", self.num_threads, at_least=0)
+
+    def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
+        """What to hand the scores to, once an iteration."""
+        return Monitor(self.early_stopping, valid, on_iteration)
+
+
+def require(
+    name: str,
+    value: float | None,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Raises ConfigError where a value, if set, is out of its range.
+
+    >>> require("num_leaves", 31, at_least=2)
+    """
+    if value is None:
+        return
+    inside = (
+        (at_least is None or value >= at_least)
+        and (above is None or value > above)
+        and (at_most is None or value <= at_most)
+    )
+    if not inside:
+        bounds = [
+            f"{word} {bound}"
+            for word, bound in (("at least", at_least), ("more than", above), ("at most", at_most))
+            if bound is not None
+        ]
+        raise ConfigError(f"{name} is {value}; it must be {' and '.join(bounds)}.")
+
+
+def available_cores() -> int:
+    """The cores that this process may use, which a launcher or container may have restricted."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve_threads(num_threads: int) -> int:
+    """The number of threads to use: as asked, but never more than there are cores, because trainers that spin
+    slow down.
+
+    >>> 1 <= resolve_threads(0) == available_cores()
+    True
+    """
+    return min(num_threads or available_cores(), available_cores())
+
+
+def check_features(features: Features, num_features: int) -> None:
+    """Raises DataError where the documents do not have the features that the model was fitted on."""
+    if features.ndim != 2 or features.shape[1] != num_features:
+        raise DataError(
+            f"features have shape {features.shape}, but the model was fitted on {num_features} features; "
+            "give a (documents, features) array with the same columns."
+        )
