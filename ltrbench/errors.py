@@ -22,6 +22,10 @@ class ConfigError(LtrbenchError):
     """A setting that does not exist, has the wrong type, or cannot be honoured."""
 
 
+class TrackingError(LtrbenchError):
+    """A tracking store that cannot be reached or refuses what it is given."""
+
+
 class ResultError(LtrbenchError):
     """A folder that is not a run, or a run that cannot do what is asked of it."""
 

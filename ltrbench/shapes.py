@@ -6,11 +6,13 @@ the rows `query_start[q]:query_start[q + 1]`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 Features = NDArray[np.float32]  # (D, F), a missing value is NaN
 Labels = NDArray[np.float64]  # (D,), graded relevance, higher is better, never negative
-Scores = NDArray[np.float64]  # (D,), higher is ranked earlier
+Scores = NDArray[np.floating[Any]]  # (D,), higher is ranked earlier; of the dtype of whoever scored
 QueryStart = NDArray[np.int64]  # (Q + 1,), the first row of each query, and D at the end
 PerQuery = NDArray[np.float64]  # (Q,), one value a query; NaN where the metric is not defined

@@ -59,7 +59,7 @@ def evaluate(
     (0.325296, 1.0)
     """
     parsed = {name: parse_metric(name) for name in names}
-    ranking = rank(dataset, np.asarray(scores))
+    ranking = rank(dataset, scores)
     counts = has_relevant_document(dataset, convention)
     per_query = {}
     for name, (metric, k) in parsed.items():

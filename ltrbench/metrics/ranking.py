@@ -68,6 +68,9 @@ def rank(judgments: Judgments, scores: Scores) -> Ranking:
     Raises:
         DataError: where the number of scores is not that of the documents, or a score is NaN.
     """
+    scores = np.asarray(scores)
+    if not np.issubdtype(scores.dtype, np.floating):
+        scores = scores.astype(np.float64)  # so that unsigned scores can be negated
     _check_scores(judgments, scores)
     by_score = np.argsort(-scores)
     # A stable sort of the queries keeps the order by score inside each; it is a radix sort where 16 bits

@@ -8,19 +8,23 @@ have cannot be set.
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.shapes import Features
+
+Fitted = TypeVar("Fitted")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Ranker(ABC):
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
     """The backend's own dtype of scores; they are stored in it, and ties are ties in it."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
 
     @abstractmethod
     def fit(
@@ -88,12 +94,16 @@ class Ranker(ABC):
     def warm_up(self) -> None:  # noqa: B027  # nothing to do is a valid answer
         """Compiles and imports what `fit` and `predict` will need, so that neither is done on the clock."""
 
+    def clean_copy(self) -> Self:
+        """An unfitted copy that learns the kept model without any evaluator: what a speed test fits."""
+        return replace(self)
+
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
         return {}
 
     def unmatched(self) -> tuple[str, ...]:
-        """Where this backend departs from the shared parameters, a sentence each; printed with its numbers."""
+        """Where this backend departs from the shared parameters, a sentence each; printed with results."""
         return ()
 
 
@@ -144,6 +154,10 @@ class BoostingRanker(Ranker):
         require("max_bins", self.max_bins, at_least=2)
         require("truncation", self.truncation, at_least=1)
         require("num_threads", self.num_threads, at_least=0)
+
+    def clean_copy(self) -> Self:
+        kept = self.summary.num_trees if self.summary else None
+        return replace(self, num_trees=kept or self.num_trees, early_stopping=None)
 
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
         """What to hand the scores to, once an iteration."""
@@ -200,3 +214,32 @@ def check_features(features: Features, num_features: int) -> None:
             f"features have shape {features.shape}, but the model was fitted on {num_features} features; "
             "give a (documents, features) array with the same columns."
         )
+
+
+def check_fitted(state: Fitted | None) -> Fitted:
+    """Returns what a fit left behind.
+
+    Raises:
+        ConfigError: where there is none.
+    """
+    if state is None:
+        raise ConfigError("the ranker is not fitted; call fit, or load a saved one, before this.")
+    return state
+
+
+def read_model_json(path: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Reads the JSON object that a ranker's `save` wrote.
+
+    Raises:
+        ResultError: where the file is absent, is not JSON, or lacks one of the names.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ResultError(
+            f"{path} is not a saved ranker ({error}); give the model folder of a finished run."
+        ) from None
+    missing = [name for name in names if not isinstance(content, dict) or name not in content]
+    if missing:
+        raise ResultError(f"{path} is not a saved ranker: it lacks '{missing[0]}'.")
+    return dict(content)

@@ -20,7 +20,8 @@ OnIteration = Callable[[int, Scores, Scores | None], None]
 valid."""
 
 
-@dataclass(frozen=True)
+# Not frozen, because OmegaConf takes the fields of a frozen dataclass for read-only.
+@dataclass
 class EarlyStopping:
     """Stop when `metric` on the validation set has not grown for `patience` iterations; keep the best
     iteration.

@@ -1,0 +1,74 @@
+# `make` alone lists the targets. Everything runs in .venv, which `make setup` fills from requirements.lock.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := $(BIN)/python -m ltrbench
+DATA := $(or $(LTRBENCH_DATA),data)
+# Threads that wait must not spin, or backends with different runtimes slow each other down.
+export OMP_WAIT_POLICY := PASSIVE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-nojit lint format lock bench results ui clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/installed ## create .venv with the locked versions and this checkout in it
+
+.venv/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ltrbench needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Name one: make setup PYTHON=python3.11"; exit 1; }
+	@[ "$$(uname)" != Linux ] || $(PYTHON) -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || \
+	  { echo "LightGBM needs libgomp.so.1, which is not here. Install it: sudo apt-get install libgomp1 (Debian, Ubuntu) or sudo dnf install libgomp (Fedora)"; exit 1; }
+	@echo "installing into .venv (about 1.8 GB; some minutes the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## compare native, LightGBM and XGBoost on the built-in synthetic data
+	$(RUN) model=native,lightgbm,xgboost -m
+
+test: setup ## the whole test suite
+	$(BIN)/python -m pytest
+
+test-nojit: setup ## the kernels' tests, uncompiled, so that they can be stepped through
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native
+
+lint: setup ## style, types and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## put the code into the one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup ## write requirements.lock anew from pyproject.toml's ranges
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-header --upgrade --quiet --output-file requirements.lock
+
+bench: setup ## speed of the native engine as ratios against LightGBM, in one process
+	$(BIN)/python tests/bench/bench_fit.py
+
+results: results-smoke results-mq2008 results-mq2007 ## rerun the committed studies and rewrite results/
+
+results-smoke: study-smoke
+
+# A study on real data is skipped, with the reason, where the data is not there.
+results-mq2008 results-mq2007: results-%: setup
+	@if [ -d "$(DATA)/$(shell echo $* | tr a-z A-Z)" ]; then $(MAKE) --no-print-directory study-$*; else \
+	  echo "results/$* skipped: no $(shell echo $* | tr a-z A-Z) under $(DATA); the README says how to get it"; fi
+
+study-%: setup
+	rm -rf build/results/$*
+	$(RUN) experiment=$* hydra.sweep.dir=build/results/$*
+	$(RUN) compare build/results/$* --output results/$*
+
+ui: setup ## the MLflow UI on the runs, at http://127.0.0.1:5000
+	$(RUN) ui
+
+clean: ## remove .venv, caches and builds, but no run, no data and no result
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,7 @@
+"""`python -m ltrbench`."""
+
+import sys
+
+from ltrbench.cli import main
+
+sys.exit(main())

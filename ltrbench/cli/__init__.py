@@ -1,0 +1,51 @@
+"""The command line: a known verb goes to its command, all else to Hydra. Only this room and `config` know
+Hydra.
+
+`verbs.py` holds the commands, `launch.py` hands the rest to Hydra, `sweep.py` checks a sweep before it
+begins, `errors.py` says how a mistake is told.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ltrbench.cli.errors import as_paragraph, exit_code
+from ltrbench.errors import ConfigError, did_you_mean
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command line; returns its exit code: 0, 1 for a failed run, 2 for a mistake of the user."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _dispatch(words)
+    except Exception as error:
+        if os.environ.get("LTRBENCH_DEBUG") == "1":
+            raise
+        click.echo(as_paragraph(error), err=True)
+        return exit_code(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    # Imported late: a verb needs no Hydra, and a run needs none of the verbs.
+    if words and _is_verb_like(words[0]):
+        from ltrbench.cli.verbs import verbs
+
+        if words[0] not in verbs.commands:
+            known = ", ".join(verbs.commands)
+            raise ConfigError(
+                f"unknown verb '{words[0]}'{did_you_mean(words[0], verbs.commands)} Verbs are {known}; "
+                "anything else is an override, key=value, or a flag."
+            )
+        outcome = verbs.main(words, prog_name="python -m ltrbench", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    from ltrbench.cli.launch import launch
+
+    return launch(words)
+
+
+def _is_verb_like(word: str) -> bool:
+    # "~key" deletes and "+key=value" adds in Hydra's grammar; neither is a verb.
+    return not word.startswith(("-", "+", "~")) and "=" not in word

@@ -1,0 +1,24 @@
+"""How the command line speaks of errors: one paragraph on standard error, and an exit code that tells whose
+it is."""
+
+from __future__ import annotations
+
+import click
+
+from ltrbench.errors import LtrbenchError
+
+OK, RUN_FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
+
+
+def as_paragraph(error: BaseException) -> str:
+    """What a person reads: the message of a mistake, or the kind of a failure with its message."""
+    if isinstance(error, click.ClickException):
+        return f"error: {error.format_message()}"
+    if isinstance(error, LtrbenchError):
+        return f"error: {error}"
+    return f"failed: {type(error).__name__}: {error} (LTRBENCH_DEBUG=1 shows the traceback)"
+
+
+def exit_code(error: BaseException) -> int:
+    """2 for a mistake that the user can mend, 1 for a failed run."""
+    return USER_MISTAKE if isinstance(error, LtrbenchError | click.UsageError) else RUN_FAILED

@@ -1,0 +1,196 @@
+"""Everything that is not a verb goes to Hydra: composing, sweeping, and one job after another.
+
+A `Session` lives as long as the command. It opens the tracker with the first job and closes it whatever
+happens, keeps what the jobs left behind, and prints their comparison.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph
+from ltrbench.cli.sweep import register_sweeper
+from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
+from ltrbench.experiment import run
+from ltrbench.results import RESULT_FILE, Run, read_run
+from ltrbench.tracking import Tracker
+
+log = logging.getLogger("ltrbench")
+
+
+class _Abort(BaseException):
+    """Ends a sweep before its other jobs: Hydra goes on after an Exception, and only this is none."""
+
+
+@dataclass
+class Session:
+    """What one command did: its tracker, and the jobs so far."""
+
+    tracker: Tracker | None = None
+    folders: list[Path] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    def job(self, config: DictConfig) -> None:
+        """Runs one job. In a sweep its failure is kept for the exit code, and the others go on."""
+        composed = HydraConfig.get()
+        sweep = _sweep_name(composed) if composed.mode == RunMode.MULTIRUN else None
+        overrides = tuple(composed.overrides.task)
+        if sweep is not None:
+            log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
+        folder = _relative(Path(composed.runtime.output_dir))
+        try:
+            experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep)
+            tracker = self._open_tracker(config, sweep)
+            self.folders.append(folder)
+            run(experiment, folder, tracker)
+        except Exception as error:
+            if os.environ.get("LTRBENCH_DEBUG") == "1":
+                log.exception("the job failed")
+            self.errors.append(error)
+            if sweep is None:
+                raise
+            log.error("%s", as_paragraph(error))
+
+    def _open_tracker(self, config: DictConfig, sweep: str | None) -> Tracker:
+        if self.tracker is None:
+            tracker = build_tracker(config)
+            try:
+                tracker.open(sweep)
+            except TrackingError as error:
+                self.errors.append(error)
+                raise _Abort from error
+            self.tracker = tracker
+        return self.tracker
+
+    def close(self, status: str) -> None:
+        """Ends the parent run with the status of the whole command."""
+        if self.tracker is None:
+            return
+        try:
+            self.tracker.close("failed" if self.errors and status == "finished" else status)
+        except TrackingError as error:
+            log.warning("the sweep's parent run could not be closed: %s", error)
+
+    def report(self) -> None:
+        """Prints the comparison on standard output, and says where everything lies."""
+        runs = [read_run(folder) for folder in self.folders if (folder / RESULT_FILE).exists()]
+        if not runs:
+            return
+        # Late, because it is not needed for --help, which has to answer at once.
+        from ltrbench.compare import compare, render
+
+        try:
+            for comparison in compare(runs):
+                click.echo(f"\n{render(comparison)}")
+        except ResultError as error:
+            click.echo(f"\n{error}", err=True)
+        where = [f"Run folders: {_common(runs)}"]
+        if self.tracker is not None and self.tracker.where:
+            where.append(f"MLflow UI:   python -m ltrbench ui     ({self.tracker.where})")
+        click.echo("\n".join(where), err=True)
+
+    @property
+    def exit_code(self) -> int:
+        if not self.errors:
+            return OK
+        return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
+
+
+def launch(arguments: list[str]) -> int:
+    """Gives the command line to Hydra and runs its jobs; returns the exit code.
+
+    Raises:
+        LtrbenchError: on a mistake in the configuration; any other error is a failed run's.
+    """
+    session = Session()
+    status = "failed"
+    try:
+        _run_hydra(session, arguments)
+        status = "finished"
+    except _Abort:
+        raise session.errors[-1] from None
+    except KeyboardInterrupt:
+        status = "interrupted"
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_composition_message(error)) from error
+    finally:
+        session.close(status)
+    session.report()
+    return session.exit_code
+
+
+def _run_hydra(session: Session, arguments: list[str]) -> None:
+    register_schema()
+    register_sweeper()
+    # Without this Hydra prints errors itself, with a part of the traceback, and exits with 1 for all of them.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    sys.argv = ["python -m ltrbench", *overrides_last(arguments)]
+
+    def job(config: DictConfig) -> None:
+        session.job(config)
+
+    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
+
+
+def overrides_last(arguments: list[str]) -> list[str]:
+    """The same arguments with the overrides behind the flags: Hydra takes no overrides on both sides of a
+    flag.
+
+    >>> overrides_last(["model=native,lightgbm", "-m", "data=mq2008"])
+    ['-m', 'model=native,lightgbm', 'data=mq2008']
+    """
+    parsed = get_args_parser().parse_intermixed_args(arguments)
+    if parsed.experimental_rerun is not None:
+        raise ConfigError(
+            "--experimental-rerun loads a pickle, which ltrbench never does; repeat the overrides instead."
+        )
+    waiting = Counter(parsed.overrides)
+    flags = []
+    for argument in arguments:
+        if waiting[argument] > 0:
+            waiting[argument] -= 1
+        else:
+            flags.append(argument)
+    return flags + list(parsed.overrides)
+
+
+def _composition_message(error: BaseException) -> str:
+    """Hydra's message and that of its cause, as one paragraph."""
+    messages = [str(error)]
+    if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
+        messages.append(str(error.__cause__))
+    lines = [line.strip() for message in messages for line in message.splitlines()]
+    return " ".join(
+        line for line in lines if line and not line.startswith(("object_type=", "reference_type="))
+    )
+
+
+def _sweep_name(composed: Any) -> str:
+    return str(_relative(Path(composed.sweep.dir)))
+
+
+def _relative(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _common(runs: list[Run]) -> Path:
+    return runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path for run in runs]))

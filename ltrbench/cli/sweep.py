@@ -1,0 +1,46 @@
+"""The sweeper: Hydra's basic one, which checks every job of a sweep before the first one trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra.core.plugins import Plugins
+from omegaconf import flag_override
+
+from ltrbench.config import build_experiment, build_tracker
+
+# Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's own.
+Plugins.instance()
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
+
+
+class CheckedSweeper(BasicSweeper):
+    """Hours into a sweep is no time to learn of a mistyped value in its last job."""
+
+    def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
+        """Composes and builds the experiment of each job.
+
+        Raises:
+            ConfigError, HydraException: what is wrong with the first job that is.
+        """
+        # Hydra's setup has set both before a sweep; said here for the type checker.
+        assert self.hydra_context is not None
+        assert self.config is not None
+        loader = self.hydra_context.config_loader
+        for overrides in batch:
+            config = loader.load_sweep_config(self.config, list(overrides))
+            choices = dict(config.hydra.runtime.choices)
+            # A job sees its configuration without Hydra's own node, and so does its check.
+            with flag_override(config, ["readonly", "struct"], False):
+                del config["hydra"]
+            build_experiment(config, choices, tuple(overrides), None)
+            build_tracker(config)
+
+
+def register_sweeper() -> None:
+    """Puts CheckedSweeper in the place of Hydra's basic sweeper; other sweepers can be chosen as before.
+
+    Hydra takes a sweeper of another name from the package hydra_plugins only.
+    """
+    basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
+    Plugins.instance().class_name_to_class[basic] = CheckedSweeper

@@ -1,0 +1,150 @@
+"""The verbs: commands on finished runs. They read run folders and know nothing of Hydra."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.group()
+def verbs() -> None:
+    """Commands on finished runs. Everything else on the command line is a run: python -m ltrbench --help."""
+
+
+@verbs.command()
+@click.argument("run", type=_FOLDER)
+@click.argument("data", type=_FOLDER)
+@click.option("--output", type=_FOLDER, help="Write the scores to this file instead of standard output.")
+@click.option(
+    "--ranker", help="Class of the run's model, where it is not ltrbench's own: my_module.MyRanker."
+)
+def predict(run: Path, data: Path, output: Path | None, ranker: str | None) -> None:
+    """Scores the documents of a LETOR file DATA with the model of the finished RUN, a line a document.
+
+    A score is printed in full, so that reading it back gives the same number.
+    """
+    from ltrbench.config import find_class
+    from ltrbench.data import read_letor
+    from ltrbench.rankers import Ranker
+
+    finished = read_run(run)
+    if finished.result.status != FINISHED:
+        raise ResultError(f"{run} failed and has no model; predict needs a finished run.")
+    ranker_class = find_class(_ranker_target(finished, ranker), Ranker, "--ranker" if ranker else "model")
+    model = ranker_class.load(run / MODEL_FOLDER)
+    num_features = int(finished.result.data["train"]["features"])
+    scores = model.predict(read_letor(data, num_features=num_features).features)
+    with _opened(output) as file:
+        file.writelines(f"{score!s}\n" for score in scores)
+
+
+@verbs.command()
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=_FOLDER)
+@click.option(
+    "--metric",
+    help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
+)
+@click.option(
+    "--baseline", metavar="MODEL", help="What the others are compared to; by default the first model."
+)
+@click.option(
+    "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
+)
+def compare(folders: tuple[Path, ...], metric: str | None, baseline: str | None, as_object: bool) -> None:
+    """The table of the finished runs in and below the folders DIR..., from the scores that they hold."""
+    from ltrbench.compare import compare as compare_runs
+    from ltrbench.compare import render
+    from ltrbench.compare.comparison import as_json
+
+    comparisons = compare_runs(find_runs(folders), metric, baseline)
+    if as_object:
+        click.echo(json.dumps(as_json(comparisons), indent=2, allow_nan=False))
+    else:
+        click.echo("\n".join(render(comparison) for comparison in comparisons), nl=False)
+
+
+@verbs.command()
+@click.argument("folder", type=_FOLDER, default=Path())
+@click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
+@click.option("--port", default=5000, show_default=True, help="The port to listen on.")
+def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
+    """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder)."""
+    store = uri or _newest_store(folder)
+    if store.startswith(("http://", "https://")):
+        click.echo(f"The runs are on a server: open {store}")
+        return 0
+    click.echo(f"MLflow UI on {store}: http://{host}:{port} (Ctrl-C ends it)", err=True)
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "ui",
+        "--backend-store-uri",
+        store,
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
+    try:
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def _ranker_target(run: Run, named: str | None) -> str:
+    """The class to load a model with. One outside ltrbench is imported only if the command line names it."""
+    target = str(run.result.config["model"]["_target_"])
+    if named is not None:
+        return named
+    if not target.startswith("ltrbench.rankers."):
+        raise ConfigError(
+            f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder is "
+            f"not trusted to name code: if you trust that class, say --ranker {target}."
+        )
+    return target
+
+
+def _newest_store(folder: Path) -> str:
+    try:
+        newest = max(find_runs([folder]), key=lambda run: run.result.started)
+    except ResultError:
+        raise ResultError(
+            f"there is no run in or below {folder}. Run something first, or name a store with --uri."
+        ) from None
+    uri = newest.result.config.get("tracking", {}).get("uri")
+    if uri is None:
+        raise ResultError(
+            f"{newest.path}, the newest run below {folder}, was not tracked; name a store with --uri."
+        )
+    return str(uri)
+
+
+@contextlib.contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    # A reader of the output never sees half of it.
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with partial.open("w") as file:
+            yield file
+        partial.replace(output)
+    except OSError as error:
+        raise ConfigError(f"--output {output} cannot be written: {error.strerror}.") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,183 @@
+"""The typed schema of an experiment, where conf/ is, and how a YAML's `_target_` becomes an object.
+
+The schema types the top level only. A model, data set or tracker is typed by its own dataclass, which `build`
+checks the YAML against, so that adding one adds no line here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ltrbench.data.sources import DataSource
+from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.experiment import Experiment
+from ltrbench.rankers import EarlyStopping, Ranker
+from ltrbench.tracking import Tracker
+
+Built = TypeVar("Built")
+
+
+@dataclass
+class Params:
+    """The parameters that boosted trees share; `BoostingRanker` says what each means. null: the library's
+    own."""
+
+    num_trees: int = MISSING
+    learning_rate: float | None = None
+    num_leaves: int | None = None
+    min_docs_in_leaf: int | None = None
+    min_sum_hessian: float | None = None
+    min_split_gain: float | None = None
+    max_delta_step: float | None = None
+    l2: float | None = None
+    max_bins: int | None = None
+    truncation: int | None = None
+
+
+@dataclass
+class Config:
+    """What conf/config.yaml holds; each key is explained there."""
+
+    model: dict[str, Any] = MISSING
+    params: Params = field(default_factory=Params)
+    data: dict[str, Any] = MISSING
+    tracking: dict[str, Any] = MISSING
+    early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
+    metrics: list[str] = MISSING
+    timing: str = MISSING
+    seed: int = MISSING
+    num_threads: int = MISSING
+
+
+def register_schema() -> None:
+    """Makes the schema known to Hydra under the name that conf/config.yaml begins with."""
+    ConfigStore.instance().store(name="schema", node=Config)
+
+
+def conf_dir() -> Path:
+    """The folder of our YAMLs: inside the package in a wheel, beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def build_experiment(
+    config: DictConfig, choices: dict[str, Any], overrides: tuple[str, ...], sweep: str | None
+) -> Experiment:
+    """The experiment that a composed configuration describes. Builds, and so checks, everything but runs
+    nothing.
+
+    Args:
+        choices: config group -> the name of the YAML chosen from it.
+
+    Raises:
+        ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
+    """
+    return Experiment(
+        model=str(choices["model"]),
+        ranker=build(config, "model", Ranker),
+        source=build(config, "data", DataSource),
+        metrics=tuple(config.metrics),
+        params=str(choices["params"]),
+        timing=config.timing,
+        overrides=overrides,
+        sweep=sweep,
+        config=to_record(config),
+    )
+
+
+def build_tracker(config: DictConfig) -> Tracker:
+    """The tracker that a composed configuration names, not yet opened."""
+    return build(config, "tracking", Tracker)
+
+
+def to_record(config: DictConfig) -> dict[str, Any]:
+    """The configuration as plain values with everything resolved, as a result keeps it."""
+    record = _resolved(config, "the configuration")
+    return {str(key): value for key, value in record.items()}
+
+
+def build(config: DictConfig, key: str, kind: type[Built]) -> Built:
+    """Makes the object that `config[key]` describes, checking every field against the class that `_target_`
+    names.
+
+    Raises:
+        ConfigError: on a class that is not there or not of the kind, an unknown field, or a value of another
+            type.
+    """
+    settings = _resolved(config[key], key)
+    target = settings.pop("_target_", None)
+    if target is None:
+        raise ConfigError(
+            f"{key} has no _target_; its YAML must name the class, as in _target_: my_module.MyRanker."
+        )
+    built_class = find_class(str(target), kind, key)
+    known = [item.name for item in dataclasses.fields(built_class) if item.init]
+    for name in settings:
+        if name not in known:
+            raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
+    try:
+        typed = OmegaConf.merge(OmegaConf.structured(built_class), settings)
+        instance = OmegaConf.to_object(typed)
+    except OmegaConfBaseException as error:
+        where = getattr(error, "full_key", None)
+        raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    assert isinstance(instance, kind)  # what find_class made sure of; said again for the type checker
+    return instance
+
+
+def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
+    """Imports the class that a `_target_` names; its module may stand in the current folder.
+
+    Raises:
+        ConfigError: where it cannot be imported, or is not a dataclass of that kind.
+    """
+    module_name, _, class_name = target.rpartition(".")
+    # `python -m` has the current folder on the path already; an installed entry point has not.
+    here = str(Path.cwd())
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except ModuleNotFoundError as error:
+        if error.name and module_name.startswith(error.name):
+            raise ConfigError(
+                f"{key}._target_ is '{target}', but the current folder and the environment "
+                f"have no module '{error.name}'."
+            ) from None
+        raise ConfigError(
+            f"{key}._target_ is '{target}', which needs the package '{error.name}'; install it."
+        ) from None
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}") from None
+    except AttributeError:
+        raise ConfigError(f"{key}._target_ is '{target}', but {module_name} has no '{class_name}'.") from None
+    if not (isinstance(found, type) and issubclass(found, kind) and dataclasses.is_dataclass(found)):
+        raise ConfigError(
+            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__}."
+        )
+    return found
+
+
+def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
+    try:
+        settings = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}.") from None
+    assert isinstance(settings, dict)
+    return settings
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0].rstrip(".")

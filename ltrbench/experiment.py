@@ -1,0 +1,253 @@
+"""One run: load, warm up, fit on the clock, predict on the clock, evaluate, write, mirror.
+
+Nothing in here knows Hydra: an `Experiment` is a ranker, a data source and a few choices, and can be built by
+hand. Every backend goes through the same steps, with the same evaluator and the same clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ltrbench import provenance
+from ltrbench.clock import Stopwatch
+from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.sources import DataSource
+from ltrbench.errors import ConfigError, LtrbenchError, TrackingError
+from ltrbench.memory import MemoryMeter
+from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric
+from ltrbench.rankers import OnIteration, Ranker
+from ltrbench.rankers.base import resolve_threads
+from ltrbench.results import (
+    FAILED,
+    FINISHED,
+    LearningCurve,
+    Run,
+    RunResult,
+    ScoredSplit,
+    refuse_if_taken,
+    write_run,
+)
+from ltrbench.shapes import PerQuery, Scores
+from ltrbench.tracking import NoTracking, Tracker
+
+log = logging.getLogger("ltrbench")
+
+MONITORED, CLEAN = "monitored", "clean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What one run does.
+
+    Attributes:
+        model: the name that tables show, that of the YAML in conf/model.
+        ranker: unfitted.
+        source: where train, valid and test come from.
+        metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve.
+        params: which shared parameters the ranker was given, "matched" or "library".
+        timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
+        overrides: the settings of the command that made this run.
+        sweep: the name of the sweep that it belongs to; None alone.
+        config: everything that was set, for the record.
+
+    Raises:
+        ConfigError: on an unknown metric or timing.
+    """
+
+    model: str
+    ranker: Ranker
+    source: DataSource
+    metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
+    params: str = "matched"
+    timing: str = MONITORED
+    overrides: tuple[str, ...] = ()
+    sweep: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ConfigError("metrics is empty; name at least one, as in metrics=[ndcg@10].")
+        for name in self.metrics:
+            parse_metric(name)
+        if self.timing not in (MONITORED, CLEAN):
+            raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
+
+
+class CurveRecorder:
+    """Evaluates train and valid after each iteration; `on_iteration` of a fit."""
+
+    def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
+        self.curve = LearningCurve()
+        self._splits = splits
+        self.names = names
+
+    def __call__(self, iteration: int, train_scores: Scores, valid_scores: Scores | None) -> None:
+        self.curve.iterations.append(iteration)
+        self._append("train", self._splits.train, train_scores)
+        if self._splits.valid is not None and valid_scores is not None:
+            self._append("valid", self._splits.valid, valid_scores)
+
+    def _append(self, split: str, dataset: RankingDataset, scores: Scores) -> None:
+        for name, value in evaluate(dataset, scores, self.names).means.items():
+            self.curve.values.setdefault(f"{split}/{name}", []).append(value)
+
+
+def run(experiment: Experiment, folder: Path, tracker: Tracker | None = None) -> Run:
+    """Runs an experiment into a folder and mirrors it to an opened tracker.
+
+    A failure is recorded in the folder and the tracker as well, and raised.
+
+    Raises:
+        LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
+    """
+    refuse_if_taken(folder)
+    mirror = tracker or NoTracking()
+    begun = _begin(experiment)
+    try:
+        done = _measure(experiment, begun, folder)
+    except BaseException as error:
+        failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
+        _mirror(mirror, write_run(folder, failed))
+        raise
+    _mirror(mirror, done)
+    return done
+
+
+def _mirror(tracker: Tracker, done: Run) -> None:
+    try:
+        tracker.log(done)
+    except TrackingError as error:
+        # Nothing is lost: the folder is the truth, and can be mirrored again.
+        log.warning("%s stands in its folder but was not tracked: %s", done.path, error)
+
+
+def _begin(experiment: Experiment) -> RunResult:
+    """What is known before anything runs."""
+    ranker = experiment.ranker
+    return RunResult(
+        status=FAILED,
+        model=experiment.model,
+        params=experiment.params,
+        seed=ranker.seed,
+        data={"name": experiment.source.name},
+        convention=DEFAULT.describe(),
+        threads=resolve_threads(ranker.num_threads),
+        unmatched=ranker.unmatched(),
+        overrides=experiment.overrides,
+        sweep=experiment.sweep,
+        started=_now(),
+        commit=provenance.commit(),
+        versions=provenance.versions(ranker.packages),
+        machine=provenance.machine(),
+        config=experiment.config,
+    )
+
+
+def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
+    ranker = experiment.ranker
+    load, warm_up, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
+    with load:
+        splits = experiment.source.load()
+    log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
+    with warm_up:
+        ranker.warm_up()
+    recorder = CurveRecorder(splits, tuple(name for name in experiment.metrics if name.startswith("ndcg")))
+    memory = MemoryMeter()
+    with memory, fit:
+        ranker.fit(splits.train, splits.valid, _watcher(recorder))
+    with predict:
+        test_scores = ranker.predict(splits.test.features)
+    summary = ranker.summary
+    seconds = {
+        "load": load.seconds,
+        "warm_up": warm_up.seconds,
+        "fit": fit.seconds,
+        "predict": predict.seconds,
+    }
+    seconds["monitor"] = summary.monitor_seconds if summary else 0.0
+    if experiment.timing == CLEAN:
+        seconds["fit_clean"] = _fit_clean(ranker, splits)
+
+    scored = {"test": ScoredSplit(splits.test, test_scores)}
+    if splits.valid is not None:
+        scored["valid"] = ScoredSplit(splits.valid, ranker.predict(splits.valid.features))
+    evaluations = {
+        split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
+    }
+    result = replace(
+        begun,
+        status=FINISHED,
+        data=_describe_data(experiment.source, splits),
+        metrics=_flatten(evaluations),
+        seconds=seconds,
+        peak_memory_mb=memory.rise_mb,
+        best_iteration=summary.num_trees if summary else None,
+        finished=_now(),
+    )
+    per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
+    done = write_run(folder, result, ranker, scored, per_query, recorder.curve)
+    log.info("%s: %s", experiment.model, _verdict(result, experiment.metrics))
+    return done
+
+
+def _watcher(recorder: CurveRecorder) -> OnIteration | None:
+    return recorder if recorder.names else None
+
+
+def _fit_clean(ranker: Ranker, splits: Splits) -> float:
+    clean, watch = ranker.clean_copy(), Stopwatch()
+    with watch:
+        clean.fit(splits.train)
+    return watch.seconds
+
+
+def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
+    return {
+        f"{split}/{name}": None if np.isnan(value) else value
+        for split, evaluation in evaluations.items()
+        for name, value in evaluation.means.items()
+    }
+
+
+def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": source.name, "fold": getattr(source, "fold", None)}
+    for name, split in splits:
+        described[name] = {
+            "fingerprint": split.fingerprint,
+            "queries": split.num_queries,
+            "documents": split.num_documents,
+            "features": split.num_features,
+            "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
+        }
+    return described
+
+
+def _size(dataset: RankingDataset) -> str:
+    documents, queries = f"{dataset.num_documents:,} documents", f"{dataset.num_queries:,} queries"
+    return f"{documents} of {queries} with {dataset.num_features} features"
+
+
+def _verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
+    values = (f"{name} {result.metrics[f'test/{name}']:.4f}" for name in metrics)
+    trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
+    return f"test {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, LtrbenchError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "".join(traceback.format_exception(error)).strip()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,55 @@
+"""Where a number comes from: versions, machine and commit, as every result carries them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ltrbench import __version__
+
+_ALWAYS = ("numpy", "scipy", "hydra-core")
+
+
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Python, ltrbench, what every run uses, and the given distributions -> version, "absent" where not
+    installed."""
+    found = {"python": platform.python_version(), "ltrbench": __version__}
+    for name in (*_ALWAYS, *packages):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def machine() -> dict[str, str | int]:
+    """What the seconds of a run were taken on."""
+    return {"system": platform.platform(), "cpu": _cpu_name(), "cores": os.cpu_count() or 1}
+
+
+def commit() -> str | None:
+    """The git commit of the current folder, "-dirty" behind it where the folder differs; None outside git."""
+    head = _git("rev-parse", "HEAD")
+    if head is None:
+        return None
+    return f"{head}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else head
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

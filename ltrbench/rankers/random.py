@@ -1,0 +1,68 @@
+"""The lower yardstick: scores that know nothing. A backend that does not beat it has a bug."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.rankers.base import FitSummary, Ranker, check_features, check_fitted, read_model_json
+from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.shapes import Features
+
+_FILE = "random.json"
+
+
+@dataclass(kw_only=True)
+class RandomRanker(Ranker):
+    """Scores a document by a pseudo-random function of its features and the seed.
+
+    A function of the features, so that a document's score does not depend on its batch; documents with equal
+    features get equal scores.
+    """
+
+    def __post_init__(self) -> None:
+        self._num_features: int | None = None
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        del valid, on_iteration
+        self._num_features = train.num_features
+        self.summary = FitSummary()
+        return self
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        check_features(features, check_fitted(self._num_features))
+        # Adding 0 turns -0.0 into 0.0: equal features, equal bits.
+        words = (np.ascontiguousarray(features) + np.float32(0)).view(np.uint32).astype(np.uint64)
+        odd = np.random.default_rng(self.seed).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
+        mixed = _mix(_mix(words * odd).sum(axis=1, dtype=np.uint64))
+        # The upper 53 bits fill a float64's mantissa: uniform on [0, 1).
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def save(self, folder: Path) -> None:
+        content = {"seed": self.seed, "num_features": check_fitted(self._num_features)}
+        (folder / _FILE).write_text(json.dumps(content) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        content = read_model_json(folder / _FILE, ("seed", "num_features"))
+        ranker = cls(seed=content["seed"])
+        ranker._num_features = content["num_features"]
+        return ranker
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser (Steele, Lea and Flood, 2014): an input bit flips half of the output bits."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

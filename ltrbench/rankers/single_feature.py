@@ -1,0 +1,85 @@
+"""The upper yardstick of no learning at all: the one feature, up or down, that ranks train best."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.metrics import evaluate, parse_metric
+from ltrbench.rankers.base import FitSummary, Ranker, check_features, check_fitted, read_model_json
+from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.shapes import Features
+
+_FILE = "single_feature.json"
+
+
+@dataclass(kw_only=True)
+class SingleFeatureRanker(Ranker):
+    """Scores a document by one feature or its negative: whichever has the best `metric` on train.
+
+    The first of equals is kept, in order of feature, upwards before downwards. A missing value ranks last.
+    """
+
+    metric: str = "ndcg@10"
+    """What the features are compared by, on train, under the default convention."""
+
+    def __post_init__(self) -> None:
+        parse_metric(self.metric)
+        self._num_features: int | None = None
+        self._feature, self._sign = 0, 1.0
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        del valid, on_iteration
+        self._num_features = train.num_features
+        best = float("-inf")
+        for feature in range(train.num_features):
+            for sign in (1.0, -1.0):
+                scores = _signed(train.features[:, feature], sign)
+                value = evaluate(train, scores, [self.metric]).means[self.metric]
+                if value > best:
+                    best, self._feature, self._sign = value, feature, sign
+        self.summary = FitSummary()
+        return self
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        check_features(features, check_fitted(self._num_features))
+        return _signed(features[:, self._feature], self._sign)
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        used = np.zeros(check_fitted(self._num_features))
+        used[self._feature] = 1.0
+        return {"split": used}
+
+    def save(self, folder: Path) -> None:
+        content = {
+            "num_features": check_fitted(self._num_features),
+            "feature": self._feature,
+            "sign": self._sign,
+            "metric": self.metric,
+        }
+        (folder / _FILE).write_text(json.dumps(content) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        content = read_model_json(folder / _FILE, ("num_features", "feature", "sign", "metric"))
+        ranker = cls(metric=content["metric"])
+        ranker._num_features = content["num_features"]
+        ranker._feature, ranker._sign = content["feature"], content["sign"]
+        return ranker
+
+
+def _signed(values: NDArray[np.float32], sign: float) -> NDArray[np.float64]:
+    scores = sign * values.astype(np.float64)
+    scores[np.isnan(scores)] = -np.inf
+    return scores

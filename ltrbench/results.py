@@ -1,0 +1,275 @@
+"""A run on disk: the source of truth, which tables, reports and tracking servers are read from.
+
+A run's folder holds
+
+    result.json          what was run and what came out: the fields of RunResult
+    scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query starts,
+                         query ids, document ids and weights: any metric can be computed from it later
+    per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
+    learning_curve.csv   a row an iteration
+    model/               what the ranker's `save` wrote
+
+`result.json` is written last, so that a folder without it is not a run. Nothing here is pickled.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments
+from ltrbench.errors import ResultError
+from ltrbench.rankers import Ranker
+from ltrbench.shapes import PerQuery
+
+FORMAT = 1
+FINISHED, FAILED = "finished", "failed"
+
+RESULT_FILE = "result.json"
+SCORES_FILE = "scores.npz"
+PER_QUERY_FILE = "per_query.csv"
+CURVE_FILE = "learning_curve.csv"
+MODEL_FOLDER = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What was run and what came out of it, as result.json holds it.
+
+    Attributes:
+        status: "finished" or "failed".
+        model: the name of its YAML in conf/model.
+        params: which set of shared parameters it took, "matched" or "library".
+        data: name and fold, and for each split its fingerprint, documents, queries, features, and the share
+            of queries without a relevant document.
+        metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
+        convention: what the metrics were computed under.
+        seconds: wall time of load, warm_up, fit (with the evaluator), monitor (the evaluator's part of fit),
+            predict (test), and fit_clean (a fit without any evaluator) where it was asked for.
+        peak_memory_mb: how far resident memory rose during fit, MB; None where the system does not tell.
+        best_iteration: trees kept; None for a model without trees.
+        threads: how many the ranker was given.
+        unmatched: where the backend departs from the shared parameters.
+        overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
+        error: why it failed; None where it did not.
+    """
+
+    status: str
+    model: str
+    params: str
+    seed: int
+    data: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    convention: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    peak_memory_mb: float | None = None
+    best_iteration: int | None = None
+    threads: int = 0
+    unmatched: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    sweep: str | None = None
+    started: str = ""
+    finished: str = ""
+    commit: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSplit:
+    """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype."""
+
+    judgments: Judgments
+    scores: NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Metric values by iteration: name -> one value for each of `iterations`, such as "valid/ndcg@10"."""
+
+    iterations: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run that stands in a folder."""
+
+    path: Path
+    result: RunResult
+
+    def scored(self, split: str) -> ScoredSplit:
+        """The raw scores of "valid" or "test" with their judgments.
+
+        Raises:
+            ResultError: where the run has no scores of that split, or the file cannot be read.
+        """
+        try:
+            with np.load(self.path / SCORES_FILE, allow_pickle=False) as stored:
+                names = [name for name in stored.files if name.startswith(f"{split}_")]
+                arrays = {name.removeprefix(f"{split}_"): stored[name] for name in names}
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise ResultError(f"{self.path / SCORES_FILE} cannot be read ({error}); run it again.") from None
+        if "scores" not in arrays:
+            raise ResultError(f"{self.path} holds no scores of '{split}'.")
+        scores = arrays.pop("scores")
+        return ScoredSplit(Judgments(**arrays), scores)
+
+    def learning_curve(self) -> LearningCurve:
+        """Metric values by iteration; empty where none were recorded."""
+        curve = LearningCurve()
+        path = self.path / CURVE_FILE
+        if not path.exists():
+            return curve
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                curve.iterations.append(int(row.pop("iteration")))
+                for name, value in row.items():
+                    curve.values.setdefault(name, []).append(float(value))
+        return curve
+
+
+def write_run(
+    folder: Path,
+    result: RunResult,
+    ranker: Ranker | None = None,
+    scored: Mapping[str, ScoredSplit] | None = None,
+    per_query: Mapping[str, PerQuery] | None = None,
+    curve: LearningCurve | None = None,
+) -> Run:
+    """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
+
+    Args:
+        scored: "valid", "test" -> scores.
+        per_query: metric -> (Q,) values of test.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
+        staging = Path(staging_name)
+        if ranker is not None:
+            (staging / MODEL_FOLDER).mkdir()
+            ranker.save(staging / MODEL_FOLDER)
+        if scored:
+            np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
+        if scored and per_query:
+            _write_per_query(staging / PER_QUERY_FILE, scored["test"].judgments, per_query)
+        if curve is not None and curve.iterations:
+            _write_curve(staging / CURVE_FILE, curve)
+        text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
+        (staging / RESULT_FILE).write_text(text + "\n")
+        for name in (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, RESULT_FILE):
+            if (staging / name).exists():
+                (staging / name).rename(folder / name)
+    return Run(folder, result)
+
+
+def refuse_if_taken(folder: Path) -> None:
+    """Raises ResultError where a folder already holds a finished run, before anything is computed."""
+    if (folder / RESULT_FILE).exists() and read_run(folder).result.status == FINISHED:
+        raise ResultError(
+            f"{folder} already holds a finished run. Delete it, or choose another folder with "
+            "hydra.run.dir=... or hydra.sweep.dir=..."
+        )
+
+
+def read_run(folder: Path) -> Run:
+    """Reads the run in a folder.
+
+    Raises:
+        ResultError: where the folder is not a run's, or its result.json is not one that this version reads.
+    """
+    path = folder / RESULT_FILE
+    try:
+        record = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ResultError(
+            f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, such as outputs/DATE/TIME."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); run it again.") from None
+    if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
+        raise ResultError(f"{path} is not a result of format {FORMAT}, the one that this version reads.")
+    known = {item.name for item in fields(RunResult)}
+    try:
+        return Run(folder, RunResult(**{name: value for name, value in record.items() if name in known}))
+    except TypeError as error:
+        raise ResultError(f"{path} is incomplete ({error}); run it again.") from None
+
+
+def find_runs(folders: Iterable[Path]) -> list[Run]:
+    """Every run in or below the given folders, each once, in the order given and then by path.
+
+    Raises:
+        ResultError: where a folder does not exist or holds no run.
+    """
+    found: dict[Path, Run] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise ResultError(
+                f"{folder} is not a folder. Give folders of runs or of a sweep, such as multirun/DATE/TIME."
+            )
+        paths = sorted(folder.rglob(RESULT_FILE), key=_natural)
+        if not paths:
+            raise ResultError(f"{folder} holds no run: there is no {RESULT_FILE} in or below it.")
+        for path in paths:
+            found.setdefault(path.parent.resolve(), read_run(path.parent))
+    return list(found.values())
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    # Jobs 2 and 10 of a sweep in the order in which they ran.
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in path.parts]
+
+
+def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for split, item in scored.items():
+        arrays[f"{split}_scores"] = item.scores
+        for column in fields(Judgments):
+            value = getattr(item.judgments, column.name)
+            if value is not None:
+                arrays[f"{split}_{column.name}"] = value
+    return arrays
+
+
+def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["query_id", "num_documents", *per_query])
+        columns = [
+            ["" if math.isnan(value) else repr(float(value)) for value in values]
+            for values in per_query.values()
+        ]
+        writer.writerows(
+            zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), *columns, strict=True)
+        )
+
+
+def _write_curve(path: Path, curve: LearningCurve) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["iteration", *curve.values])
+        writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: what is not a number is null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

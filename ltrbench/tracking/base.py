@@ -1,0 +1,58 @@
+"""The Tracker contract: where finished runs are shown, beside the folders that hold them.
+
+The folder is the truth and a tracker its mirror: it is given a run after the run stands on disk, and losing
+the tracker loses nothing. To add one, write a dataclass in one file and one YAML in conf/tracking.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ltrbench.results import Run
+
+
+class Tracker(ABC):
+    """Opened before any clock runs, handed every run of the command, closed whatever happens.
+
+    All methods raise `TrackingError` when the store cannot be reached.
+    """
+
+    @abstractmethod
+    def open(self, sweep: str | None) -> None:
+        """Reaches the store, so that a wrong address is known before hours of training.
+
+        Args:
+            sweep: the name of the sweep, for which a parent run is opened; None for a single run.
+        """
+
+    @abstractmethod
+    def log(self, run: Run) -> None:
+        """Mirrors a run, finished or failed, from its folder; under the parent where there is one."""
+
+    @abstractmethod
+    def close(self, status: str) -> None:
+        """Ends the parent run, where there is one.
+
+        Args:
+            status: "finished"; "failed" where any job failed; "interrupted".
+        """
+
+    @property
+    def where(self) -> str:
+        """Where to look, for the closing lines of a command; empty where there is nothing to look at."""
+        return ""
+
+
+@dataclass(frozen=True)
+class NoTracking(Tracker):
+    """Keeps the run folders only, and imports no tracking library."""
+
+    def open(self, sweep: str | None) -> None:
+        del sweep
+
+    def log(self, run: Run) -> None:
+        del run
+
+    def close(self, status: str) -> None:
+        del status
