@@ -19,6 +19,9 @@ from ltrbench.errors import ConfigError, did_you_mean
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code: 0, 1 for a failed run, 2 for a mistake of the user."""
     words = sys.argv[1:] if arguments is None else arguments
+    # Read when a library starts its threads: threads that spin while they wait slow the next backend down
+    # tenfold.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         return _dispatch(words)
     except Exception as error:

@@ -9,7 +9,8 @@ from omegaconf import flag_override
 
 from ltrbench.config import build_experiment, build_tracker
 
-# Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's own.
+# Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's
+# own.
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 

@@ -62,13 +62,19 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None) -> N
 @click.option(
     "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
 )
-def compare(folders: tuple[Path, ...], metric: str | None, baseline: str | None, as_object: bool) -> None:
+@click.option("--output", type=_FOLDER, help="Also write table.md, per_query.csv and environment.json here.")
+def compare(
+    folders: tuple[Path, ...], metric: str | None, baseline: str | None, as_object: bool, output: Path | None
+) -> None:
     """The table of the finished runs in and below the folders DIR..., from the scores that they hold."""
     from ltrbench.compare import compare as compare_runs
     from ltrbench.compare import render
     from ltrbench.compare.comparison import as_json
+    from ltrbench.compare.publish import publish
 
     comparisons = compare_runs(find_runs(folders), metric, baseline)
+    if output is not None:
+        publish(comparisons, output)
     if as_object:
         click.echo(json.dumps(as_json(comparisons), indent=2, allow_nan=False))
     else:
@@ -112,8 +118,8 @@ def _ranker_target(run: Run, named: str | None) -> str:
         return named
     if not target.startswith("ltrbench.rankers."):
         raise ConfigError(
-            f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder is "
-            f"not trusted to name code: if you trust that class, say --ranker {target}."
+            f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder "
+            f"is not trusted to name code: if you trust that class, say --ranker {target}."
         )
     return target
 

@@ -15,18 +15,32 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import Evaluation, evaluate, parse_metric
-from ltrbench.results import FINISHED, Run
+from ltrbench.results import FINISHED, Run, RunResult
 from ltrbench.shapes import PerQuery
 
 Cell = tuple[int | None, str]
+"""The fold and the fingerprint of test."""
+
 CONFIDENCE = 0.95
 
 # Settings that make another cell or name the model, and so do not tell two rows apart.
 _NOT_IN_LABEL = ("model", "seed", "data", "experiment", "hydra", "tracking")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A run with what its raw scores are worth on test; `query_ids` (Q,) names the queries of the
+    evaluation."""
+
+    run: Run
+    cell: Cell
+    query_ids: NDArray[np.str_]
+    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -35,7 +49,7 @@ class Row:
 
     Attributes:
         label: the model's name, with the settings that tell it from other rows of the same model.
-        runs: its runs, in order.
+        judged: its runs, in order, with their evaluations.
         metrics: name -> mean over cells of the mean over queries; None where no query counts.
         difference: mean over paired queries of (this - baseline) in the comparison's metric; None for the
             baseline and where there is no common cell.
@@ -46,7 +60,7 @@ class Row:
     """
 
     label: str
-    runs: tuple[Run, ...]
+    judged: tuple[Judged, ...]
     metrics: dict[str, float | None]
     difference: float | None
     interval: tuple[float, float] | None
@@ -87,35 +101,31 @@ def compare(runs: Sequence[Run], metric: str | None = None, baseline: str | None
     """
     finished = [run for run in runs if run.result.status == FINISHED]
     if not finished:
-        reasons = "; ".join(_failure(run) for run in runs)
-        raise ResultError(f"there is no finished run to compare. {reasons}")
+        raise ResultError(f"there is no finished run to compare. {'; '.join(_failure(run) for run in runs)}")
     chosen = metric or _default_metric(finished)
     parse_metric(chosen)
-    names = list(dict.fromkeys(str(run.result.data["name"]) for run in finished))
-    return [
-        _compare_on(
-            name, [run for run in finished if run.result.data["name"] == name], runs, chosen, baseline
-        )
-        for name in names
-    ]
+    by_data: dict[str, list[Run]] = {}
+    for run in runs:
+        by_data.setdefault(str(run.result.data["name"]), []).append(run)
+    comparisons = [_compare_on(name, group, chosen, baseline) for name, group in by_data.items()]
+    return [comparison for comparison in comparisons if comparison is not None]
 
 
-def _compare_on(
-    data: str, finished: list[Run], everything: Sequence[Run], metric: str, baseline: str | None
-) -> Comparison:
+def _compare_on(data: str, runs: Sequence[Run], metric: str, baseline: str | None) -> Comparison | None:
+    """The comparison on one data set; None where none of its runs is finished."""
+    finished = [run for run in runs if run.result.status == FINISHED]
+    if not finished:
+        return None
     groups = _by_label(finished)
     base = _find_baseline(groups, baseline)
-    reported = list(dict.fromkeys(name for run in finished for name in _reported(run)))
+    reported = (name for run in finished for name in _reported(run))
     names = list(dict.fromkeys([metric, *reported]))
-    cells = {label: _cells(group, names) for label, group in groups.items()}
+    judged = {label: [_judge(run, names) for run in group] for label, group in groups.items()}
     rows = [
-        _row(label, groups[label], cells[label], None if label == base else cells[base], metric, names)
-        for label in groups
+        _row(label, own, None if label == base else judged[base], metric) for label, own in judged.items()
     ]
-    failures = [
-        run for run in everything if run.result.status != FINISHED and run.result.data["name"] == data
-    ]
-    notes = [*_cell_notes(cells, base), *map(_failure, failures), *_run_notes(finished)]
+    failures = [_failure(run) for run in runs if run.result.status != FINISHED]
+    notes = [*_cell_notes(judged, base), *failures, *_run_notes(finished)]
     return Comparison(data, metric, base, tuple(rows), tuple(notes))
 
 
@@ -131,15 +141,13 @@ def _by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def _settings(run: Run) -> dict[str, str]:
-    """The run's own settings, without those that a table does not tell rows apart by."""
+    """The run's own settings that may tell its row from another, with their values."""
     pairs = (override.lstrip("+").partition("=") for override in run.result.overrides)
     return {
-        key: value for key, _, value in pairs if key.partition(".")[0] not in _NOT_IN_LABEL or _is_field(key)
+        key: value
+        for key, _, value in pairs
+        if key.startswith("model.") or key.partition(".")[0] not in _NOT_IN_LABEL
     }
-
-
-def _is_field(key: str) -> bool:
-    return key.startswith("model.")
 
 
 def _find_baseline(groups: dict[str, list[Run]], wanted: str | None) -> str:
@@ -153,59 +161,61 @@ def _find_baseline(groups: dict[str, list[Run]], wanted: str | None) -> str:
     )
 
 
-def _cells(runs: Sequence[Run], names: Sequence[str]) -> dict[Cell, list[Evaluation]]:
-    cells: dict[Cell, list[Evaluation]] = {}
-    for run in runs:
-        scored = run.scored("test")
-        cell = (run.result.data.get("fold"), str(run.result.data["test"]["fingerprint"]))
-        cells.setdefault(cell, []).append(evaluate(scored.judgments, scored.scores, names))
+def _judge(run: Run, names: Sequence[str]) -> Judged:
+    scored = run.scored("test")
+    cell = (run.result.data.get("fold"), str(run.result.data["test"]["fingerprint"]))
+    evaluation = evaluate(scored.judgments, scored.scores, names)
+    return Judged(run, cell, scored.judgments.query_ids, evaluation)
+
+
+def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
+    """The runs of one model, those that differ in their seed only together."""
+    cells: dict[Cell, list[Judged]] = {}
+    for item in judged:
+        cells.setdefault(item.cell, []).append(item)
     return cells
 
 
-def _row(
-    label: str,
-    runs: Sequence[Run],
-    cells: dict[Cell, list[Evaluation]],
-    base: dict[Cell, list[Evaluation]] | None,
-    metric: str,
-    names: Sequence[str],
-) -> Row:
-    differences = np.array([]) if base is None else _paired_differences(cells, base, metric)
+def mean_over_seeds(judged: Sequence[Judged], metric: str) -> PerQuery:
+    """(Q,), so that a query counts once however many seeds there are."""
+    seeds = np.stack([item.evaluation.per_query[metric] for item in judged])
+    means: PerQuery = seeds.mean(axis=0)
+    return means
+
+
+def _row(label: str, judged: Sequence[Judged], base: Sequence[Judged] | None, metric: str) -> Row:
+    cells = by_cell(judged)
+    differences = np.array([]) if base is None else _paired_differences(cells, by_cell(base), metric)
+    results = [item.run.result for item in judged]
     return Row(
         label=label,
-        runs=tuple(runs),
-        metrics={name: _number(_mean_over_cells(cells, name)) for name in names},
+        judged=tuple(judged),
+        metrics={name: _mean_over_cells(cells, name) for name in judged[0].evaluation.means},
         difference=float(differences.mean()) if differences.size else None,
         interval=t_interval(differences),
         num_queries=differences.size,
-        seconds=_mean_seconds(runs),
-        peak_memory_mb=_mean_known(run.result.peak_memory_mb for run in runs),
-        trees=_mean_known(run.result.best_iteration for run in runs),
+        seconds=_mean_seconds(results),
+        peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
+        trees=_mean_known(result.best_iteration for result in results),
     )
 
 
 def _paired_differences(
-    cells: dict[Cell, list[Evaluation]], base: dict[Cell, list[Evaluation]], metric: str
+    cells: dict[Cell, list[Judged]], base: dict[Cell, list[Judged]], metric: str
 ) -> PerQuery:
     common = [
-        _per_query(cells[cell], metric) - _per_query(base[cell], metric) for cell in cells if cell in base
+        mean_over_seeds(own, metric) - mean_over_seeds(base[cell], metric)
+        for cell, own in cells.items()
+        if cell in base
     ]
     differences = np.concatenate(common) if common else np.array([])
     paired: PerQuery = differences[~np.isnan(differences)]
     return paired
 
 
-def _per_query(evaluations: Sequence[Evaluation], metric: str) -> PerQuery:
-    """(Q,), the mean over seeds."""
-    seeds = np.stack([evaluation.per_query[metric] for evaluation in evaluations])
-    means: PerQuery = seeds.mean(axis=0)
-    return means
-
-
-def _mean_over_cells(cells: dict[Cell, list[Evaluation]], name: str) -> float:
-    return fmean(
-        fmean(evaluation.means[name] for evaluation in evaluations) for evaluations in cells.values()
-    )
+def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None:
+    mean = fmean(fmean(item.evaluation.means[name] for item in judged) for judged in cells.values())
+    return None if math.isnan(mean) else mean
 
 
 def t_interval(differences: PerQuery) -> tuple[float, float] | None:
@@ -225,20 +235,14 @@ def t_interval(differences: PerQuery) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
-def _mean_seconds(runs: Sequence[Run]) -> dict[str, float]:
-    kinds = dict.fromkeys(kind for run in runs for kind in run.result.seconds)
-    return {
-        kind: fmean(run.result.seconds[kind] for run in runs if kind in run.result.seconds) for kind in kinds
-    }
+def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
+    kinds = dict.fromkeys(kind for result in results for kind in result.seconds)
+    return {kind: fmean(item.seconds[kind] for item in results if kind in item.seconds) for kind in kinds}
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _reported(run: Run) -> list[str]:
@@ -251,16 +255,15 @@ def _default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-def _cell_notes(cells: dict[str, dict[Cell, list[Evaluation]]], base: str) -> list[str]:
-    notes = []
-    everywhere = {cell for item in cells.values() for cell in item}
-    for label, own in cells.items():
-        if len(own) < len(everywhere):
-            notes.append(
-                f"{label} was judged on {len(own)} of {len(everywhere)} test sets: its means are over those, "
-                f"its difference over those it shares with {base}."
-            )
-    return notes
+def _cell_notes(judged: dict[str, list[Judged]], base: str) -> list[str]:
+    cells = {label: {item.cell for item in own} for label, own in judged.items()}
+    everywhere = set().union(*cells.values())
+    return [
+        f"{label} was judged on {len(own)} of {len(everywhere)} test sets: its means are over those, "
+        f"its difference over those it shares with {base}."
+        for label, own in cells.items()
+        if len(own) < len(everywhere)
+    ]
 
 
 def _run_notes(runs: Sequence[Run]) -> list[str]:
@@ -286,26 +289,15 @@ def _failure(run: Run) -> str:
 
 
 def as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """The comparison as one object: the metric, a record a run, and a record a row."""
+    """The comparison as one object: the metric, a record a run, and a record a row.
+
+    A run's metrics hold what it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their bare names, what
+    was computed on test for this comparison.
+    """
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
     return {
         "metric": comparisons[0].metric,
-        "runs": [
-            {
-                "model": run.result.model,
-                "label": row.label,
-                "data": comparison.data,
-                "fold": run.result.data.get("fold"),
-                "seed": run.result.seed,
-                "metrics": dict(run.result.metrics),
-                "seconds": dict(run.result.seconds),
-                "peak_memory_mb": run.result.peak_memory_mb,
-                "best_iteration": run.result.best_iteration,
-                "path": str(run.path),
-            }
-            for comparison, row in rows
-            for run in row.runs
-        ],
+        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.judged],
         "rows": [
             {
                 "data": comparison.data,
@@ -319,4 +311,21 @@ def as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             for comparison, row in rows
         ],
         "notes": [note for comparison in comparisons for note in comparison.notes],
+    }
+
+
+def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, Any]:
+    result = judged.run.result
+    computed = {name: None if math.isnan(mean) else mean for name, mean in judged.evaluation.means.items()}
+    return {
+        "model": result.model,
+        "label": row.label,
+        "data": comparison.data,
+        "fold": result.data.get("fold"),
+        "seed": result.seed,
+        "metrics": {**result.metrics, **computed},
+        "seconds": dict(result.seconds),
+        "peak_memory_mb": result.peak_memory_mb,
+        "best_iteration": result.best_iteration,
+        "path": str(judged.run.path),
     }

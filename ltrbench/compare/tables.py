@@ -93,7 +93,7 @@ def _difference(row: Row, comparison: Comparison) -> str:
 
 
 def _counts(comparison: Comparison) -> str:
-    folds = {run.result.data.get("fold") for row in comparison.rows for run in row.runs} - {None}
+    folds = {item.cell[0] for row in comparison.rows for item in row.judged} - {None}
     queries = max(row.num_queries for row in comparison.rows)
     parts = (
         [f"fold {next(iter(folds))}"]
