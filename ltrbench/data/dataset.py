@@ -1,7 +1,7 @@
 """RankingDataset: documents with features and graded labels, in queries. Checked once, here, then trusted.
 
-Every reader returns one, every backend takes one. It is frozen and its arrays are read-only, so that no backend
-can change what the next one sees. Its part without features, `Judgments`, is what metrics take.
+Every reader returns one, every backend takes one. It is frozen and its arrays are read-only, so that no
+backend can change what the next one sees. Its part without features, `Judgments`, is what metrics take.
 """
 
 from __future__ import annotations
@@ -154,10 +154,18 @@ class RankingDataset(Judgments):
 
         Args:
             queries: (n,) int, numbers of queries, at least one.
+
+        Raises:
+            DataError: where there is none, or one that does not exist.
         """
-        chosen = np.asarray(queries, dtype=np.int64)
+        chosen = _as_array("queries", queries, np.int64)
         if chosen.size == 0:
             raise DataError("A subset of no queries was asked for; a data set needs at least one query.")
+        unknown = chosen[(chosen < 0) | (chosen >= self.num_queries)]
+        if unknown.size:
+            raise DataError(
+                f"queries: there is no query {unknown[0]}; they count from 0 to {self.num_queries - 1}."
+            )
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Row i of the subset lies as far into its query as it did before.
@@ -180,11 +188,16 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 def _as_array(name: str, value: ArrayLike, dtype: type[Scalar], dimensions: int = 1) -> NDArray[Scalar]:
     try:
-        array = np.ascontiguousarray(value, dtype=dtype)
+        # What does not fit is not warned of here, but refused further on.
+        with np.errstate(over="ignore", invalid="ignore"):
+            given = np.asarray(value)
+            array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name}: cannot be read as an array of {np.dtype(dtype).name} ({error}).") from None
     if array.ndim != dimensions:
         raise DataError(f"{name}: has shape {array.shape}; {dimensions} dimension(s) were expected.")
+    if np.issubdtype(dtype, np.integer) and given.dtype.kind == "f" and (array != given).any():
+        raise DataError(f"{name}: holds {given[array != given][0]}; whole numbers were expected.")
     return array
 
 
@@ -211,8 +224,8 @@ def _check_query_start(query_start: QueryStart, num_documents: int) -> None:
     if empty.size:
         query = int(empty[0])
         raise DataError(
-            f"query_start[{query}:{query + 2}] is {query_start[query : query + 2].tolist()}: query {query} has "
-            "no document. query_start must increase; leave out empty queries."
+            f"query_start[{query}:{query + 2}] is {query_start[query : query + 2].tolist()}: query {query} "
+            "has no document. query_start must increase; leave out empty queries."
         )
 
 

@@ -17,7 +17,7 @@ class Splits:
     """What a run trains on, stops by, and is judged on.
 
     Raises:
-        DataError: where the splits differ in their features, or where a query of one stands in another as well.
+        DataError: where the splits differ in their features, or a query of one stands in another as well.
     """
 
     train: RankingDataset
@@ -47,15 +47,18 @@ def split_queries(
     """Takes a share of the queries out: (the rest, what was taken), each in the order of the file.
 
     Args:
-        share: of the queries, more than 0 and less than 1; rounded to whole queries, at least one on each side.
+        share: of the queries, more than 0 and less than 1; rounded to whole queries, at least one on each
+            side.
         seed: the same seed takes the same queries.
         name: what the part is for, for messages: "valid" or "test".
 
     Raises:
-        DataError: where the share is out of range or there are fewer than two queries.
+        DataError: where the share or the seed is out of range or there are fewer than two queries.
     """
     if not 0.0 < share < 1.0:
         raise DataError(f"data.{name}_share is {share}; it is a share of the queries, between 0 and 1.")
+    if seed < 0:
+        raise DataError(f"data.split_seed is {seed}; a seed is a whole number of 0 or more.")
     if dataset.num_queries < 2:
         raise DataError(
             f"{dataset.num_queries} query cannot be split in two: data.{name} must be given, or more queries."
@@ -71,11 +74,11 @@ def _check_no_leak(splits: Splits) -> None:
     for name, split in splits:
         for query, query_id in enumerate(split.query_ids.tolist()):
             rows = slice(split.query_start[query], split.query_start[query + 1])
-            # The id alone may recur (files that number their queries anew): the same id with the same documents is
-            # the same query.
+            # The id alone may recur (files that number their queries anew): the same id with the same
+            # documents is the same query.
             key = (query_id, hashlib.blake2b(split.features[rows].data, digest_size=16).digest())
             if seen.setdefault(key, name) != name:
                 raise DataError(
-                    f"query {query_id} stands in {seen[key]} and in {name}, with the same documents: {name} would "
-                    f"leak into {seen[key]}. Give files that share no query."
+                    f"query {query_id} stands in {seen[key]} and in {name}, with the same documents: {name} "
+                    f"would leak into {seen[key]}. Give files that share no query."
                 )

@@ -1,0 +1,280 @@
+"""The default data set: made up from a seed, shaped like web search, so that a comparison needs no download.
+
+How a query and its documents come about:
+
+    size        lognormal, median 65, cut to 5..500 documents
+    intent      n navigational, r recency: how far it asks for one known site, or for fresh pages; in [0, 1]
+    level       b, how many good documents it finds at all; a few queries find none
+    document    t topical match, a authority, f freshness, standard normal; s spam, 1 for one page in eight
+
+    relevance = (1 - n) (1.2 t - 0.5 max(t - 1, 0)^2) + n (0.5 t + 1.2 a clip(t + 1, 0, 1.5))
+                + 1.2 r f - 1.6 s + b + e
+
+So past a point more matching words do not help, authority counts for navigational queries and for pages on
+the topic only, freshness counts where it is asked for, and e is what judges see and no feature shows. Grades
+cut the relevance of all documents into the shares of MSLR-WEB30K.
+
+No backend sees these. It sees 40 features, most of them a noisy, bent or partial view of one or two of these:
+scores of text match scale and shift with the query, link counts are heavy-tailed, clicks and anchors are
+mostly absent, some columns repeat others, four are constant within their query, and four are noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.sources import DataSource, complete_splits
+from ltrbench.data.splits import Splits
+from ltrbench.errors import DataError
+
+Column = NDArray[np.float64]  # (D,) or, of queries, (Q,)
+Columns = dict[str, NDArray[Any]]  # (D,) each, under the names of the features
+
+GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
+MEDIAN_SIZE, SIZE_SPREAD = 65, 0.75  # of the lognormal: a mean of 85, where MSLR-WEB30K has 120
+SMALLEST_QUERY, LARGEST_QUERY = 5, 500
+JUDGMENT_NOISE = 1.0  # beside relevances that spread by about 2: boosting gains for some 50 to 200 trees
+DECIMALS = 4  # as data files have; further ones may differ between processors, whose exp and log do
+
+
+@dataclass
+class Synthetic(DataSource):
+    """Made-up data: see the module's docstring for how.
+
+    Args:
+        num_queries: how many, before they are split.
+        seed: the same seed makes the same data.
+        valid_share: of the queries left to training, taken for validation; 0 goes without.
+        test_share: of all queries.
+        split_seed: which queries are taken.
+    """
+
+    num_queries: int = 500
+    seed: int = 0
+    valid_share: float = 0.25
+    test_share: float = 0.2
+    split_seed: int = 0
+
+    def load(self) -> Splits:
+        """Makes the data and splits it by query.
+
+        Raises:
+            DataError: where `num_queries` is too small to be split, or a share is not between 0 and 1.
+        """
+        return complete_splits(
+            make_synthetic(self.num_queries, self.seed),
+            valid=None,
+            test=None,
+            valid_share=self.valid_share,
+            test_share=self.test_share,
+            split_seed=self.split_seed,
+        )
+
+
+def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
+    """Made-up web-search data, the same for the same seed.
+
+    Returns:
+        About 85 * num_queries documents with 40 named features and grades 0 to 4.
+
+    Raises:
+        DataError: where `num_queries` or `seed` is out of range.
+
+    >>> data = make_synthetic(num_queries=20, seed=1)
+    >>> data.num_queries, data.num_features, data.feature_names[:3]
+    (20, 40, ('bm25_body', 'bm25_title', 'bm25_anchor'))
+    >>> make_synthetic(num_queries=20, seed=1).fingerprint == data.fingerprint
+    True
+    """
+    if num_queries < 1:
+        raise DataError(f"data.num_queries is {num_queries}; at least 1 is needed, and 3 to split them.")
+    if seed < 0:
+        raise DataError(f"data.seed is {seed}; a seed is a whole number of 0 or more.")
+    rng = np.random.default_rng(seed)
+    sizes = np.exp(rng.normal(np.log(MEDIAN_SIZE), SIZE_SPREAD, num_queries))
+    whole_sizes = np.clip(sizes.astype(np.int64), SMALLEST_QUERY, LARGEST_QUERY)
+    num_documents = int(whole_sizes.sum())
+    query = _draw_queries(rng, whole_sizes)
+    document = _draw_documents(rng, num_documents)
+    labels = _grade(_relevance(rng, query, document))
+    columns = (
+        _match_features(rng, query, document)
+        | _count_features(rng, query, document)
+        | _document_features(rng, document)
+        | _click_features(rng, query, document)
+        | _query_features(rng, query)
+        | _noise_features(rng, num_documents)
+    )
+    return RankingDataset(
+        features=np.round(np.column_stack(list(columns.values())), DECIMALS).astype(np.float32),
+        labels=labels,
+        query_start=np.concatenate([[0], np.cumsum(whole_sizes)]),
+        feature_names=tuple(columns),
+    )
+
+
+@dataclass(frozen=True)
+class _Query:
+    """What is behind a query, repeated for each of its documents: (D,) each."""
+
+    navigational: Column
+    recency: Column
+    level: Column
+    num_terms: NDArray[np.int64]
+    rarity: Column  # how rare its terms are: the scale of its text scores
+    frequency: Column
+
+
+@dataclass(frozen=True)
+class _Document:
+    """What is behind a document: (D,) each."""
+
+    topic: Column
+    authority: Column
+    freshness: Column
+    spam: Column
+    length: Column
+
+
+def _draw_queries(rng: Generator, sizes: NDArray[np.int64]) -> _Query:
+    count = len(sizes)
+    return _Query(
+        navigational=np.repeat(rng.beta(0.6, 1.0, count), sizes),
+        recency=np.repeat(rng.beta(0.5, 1.2, count), sizes),
+        level=np.repeat(rng.normal(0.0, 1.4, count), sizes),
+        num_terms=np.repeat(1 + rng.poisson(2.0, count), sizes),
+        rarity=np.repeat(np.exp(rng.normal(1.0, 0.6, count)), sizes),
+        frequency=np.repeat(np.floor(10 * rng.pareto(0.9, count)).clip(max=1e6), sizes),
+    )
+
+
+def _draw_documents(rng: Generator, count: int) -> _Document:
+    return _Document(
+        topic=rng.normal(size=count),
+        authority=rng.normal(size=count),
+        freshness=rng.normal(size=count),
+        spam=(rng.random(count) < 1 / 8).astype(np.float64),
+        length=np.exp(rng.normal(6.0, 0.9, count)),
+    )
+
+
+def _relevance(rng: Generator, query: _Query, document: _Document) -> Column:
+    """(D,), the formula of the module's docstring."""
+    topic, n = document.topic, query.navigational
+    informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
+    navigational = 0.5 * topic + 1.2 * document.authority * np.clip(topic + 1.0, 0.0, 1.5)
+    fresh = 1.2 * query.recency * document.freshness
+    judgment = rng.normal(0.0, JUDGMENT_NOISE, len(topic))
+    return (1 - n) * informational + n * navigational + fresh - 1.6 * document.spam + query.level + judgment
+
+
+def _grade(relevance: Column) -> Column:
+    """(D,), grades 0 to 4 in GRADE_SHARES, the higher the more relevant."""
+    num_below = np.round(np.cumsum(GRADE_SHARES)[:-1] * len(relevance))
+    rank = np.empty(len(relevance))
+    rank[np.argsort(relevance, kind="stable")] = np.arange(len(relevance))
+    return np.searchsorted(num_below, rank, side="right").astype(np.float64)
+
+
+def _match_features(rng: Generator, query: _Query, document: _Document) -> Columns:
+    """Scores of text match: they see the topic, on a scale and from an origin that are the query's own."""
+    count = len(document.topic)
+
+    def seen(noise: float) -> Column:
+        return document.topic + rng.normal(0.0, noise, count)
+
+    scale, terms = query.rarity, query.num_terms
+    body = scale * terms * np.log1p(np.exp(seen(0.9)))
+    title = scale * terms * np.maximum(seen(1.0), 0.0)
+    anchor = np.where(
+        rng.random(count) < 0.35, scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority), 0.0
+    )
+    url = np.where(seen(1.2) + document.authority > 1.8, scale, 0.0)
+    return {
+        "bm25_body": body,
+        "bm25_title": title,
+        "bm25_anchor": anchor,
+        "bm25_url": url,
+        "tfidf_body": body * np.exp(rng.normal(0.0, 0.15, count)),
+        "lm_dirichlet_body": -terms * (4.0 + scale) + 0.6 * terms * seen(1.0),
+        "lm_jelinek_mercer_title": -terms * (6.0 + scale) + 0.8 * terms * np.maximum(seen(1.0), -0.5),
+        "embedding_cosine": np.tanh(0.4 * seen(1.1) + 0.3 * np.log(scale)),
+    }
+
+
+def _count_features(rng: Generator, query: _Query, document: _Document) -> Columns:
+    """Occurrences of the query's terms."""
+    topic, terms = document.topic, query.num_terms
+    share = 1 / (1 + np.exp(-0.8 - topic))
+    covered = rng.binomial(terms, share)
+    occurrences = rng.poisson(np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5)
+    return {
+        "covered_terms_body": covered,
+        "covered_share_body": covered / terms,
+        "term_count_body": occurrences,
+        "term_density_body": 1000 * occurrences / document.length,
+        "term_count_title": rng.binomial(terms, share * 0.4),
+        "term_count_anchor": rng.poisson(np.exp(0.6 * topic + 0.9 * document.authority - 1.5)),
+        "phrase_count_body": rng.poisson(0.15 * np.exp(0.8 * topic)),
+        "shortest_window": np.where(covered > 1, rng.geometric(0.02 + 0.2 * share) + covered, 0.0),
+    }
+
+
+def _document_features(rng: Generator, document: _Document) -> Columns:
+    """What is known of the page whatever the query: links, age, size, signs of spam."""
+    authority, spam, count = document.authority, document.spam, len(document.topic)
+    links = np.exp(1.5 + 1.3 * authority + rng.normal(0.0, 0.8, count) + 1.5 * spam)
+    return {
+        "inlinks": np.floor(links),
+        "linking_sites": np.floor(links**0.7),
+        "pagerank": np.exp(0.9 * authority + rng.normal(0.0, 0.7, count)) / 10,
+        "site_rank": np.floor(1000 * np.exp(-1.2 * authority) * (1 + rng.pareto(2.0, count))),
+        "outlinks": rng.geometric(1 / (20 + 60 * spam)),
+        "spam_score": 100 / (1 + np.exp(-(2.2 * spam - 1.1 + rng.normal(0.0, 0.9, count)))),
+        "ad_count": rng.poisson(1.0 + 4.0 * spam),
+        "age_days": np.floor(200 * np.exp(-0.9 * document.freshness + rng.normal(0.0, 0.5, count))),
+        "days_since_update": np.floor(30 * np.exp(-0.7 * document.freshness + rng.normal(0.0, 1.0, count))),
+        "body_length": np.floor(document.length),
+        "title_length": 1.0 + rng.poisson(6.0, count),
+        "url_depth": rng.poisson(np.exp(0.8 - 0.3 * authority)),
+    }
+
+
+def _click_features(rng: Generator, query: _Query, document: _Document) -> Columns:
+    """Clicks of past users: telling where there are any, which is seldom."""
+    attraction = 0.8 * document.topic + 0.6 * query.navigational * document.authority
+    shown = (query.frequency * np.exp(rng.normal(-3.0, 1.5, len(attraction)))).astype(np.int64)
+    clicks = rng.binomial(shown, 1 / (1 + np.exp(2.0 - attraction)))
+    dwell = 20 * np.exp(0.5 * attraction + rng.normal(0.0, 0.8, len(attraction)))
+    return {
+        "impressions": shown,
+        "clicks": clicks,
+        "click_rate": clicks / np.maximum(shown, 1),
+        "dwell_seconds": np.where(clicks > 0, dwell, 0.0),
+    }
+
+
+def _query_features(rng: Generator, query: _Query) -> Columns:
+    """What is known of the query: constant within it, useful only together with other features."""
+    return {
+        "query_terms": query.num_terms,
+        "query_rarity": query.rarity,
+        "query_navigational": query.navigational,
+        "query_recency": query.recency,
+    }
+
+
+def _noise_features(rng: Generator, count: int) -> Columns:
+    """Columns that say nothing, as logs are full of."""
+    return {
+        "crawl_shard": rng.integers(0, 64, count),
+        "fetch_milliseconds": np.floor(np.exp(rng.normal(5.0, 0.8, count))),
+        "document_hash": rng.random(count),
+        "cache_hits": rng.geometric(0.3, count) - 1.0,
+    }

@@ -1,0 +1,192 @@
+"""RankingDataset: what it refuses at the boundary, and what everyone behind it may trust."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.errors import DataError
+
+
+def dataset(**changes: Any) -> RankingDataset:
+    """Three queries of 2, 1 and 3 documents, with all that a data set can hold, apart from `changes`."""
+    parts: dict[str, Any] = {
+        "features": np.arange(12, dtype=np.float32).reshape(6, 2),
+        "labels": [0, 2, 1, 4, 0, 3],
+        "query_start": [0, 2, 3, 6],
+        "query_ids": ["a", "b", "c"],
+        "document_ids": ["a1", "a2", "b1", "c1", "c2", "c3"],
+        "query_weights": [1.0, 2.0, 0.5],
+        "positions": [1, 2, 1, 3, 1, 2],
+        "feature_names": ("bm25", "pagerank"),
+    }
+    return RankingDataset(**(parts | changes))
+
+
+def test_counts_and_sizes_follow_from_the_arrays() -> None:
+    data = dataset()
+    assert (data.num_documents, data.num_queries, data.num_features) == (6, 3, 2)
+    assert data.query_sizes.tolist() == [2, 1, 3]
+    assert data.query_of_document.tolist() == [0, 0, 1, 2, 2, 2]
+    assert data.labels_best_first.tolist() == [2, 0, 1, 4, 3, 0]
+
+
+def test_names_and_ids_are_counted_from_one_where_none_are_given() -> None:
+    data = RankingDataset(features=[[1, 2], [3, 4]], labels=[0, 1], query_start=[0, 1, 2])  # type: ignore[arg-type]
+    assert data.feature_names == ("1", "2")
+    assert data.query_ids.tolist() == ["1", "2"]
+    assert data.document_ids is None
+    assert data.query_weights is None
+    assert data.positions is None
+
+
+def test_arrays_are_converted_once_and_cannot_be_written() -> None:
+    data = dataset()
+    assert data.features.dtype == np.float32
+    assert data.labels.dtype == np.float64
+    assert data.query_start.dtype == np.int64
+    for name in (
+        "features",
+        "labels",
+        "query_start",
+        "query_ids",
+        "document_ids",
+        "query_weights",
+        "positions",
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(data, name)[0] = getattr(data, name)[1]
+    with pytest.raises(AttributeError):
+        data.labels = np.zeros(6)  # type: ignore[misc]
+
+
+def test_the_callers_array_stays_writable() -> None:
+    features = np.zeros((6, 2), dtype=np.float32)
+    dataset(features=features)
+    features[0, 0] = 1
+
+
+def test_a_missing_value_is_nan_and_stays() -> None:
+    assert np.isnan(dataset(features=np.full((6, 2), np.nan)).features).all()
+
+
+BAD = {
+    "a query without documents": (
+        {"query_start": [0, 2, 2, 6]},
+        r"query_start\[1:3\] is \[2, 2\]: query 1 has no",
+    ),
+    "a query_start that falls": ({"query_start": [0, 3, 2, 6]}, "query 1 has no document"),
+    "a query_start not from 0": ({"query_start": [1, 2, 3, 6]}, "must begin with 0"),
+    "a query_start that ends early": ({"query_start": [0, 2, 3, 5]}, "end with the number of documents, 6"),
+    "no query at all": ({"query_start": [0]}, "query_start must begin"),
+    "a fractional query_start": ({"query_start": [0, 2.5, 3, 6]}, r"query_start: holds 2\.5; whole numbers"),
+    "a fractional position": ({"positions": [1, np.nan, 1, 3, 1, 2]}, "positions: holds nan; whole numbers"),
+    "fewer labels than documents": ({"labels": [0, 1]}, "number of documents, 2"),
+    "fewer rows than labels": ({"features": np.zeros((5, 2))}, "5 rows for 6 labels"),
+    "a negative label": ({"labels": [0, 2, -1, 4, 0, 3]}, r"labels\[2\] is -1\.0; a label is a finite grade"),
+    "a label that is nan": ({"labels": [0, 2, 1, np.nan, 0, 3]}, r"labels\[3\] is nan"),
+    "labels that are words": ({"labels": ["good"] * 6}, "labels: cannot be read as an array of float64"),
+    "flat features": ({"features": np.zeros(6)}, r"features: has shape \(6,\); 2 dimension"),
+    "no features": ({"features": np.zeros((6, 0))}, "no feature column"),
+    "ragged features": ({"features": [[1, 2], [3]]}, "features: cannot be read"),
+    "infinite features": ({"features": [[0, 0]] * 5 + [[0, np.inf]]}, r"features\[5, 1\] is inf.*Write NaN"),
+    "features beyond float32": (
+        {"features": [[0, 1e39]] * 6},
+        r"features\[0, 1\] is inf in float32.*rescale",
+    ),
+    "too few names": ({"feature_names": ("bm25",)}, "1 names for 2 features"),
+    "too few query ids": ({"query_ids": ["a"]}, r"query_ids: has shape \(1,\), but there are 3 queries"),
+    "too few document ids": ({"document_ids": ["a"]}, "but there are 6 documents"),
+    "too few weights": ({"query_weights": [1.0]}, "but there are 3 queries"),
+    "a weight of zero": ({"query_weights": [1, 0, 1]}, r"query_weights\[1\] is 0\.0; .*Leave out a query"),
+    "too many positions": ({"positions": [1] * 7}, "but there are 6 documents"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD.keys())
+def test_what_does_not_fit_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        dataset(**changes)
+
+
+def test_judgments_need_no_features() -> None:
+    judgments = Judgments(labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
+    assert judgments.labels_best_first.tolist() == [1, 0]
+
+
+def test_the_same_content_has_the_same_fingerprint() -> None:
+    assert dataset().fingerprint == dataset().fingerprint
+    assert dataset().fingerprint == dataset(features=np.asfortranarray(dataset().features)).fingerprint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": np.ones((6, 2))},
+        {"features": np.arange(12).reshape(6, 2).T.reshape(6, 2)},
+        {"labels": [0, 2, 1, 4, 0, 2]},
+        {"query_start": [0, 1, 3, 6]},
+        {"query_ids": ["a", "b", "d"]},
+        {"query_weights": None},
+        {"positions": None},
+    ],
+)
+def test_whatever_a_backend_or_metric_can_see_changes_the_fingerprint(changes: dict[str, Any]) -> None:
+    assert dataset(**changes).fingerprint != dataset().fingerprint
+
+
+def test_names_for_people_do_not_change_the_fingerprint() -> None:
+    assert dataset(document_ids=None, feature_names=("x", "y")).fingerprint == dataset().fingerprint
+
+
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), data=st.data())
+@settings(deadline=None)
+def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    num_documents, num_queries = sum(sizes), len(sizes)
+    whole = RankingDataset(
+        features=np.arange(num_documents * 2, dtype=np.float32).reshape(-1, 2),
+        labels=np.arange(num_documents, dtype=np.float64),
+        query_start=np.concatenate([[0], np.cumsum(sizes)]),
+        query_ids=np.array([f"q{query}" for query in range(num_queries)]),
+        document_ids=np.array([f"d{row}" for row in range(num_documents)]),
+        query_weights=np.arange(1.0, num_queries + 1),
+        positions=np.arange(num_documents),
+    )
+    queries = data.draw(st.lists(st.integers(0, num_queries - 1), min_size=1, max_size=10))
+    taken = whole.take_queries(queries)
+    rows = [row for query in queries for row in range(whole.query_start[query], whole.query_start[query + 1])]
+    assert taken.document_ids is not None
+    assert taken.query_weights is not None
+    assert taken.positions is not None
+    assert taken.labels.tolist() == rows
+    assert taken.positions.tolist() == rows
+    assert taken.document_ids.tolist() == [f"d{row}" for row in rows]
+    assert taken.features[:, 1].tolist() == [2 * row + 1 for row in rows]
+    assert taken.query_sizes.tolist() == [sizes[query] for query in queries]
+    assert taken.query_ids.tolist() == [f"q{query}" for query in queries]
+    assert taken.query_weights.tolist() == [query + 1 for query in queries]
+
+
+def test_all_queries_in_order_are_the_same_data() -> None:
+    assert dataset().take_queries([0, 1, 2]).fingerprint == dataset().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ([], "no queries was asked for"),
+        ([0, 3], "there is no query 3; they count from 0 to 2"),
+        ([-1], "there is no query -1"),
+        ([0.5], r"queries: holds 0\.5"),
+    ],
+)
+def test_a_query_that_does_not_exist_cannot_be_taken(queries: list[float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        dataset().take_queries(queries)

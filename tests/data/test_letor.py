@@ -1,0 +1,421 @@
+"""The LETOR reader: what a file says is what the data set holds, and every mistake is named."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import RankingDataset, letor, read_letor
+from ltrbench.errors import DataError
+
+Write = Callable[[bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(content: bytes, name: str = "train.txt") -> Path:
+        file = tmp_path / name
+        file.write_bytes(content)
+        return file
+
+    return write_file
+
+
+def same(one: RankingDataset, other: RankingDataset) -> bool:
+    documents = [None if data.document_ids is None else data.document_ids.tolist() for data in (one, other)]
+    return one.fingerprint == other.fingerprint and documents[0] == documents[1]
+
+
+# What is read
+
+
+def test_a_file_becomes_features_labels_queries_and_document_ids(write: Write) -> None:
+    data = read_letor(
+        write(b"2 qid:7 1:0.5 3:1 #docid = A\n0 qid:7 2:-4 #docid = B\n1 qid:x 1:2e1 # third \n")
+    )
+    assert data.features.dtype == np.float32
+    assert data.features.tolist() == [[0.5, 0, 1], [0, -4, 0], [20, 0, 0]]
+    assert data.labels.tolist() == [2, 0, 1]
+    assert data.query_start.tolist() == [0, 2, 3]
+    assert data.query_ids.tolist() == ["7", "x"]
+    assert data.document_ids is not None
+    assert data.document_ids.tolist() == ["A", "B", "third"]
+    assert data.feature_names == ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("comment", "document"),
+    [
+        (b"#docid = GX008-86-4444840 inc = 1 prob = 0.08", "GX008-86-4444840"),
+        (b"# docid = clueweb09-en0003-55-31884 ", "clueweb09-en0003-55-31884"),
+        (b"#docid=d7", "d7"),
+        (b"# anything else, kept whole ", "anything else, kept whole"),
+        (b"# Stra\xc3\x9fe", "Straße"),
+        (b"# Stra\xdfe", "Stra\\xdfe"),  # Latin-1
+        (b"#", ""),
+        (b"", ""),
+    ],
+)
+def test_the_comment_names_the_document(comment: bytes, document: str) -> None:
+    line = letor.parse_line(b"1 qid:1 1:1 " + comment, "f:1")
+    assert line is not None
+    assert line.document == document
+
+
+def test_a_file_without_comments_has_no_document_ids(write: Write) -> None:
+    assert read_letor(write(b"1 qid:1 1:1\n0 qid:1 1:0\n")).document_ids is None
+
+
+def test_blank_lines_and_comment_lines_are_skipped_and_still_counted(write: Write) -> None:
+    file = write(b"# made by hand\n\n1 qid:1 1:1\n  \t\n0 qid:1 1:0\n# the end\nx qid:1 1:1\n")
+    with pytest.raises(DataError, match=r"train\.txt:7: 'x'"):
+        read_letor(file)
+    file.write_bytes(file.read_bytes().replace(b"x qid:1 1:1\n", b""))
+    assert read_letor(file).labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\t\r\n"])
+def test_the_end_of_line_and_blanks_before_it_change_nothing(write: Write, end: bytes) -> None:
+    data = read_letor(write(b"1 qid:1 1:1" + end + b"0\tqid:1   2:3" + end))
+    assert data.features.tolist() == [[1, 0], [0, 3]]
+
+
+def test_the_last_line_needs_no_end_of_line(write: Write) -> None:
+    assert same(
+        read_letor(write(b"1 qid:1 1:1\n0 qid:2 1:3")), read_letor(write(b"1 qid:1 1:1\n0 qid:2 1:3\n"))
+    )
+
+
+@pytest.mark.parametrize("name", ["train.txt.gz", "train.txt"])
+def test_gz_is_told_by_content_whatever_the_name(write: Callable[[bytes, str], Path], name: str) -> None:
+    text = b"1 qid:1 1:1 # A\n0 qid:1 1:0.25 # B\n"
+    assert same(read_letor(write(gzip.compress(text), name)), read_letor(write(text, name)))
+
+
+def test_gz_files_joined_by_cat_are_one_file(write: Write) -> None:
+    data = read_letor(write(gzip.compress(b"1 qid:1 1:1\n") + gzip.compress(b"0 qid:2 1:2\n")))
+    assert data.query_ids.tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "text", ["0.1", "1e-46", "3.4028234e38", "16777217", "-.5", "+7.", "1E2", "0.3333333333333"]
+)
+def test_values_are_doubles_rounded_to_float32(write: Write, text: str) -> None:
+    data = read_letor(write(f"1 qid:1 1:{text}\n".encode()))
+    assert data.features[0, 0] == np.float32(float(text))
+
+
+def test_num_features_pads_files_in_which_the_last_ones_never_occur(write: Write) -> None:
+    data = read_letor(write(b"1 qid:1 1:1\n"), num_features=3)
+    assert data.features.tolist() == [[1, 0, 0]]
+
+
+def test_documents_without_any_feature_are_all_zero(write: Write) -> None:
+    assert read_letor(write(b"1 qid:1 2:5\n0 qid:1\n")).features.tolist() == [[0, 5], [0, 0]]
+
+
+@given(
+    labels=st.lists(st.integers(0, 4) | st.floats(0, 100), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32 - 1),
+    num_features=st.integers(1, 9),
+)
+@settings(deadline=None, max_examples=50)
+def test_what_is_written_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, labels: list[float], seed: int, num_features: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    features = (rng.normal(size=(len(labels), num_features)) * rng.integers(0, 2, num_features)).astype(
+        np.float32
+    )
+    lines = [
+        f"{label!r} qid:{row // 2} "
+        + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(values) if value)
+        for row, (label, values) in enumerate(zip(labels, features.tolist(), strict=True))
+    ]
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_text("\n".join(lines))
+    data = read_letor(file, num_features)
+    assert data.features.tolist() == features.tolist()
+    assert data.labels.tolist() == labels
+    assert data.query_start.tolist() == [*range(0, len(labels), 2), len(labels)]
+
+
+# The fast path and the specification
+
+ORDINARY = st.sampled_from(b"0 0.000000 0.5 12 -3.25 +1 1e-5 2E+3 .5 5.".split())
+ODD = st.sampled_from(
+    [b"", *b"007 -0.0 1e38 3.5e38 1e400 -1e39 1e-60 nan inf 1_0 0x1 1.2.3 1e - 1-2 e5".split()]
+)
+BLANKS = st.sampled_from([b" ", b" ", b" ", b"\t", b"  "])
+PLAIN_LABELS = st.sampled_from([b"0", b"2", b"1.5"])
+ODD_LABELS = st.sampled_from([b"-1", b"1e999", b"-0", b"nan"])
+QUERIES = st.sampled_from([b"1", b"10", b"A-7", b"q:1", b"10", b"\xc3\xa9"])
+COMMENTS = st.sampled_from(
+    [b"", b"#docid = GX1 inc = 1", b" # docid = a#b", b"#", b" # caf\xc3\xa9", b" #\xff"]
+)
+ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\t\r\n\v\x00\x1f\x7f\xff\xa0"])
+WIDTH = 40
+
+
+@st.composite
+def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
+    """Lines as real files have them, but for the part that is odd: "labels", "indices" or "values"."""
+    labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
+    values = ORDINARY | ODD if odd == "values" else ORDINARY
+    ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
+    indices = st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
+    lines = []
+    for query in draw(st.lists(QUERIES, min_size=1, max_size=5)):
+        pieces = [draw(labels), b"qid:" + query]
+        pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
+        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces) + draw(COMMENTS))
+    return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
+
+
+@st.composite
+def damaged_lines(draw: st.DrawFn) -> bytes:
+    """The same after a few bytes were replaced, put in or taken out."""
+    text = draw(letor_lines(draw(st.sampled_from(["", "labels", "indices", "values"]))))
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        text = text[:start] + draw(ODD_BYTES | st.just(b"")) + text[start + draw(st.integers(0, 2)) :]
+    return text
+
+
+@given(text=damaged_lines() | letor_lines(), num_features=st.sampled_from([WIDTH, WIDTH // 2, 10**4]))
+@settings(deadline=None, max_examples=500)
+def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
+    text: bytes, num_features: int
+) -> None:
+    fast = letor._read_block_fast(text, 11, num_features)
+    if fast is None:
+        return
+    # Where the specification raises, the fast path must have left the block alone: it would raise here.
+    plain = letor._read_block_plainly(text, 11, num_features, "f")
+    assert fast.features.tobytes() == plain.features.tobytes()
+    assert fast.features.shape == plain.features.shape
+    assert fast.labels.tobytes() == plain.labels.tobytes()
+    assert fast.lines.tolist() == plain.lines.tolist()
+    assert (fast.queries, fast.documents) == (plain.queries, plain.documents)
+
+
+@given(text=damaged_lines())
+@settings(deadline=None, max_examples=150)
+def test_a_file_gives_the_specifications_result_or_its_error(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(text)
+
+    def outcome() -> tuple[str, bytes] | str:
+        try:
+            data = read_letor(file, num_features=1000)
+        except DataError as error:
+            return str(error)
+        return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
+
+    usual = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "_read_block_fast", lambda *_: None)
+        assert outcome() == usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "_BLOCK_BYTES", 60)  # one to a few lines a block
+        assert outcome() == usual
+
+
+@given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
+@settings(deadline=None, max_examples=200)
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(content)
+    with suppress(DataError):  # any other error fails the test
+        read_letor(file, num_features=1000)
+
+
+def test_lines_as_published_take_the_fast_path() -> None:
+    text = (
+        b"0 qid:10 1:0.000000 2:0.666667 46:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.13\n"
+        b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
+        b"4 qid:WT09-1 3:-7.25 \n"
+    )
+    assert letor._read_block_fast(text, 1, None) is not None
+
+
+# Mistakes
+
+MISTAKES = {
+    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "A line reads"]),
+    "a label that is a word": (b"good qid:1 1:1", ["'good'", "label", "A line reads"]),
+    "a label that is nan": (b"nan qid:1 1:1", ["label 'nan'", "Judge"]),
+    "an infinite label": (b"-inf qid:1 1:1", ["label '-inf'", "Judge"]),
+    "an overflowing label": (b"1e999 qid:1 1:1", ["label '1e999'", "finite"]),
+    "a negative label": (b"-1 qid:1 1:1", ["label '-1'", "0 or more", "Shift the grades"]),
+    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Give every line the id of its query"]),
+    "an empty qid": (b"1 qid: 1:1", ["'qid:'", "qid:ID"]),
+    "a label alone": (b"1", ["the line ends", "qid:ID"]),
+    "a qid that is not UTF-8": (b"1 qid:\xff 1:1", ["\\\\xff", "UTF-8"]),
+    "two qids": (b"1 qid:1 qid:2 1:1", ["'qid:2'", "index:value"]),
+    "a word among the features": (b"1 qid:1 1:1 oops", ["'oops'", "index:value"]),
+    "a negative index": (b"1 qid:1 -1:1", ["'-1:1'", "index:value"]),
+    "index 0": (b"1 qid:1 0:1 1:2", ["feature index 0", "counts features from 1", "Add 1"]),
+    "a repeated index": (b"1 qid:1 1:1 4:2 4:3", ["feature index 4 is repeated", "keep one"]),
+    "a descending index": (b"1 qid:1 5:1 2:2", ["feature index 2 follows 5", "ascend", "Sort"]),
+    "an index beyond 2^24": (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "Number the features"]),
+    "an index of 5000 digits": (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
+    "no value": (b"1 qid:1 3: 4:1", ["feature 3 has no value", "Leave the feature out"]),
+    "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
+    "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
+    "a value that is nan": (b"1 qid:1 2:NaN", ["feature 2 is 'NaN'", "Leave the feature out"]),
+    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "cap it"]),
+    "a value beyond float32": (b"1 qid:1 2:1.7976931348623157e308", ["1.797", "float32", "Rescale"]),
+    "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
+    "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
+    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "unpack or convert"]),
+}
+
+
+@pytest.mark.parametrize(("line", "fragments"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
+    write: Write, line: bytes, fragments: list[str]
+) -> None:
+    # No line beside it keeps the fast path from the block: it must see the mistake by itself.
+    file = write(b"0 qid:1 1:1\n2 qid:1 2:1\n" + line + b"\n2 qid:1 1:1\n")
+    with pytest.raises(DataError) as caught:
+        read_letor(file)
+    message = str(caught.value)
+    assert message.startswith(f"{file}:3: ")
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_the_largest_float32_is_read_and_the_first_double_that_rounds_beyond_it_is_not(write: Write) -> None:
+    overflow = 2.0**128 - 2.0**103
+    below = math.nextafter(overflow, 0.0)
+    assert (
+        read_letor(
+            write(f"1 qid:1 1:{below!r}".encode().replace(b"np.float64(", b"").replace(b")", b""))
+        ).features[0, 0]
+        == np.finfo(np.float32).max
+    )
+    with pytest.raises(DataError, match="float32"):
+        read_letor(write(f"1 qid:1 1:{overflow!r}".encode()))
+
+
+def test_an_index_beyond_num_features_is_an_error_that_names_both(write: Write) -> None:
+    with pytest.raises(DataError, match=r"train\.txt:2: feature index 5 is beyond the 3 features"):
+        read_letor(write(b"1 qid:1 3:1\n1 qid:1 5:1\n"), num_features=3)
+
+
+@pytest.mark.parametrize("num_features", [0, -1, 2**24 + 1])
+def test_num_features_must_be_possible(write: Write, num_features: int) -> None:
+    with pytest.raises(DataError, match=f"num_features is {num_features}"):
+        read_letor(write(b"1 qid:1 1:1\n"), num_features)
+
+
+def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) -> None:
+    file = write(b"1 qid:a 1:1\n0 qid:a 1:2\n# between\n1 qid:b 1:1\n1 qid:c 1:1\n0 qid:a 1:3\n")
+    with pytest.raises(DataError) as caught:
+        read_letor(file)
+    assert str(caught.value).startswith(f"{file}:6: query 'a' begins again")
+    assert "ended on line 2" in str(caught.value)
+    assert "sort the file by query" in str(caught.value)
+
+
+def test_an_empty_file_and_a_blank_one_are_told_apart(write: Write) -> None:
+    for content, what in [(b"", "is empty"), (b"\n  \n# nothing\n", "blanks and comments")]:
+        with pytest.raises(DataError, match=what):
+            read_letor(write(content))
+        with pytest.raises(DataError, match=what):
+            read_letor(write(gzip.compress(content)))
+
+
+def test_a_file_without_any_feature_is_an_error(write: Write) -> None:
+    file = write(b"1 qid:1\n0 qid:1\n")
+    with pytest.raises(DataError, match="no line has a feature"):
+        read_letor(file)
+    assert read_letor(file, num_features=2).features.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_truncated_gz_is_an_error_that_says_so(write: Write) -> None:
+    rng = np.random.default_rng(0)
+    text = b"".join(b"1 qid:1 1:%f\n" % value for value in rng.random(2000))
+    packed = gzip.compress(text)
+    for damaged in (packed[: len(packed) // 2], packed[:-4], packed[:40] + b"\x00" * 40 + packed[80:]):
+        file = write(damaged)
+        with pytest.raises(DataError, match="damaged or cut off") as caught:
+            read_letor(file)
+        assert str(caught.value).startswith(f"{file}:1: ")
+        assert "Copy or download it again" in str(caught.value)
+
+
+def test_another_compression_is_not_taken_for_text(write: Write) -> None:
+    with pytest.raises(DataError, match=r"train\.txt:1: .*unpack or convert"):
+        read_letor(write(bz2.compress(b"1 qid:1 1:1\n" * 99)))
+
+
+def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.txt: there is no such file.*Check the path"):
+        read_letor(tmp_path / "nowhere.txt")
+    with pytest.raises(DataError, match=r"is a folder; name the file"):
+        read_letor(tmp_path)
+    file = write(b"1 qid:1 1:1\n")
+    with pytest.raises(DataError, match=r"cannot be opened \(Not a directory\)"):
+        read_letor(file / "train.txt")
+
+
+def test_a_matrix_that_does_not_fit_into_memory_is_an_error(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def allocate(*_: object) -> None:
+        raise MemoryError
+
+    # Not by a really huge matrix: some machines promise any memory, and kill whoever uses it.
+    monkeypatch.setattr(letor, "_assemble", allocate)
+    with pytest.raises(DataError, match=r"train\.txt: .* does not fit into memory\. Check that index"):
+        read_letor(write(b"0 qid:1 16777216:1\n"))
+
+
+# Real data
+
+
+@pytest.mark.parametrize(
+    ("name", "num_documents", "num_queries"), [("MQ2008", 15_211, 784), ("MQ2007", 69_623, 1_692)]
+)
+def test_the_five_test_folds_hold_the_published_numbers(
+    letor_data: Callable[[str], Path], name: str, num_documents: int, num_queries: int
+) -> None:
+    folds = [read_letor(letor_data(name) / f"Fold{fold}" / "test.txt") for fold in range(1, 6)]
+    assert sum(fold.num_documents for fold in folds) == num_documents
+    assert sum(fold.num_queries for fold in folds) == num_queries
+    assert {fold.num_features for fold in folds} == {46}
+    assert {label for fold in folds for label in fold.labels.tolist()} == {0, 1, 2}
+
+
+def test_real_lines_keep_their_document_ids_and_take_the_fast_path(letor_data: Callable[[str], Path]) -> None:
+    file = letor_data("MQ2008") / "Fold1" / "train.txt"
+    data = read_letor(file)
+    assert data.document_ids is not None
+    assert data.document_ids[0] == "GX008-86-4444840"
+    text = file.read_bytes()[: 1 << 18]
+    text = text[: text.rindex(b"\n") + 1]
+    fast, plain = letor._read_block_fast(text, 1, None), letor._read_block_plainly(text, 1, None, file)
+    assert fast is not None
+    assert fast.features.tobytes() == plain.features.tobytes()
+
+
+def test_clueweb_is_read(letor_data: Callable[[str], Path]) -> None:
+    folder = letor_data("ClueWeb09") / "Fold1"
+    parts = [read_letor(folder / f"{part}.txt") for part in ("train", "test")]
+    assert sum(part.num_documents for part in parts) == 26_646
+    assert sum(part.num_queries for part in parts) == 61
+    assert parts[0].document_ids is not None
+    assert parts[0].document_ids[0] == "clueweb09-en0003-55-31884"

@@ -1,0 +1,86 @@
+"""Splits: by query, by seed, and never leaking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.errors import DataError
+
+
+def dataset(num_queries: int, first: int = 0, num_features: int = 1) -> RankingDataset:
+    """Two documents a query; the query's number, from `first` on, is its id and the value of its features."""
+    numbers = np.arange(first, first + num_queries)
+    return RankingDataset(
+        features=np.repeat(numbers, 2)[:, None].repeat(num_features, axis=1).astype(np.float32),
+        labels=np.tile([0.0, 1.0], num_queries),
+        query_start=np.arange(num_queries + 1) * 2,
+        query_ids=numbers.astype(np.str_),
+    )
+
+
+@given(num_queries=st.integers(2, 60), share=st.floats(0.001, 0.999), seed=st.integers(0, 2**32))
+@settings(deadline=None)
+def test_each_query_goes_to_one_side_and_stays_in_the_order_of_the_file(
+    num_queries: int, share: float, seed: int
+) -> None:
+    rest, taken = split_queries(dataset(num_queries), share, seed, "test")
+    numbers = [int(query_id) for side in (rest, taken) for query_id in side.query_ids]
+    assert sorted(numbers) == list(range(num_queries))
+    assert numbers[: rest.num_queries] == sorted(numbers[: rest.num_queries])
+    assert numbers[rest.num_queries :] == sorted(numbers[rest.num_queries :])
+    assert taken.num_queries == min(max(round(share * num_queries), 1), num_queries - 1)
+
+
+def test_the_seed_decides_which_queries_are_taken() -> None:
+    taken = [split_queries(dataset(100), 0.2, seed, "test")[1].fingerprint for seed in (0, 0, 1)]
+    assert taken[0] == taken[1]
+    assert taken[0] != taken[2]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 1.5, float("nan")])
+def test_a_share_out_of_range_is_named(share: float) -> None:
+    with pytest.raises(DataError, match=rf"data\.test_share is {share}.*between 0 and 1"):
+        split_queries(dataset(10), share, 0, "test")
+
+
+def test_a_negative_seed_is_named() -> None:
+    with pytest.raises(DataError, match=r"data\.split_seed is -3; a seed is"):
+        split_queries(dataset(10), 0.2, -3, "test")
+
+
+def test_one_query_cannot_be_split() -> None:
+    with pytest.raises(DataError, match=r"1 query cannot be split in two: data\.valid must be given"):
+        split_queries(dataset(1), 0.2, 0, "valid")
+
+
+def test_splits_are_walked_in_order_without_what_is_absent() -> None:
+    train, valid, test = dataset(2), dataset(2, first=2), dataset(2, first=4)
+    assert [name for name, _ in Splits(train, valid, test)] == ["train", "valid", "test"]
+    assert [name for name, _ in Splits(train, None, test)] == ["train", "test"]
+
+
+@pytest.mark.parametrize(("leaking", "message"), [(1, "train and in valid"), (2, "train and in test")])
+def test_a_query_in_two_splits_is_a_leak(leaking: int, message: str) -> None:
+    parts = [dataset(3), dataset(3, first=3), dataset(3, first=6)]
+    parts[leaking] = dataset(3, first=2)
+    with pytest.raises(DataError, match=rf"query 2 stands in {message}.*Give files that share no query"):
+        Splits(*parts)
+
+
+def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
+    other = RankingDataset(
+        features=np.full((2, 1), 9, dtype=np.float32),
+        labels=np.array([0.0, 1.0]),
+        query_start=np.array([0, 2]),
+        query_ids=np.array(["0"]),
+    )
+    Splits(dataset(2), None, other)
+
+
+def test_splits_must_have_the_same_features() -> None:
+    with pytest.raises(DataError, match="test has 2 features, train has 1"):
+        Splits(dataset(2), None, dataset(2, first=2, num_features=2))
