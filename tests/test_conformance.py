@@ -1,0 +1,270 @@
+"""What every backend promises, held against every YAML in conf/model and against a user's own outside the package.
+
+A new backend is tested by having a YAML; no test needs to be written for it here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from numpy.typing import NDArray
+
+from ltrbench.config import build, build_experiment, conf_dir, register_schema
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.metrics import evaluate
+from ltrbench.rankers import BoostingRanker, Ranker
+
+USER_BACKEND = Path(__file__).parent / "user_backend"
+YARDSTICKS = {"random", "single_feature"}
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("model/*.yaml") if not path.stem.startswith("_"))
+
+
+MODELS = [*_names(conf_dir()), *_names(USER_BACKEND / "conf")]
+
+
+@pytest.fixture(autouse=True)
+def _user_module_in_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(USER_BACKEND))
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def make(model: str, *overrides: str) -> Ranker:
+    return build(composed(model, *overrides), "model", Ranker)
+
+
+def composed(model: str, *overrides: str) -> Any:
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        return compose(
+            "config",
+            overrides=[
+                f"hydra.searchpath=[file://{USER_BACKEND / 'conf'}]",
+                f"model={model}",
+                "params.num_trees=15",
+                *overrides,
+            ],
+        )
+
+
+def make_data(seed: int, num_queries: int = 60, num_features: int = 8) -> RankingDataset:
+    """Queries of 1 to 30 documents whose labels follow some features, with everything that trips a backend up."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 31, num_queries)
+    sizes[:3] = 1  # single-document queries
+    query_start = np.concatenate([[0], np.cumsum(sizes)])
+    features = rng.normal(size=(query_start[-1], num_features)).astype(np.float32)
+    features[:, 3] = 1.5  # a constant feature
+    features[:, 4] = np.round(features[:, 4])  # few values
+    features[rng.random(len(features)) < 0.2, 5] = np.nan  # missing values
+    utility = features[:, 0] + 0.7 * features[:, 1] * (features[:, 4] > 0) + 0.3 * rng.normal(size=len(features))
+    labels = np.digitize(utility, [0.3, 1.0, 1.8, 2.5]).astype(np.float64)
+    for query in range(3, 8):  # queries whose labels are all equal, with and without a relevant document
+        labels[query_start[query] : query_start[query + 1]] = query % 2
+    return RankingDataset(features=features, labels=labels, query_start=query_start)
+
+
+TRAIN, VALID, TEST = make_data(1), make_data(2), make_data(3)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Iterator[dict[str, Ranker]]:
+    """Each model fitted once with its YAML's settings, for the tests that only look at the result."""
+    sys.path.insert(0, str(USER_BACKEND))
+    yield {name: make(name).fit(TRAIN, VALID) for name in MODELS}
+    sys.path.remove(str(USER_BACKEND))
+
+
+def test_it_beats_random(model: str, fitted: dict[str, Ranker]) -> None:
+    if model == "random":
+        pytest.skip("random is what the others are held against")
+    ours = evaluate(TEST, fitted[model].predict(TEST.features), ["ndcg@10"]).means["ndcg@10"]
+    blind = evaluate(TEST, fitted["random"].predict(TEST.features), ["ndcg@10"]).means["ndcg@10"]
+    assert ours > blind + 0.05
+
+
+def test_scores_are_one_finite_number_a_document_in_the_dtype_that_it_declares(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    scores = fitted[model].predict(TEST.features)
+    assert scores.shape == (TEST.num_documents,)
+    assert scores.dtype == fitted[model].score_dtype
+    assert np.isfinite(scores).all()
+
+
+def test_the_same_seed_gives_the_same_scores(model: str, fitted: dict[str, Ranker]) -> None:
+    again = make(model).fit(TRAIN, VALID)
+    assert_same_bits(again.predict(TEST.features), fitted[model].predict(TEST.features))
+
+
+def test_one_thread_and_two_agree(model: str) -> None:
+    one, two = (make(model, f"num_threads={threads}").fit(TRAIN, VALID) for threads in (1, 2))
+    assert_same_bits(one.predict(TEST.features), two.predict(TEST.features))
+
+
+def test_the_input_is_not_changed(model: str) -> None:
+    before = (TRAIN.fingerprint, VALID.fingerprint)
+    train, valid = (replace(item, features=item.features.copy()) for item in (TRAIN, VALID))
+    features = TEST.features.copy()
+    make(model).fit(train, valid).predict(features)
+    assert (train.fingerprint, valid.fingerprint) == before
+    assert_same_bits(features, TEST.features)
+
+
+def test_the_score_of_a_document_does_not_depend_on_its_batch(model: str, fitted: dict[str, Ranker]) -> None:
+    together = fitted[model].predict(TEST.features)
+    alone = np.concatenate([fitted[model].predict(TEST.features[row : row + 1]) for row in range(40)])
+    backwards = fitted[model].predict(TEST.features[::-1])[::-1]
+    assert_same_bits(alone, together[:40])
+    assert_same_bits(backwards, together)
+
+
+def test_a_saved_model_scores_the_same_in_a_new_process(
+    model: str, fitted: dict[str, Ranker], tmp_path: Path
+) -> None:
+    ranker = fitted[model]
+    (tmp_path / "model").mkdir()
+    ranker.save(tmp_path / "model")
+    np.save(tmp_path / "features.npy", TEST.features)
+    code = (
+        "import importlib, sys, numpy as np; from pathlib import Path\n"
+        f"cls = getattr(importlib.import_module({type(ranker).__module__!r}), {type(ranker).__name__!r})\n"
+        "np.save('scores.npy', cls.load(Path('model')).predict(np.load('features.npy')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(USER_BACKEND)!r})\n{code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert_same_bits(np.load(tmp_path / "scores.npy"), ranker.predict(TEST.features))
+
+
+def test_a_saved_model_holds_no_pickle(model: str, fitted: dict[str, Ranker], tmp_path: Path) -> None:
+    fitted[model].save(tmp_path)
+    for path in tmp_path.rglob("*"):
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                assert [arrays[name].dtype for name in arrays.files]
+        else:
+            # Every pickle protocol from 2 on begins with this byte; JSON and model texts do not.
+            assert path.read_bytes()[:1] != b"\x80", path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(([0.5], [1], [0, 1]), id="one document"),
+        pytest.param(([0.5, 0.1, 0.7], [0, 0, 0], [0, 3]), id="nothing relevant"),
+        pytest.param(([0.5, 0.5, 0.5], [0, 1, 2], [0, 3]), id="nothing to tell documents apart by"),
+        pytest.param(([0.5, 0.1, 0.7], [2, 1, 0], [0, 1, 2, 3]), id="single-document queries"),
+    ],
+)
+def test_it_survives(model: str, data: tuple[list[float], list[int], list[int]]) -> None:
+    features, labels, query_start = data
+    tiny = RankingDataset(
+        features=np.array(features, dtype=np.float32)[:, None],
+        labels=np.array(labels, dtype=np.float64),
+        query_start=np.array(query_start),
+    )
+    scores = make(model).fit(tiny, tiny).predict(tiny.features)
+    assert np.isfinite(scores).all()
+
+
+def test_a_misspelt_field_fails_before_training_and_is_named(model: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.sed: .* has no field 'sed'; did you mean 'seed'\?"):
+        make(model, "+model.sed=1")
+
+
+def test_a_mistyped_value_fails_before_training_and_is_named(model: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.num_threads: Value 'many'"):
+        make(model, "model.num_threads=many")
+
+
+def test_wrong_features_are_refused(model: str, fitted: dict[str, Ranker]) -> None:
+    with pytest.raises(LtrbenchError, match="8 features"):
+        fitted[model].predict(TEST.features[:, :5])
+
+
+def test_predicting_before_fitting_is_refused(model: str) -> None:
+    with pytest.raises(LtrbenchError, match="fit"):
+        make(model).predict(TEST.features)
+
+
+def test_loading_what_is_not_a_model_is_refused(model: str, tmp_path: Path, fitted: dict[str, Ranker]) -> None:
+    with pytest.raises(LtrbenchError, match=str(tmp_path)):
+        type(fitted[model]).load(tmp_path)
+
+
+def test_importances_are_one_number_a_feature_and_the_constant_feature_has_none(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    for kind, values in fitted[model].importance().items():
+        assert kind in ("split", "gain")
+        assert values.shape == (TRAIN.num_features,)
+        assert (values >= 0).all()
+        assert values.sum() > 0
+        assert values[3] == 0
+
+
+def test_a_clean_fit_learns_the_model_that_was_kept(model: str, fitted: dict[str, Ranker]) -> None:
+    clean = fitted[model].clean_copy().fit(TRAIN)
+    assert_same_bits(clean.predict(TEST.features), fitted[model].predict(TEST.features))
+
+
+def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -> None:
+    ranker = make(model, "params.num_trees=60", "early_stopping.patience=5", "early_stopping.metric=ndcg@5")
+    if not isinstance(ranker, BoostingRanker):
+        pytest.skip(f"{model} is not boosted")
+    values: list[float] = []
+
+    def record(iteration: int, train: NDArray[Any], valid: NDArray[Any] | None) -> None:
+        assert iteration == len(values) + 1
+        assert train.shape == (TRAIN.num_documents,)
+        assert valid is not None
+        values.append(evaluate(VALID, valid, ["ndcg@5"]).means["ndcg@5"])
+
+    ranker.fit(TRAIN, VALID, record)
+    best = int(np.argmax(values)) + 1  # the earliest of equals
+    assert ranker.summary is not None
+    assert ranker.summary.num_trees == best
+    assert ranker.summary.num_iterations == len(values) == min(best + 5, 60)
+    kept = evaluate(VALID, ranker.predict(VALID.features), ["ndcg@5"]).means["ndcg@5"]
+    assert kept == pytest.approx(values[best - 1], abs=1e-9)
+
+
+def test_without_validation_every_tree_is_kept(model: str) -> None:
+    ranker = make(model).fit(TRAIN)
+    assert ranker.summary is not None
+    assert ranker.summary.num_trees == (15 if isinstance(ranker, BoostingRanker) else None)
+
+
+def test_it_can_be_built_as_an_experiment(model: str) -> None:
+    config = composed(model)
+    experiment = build_experiment(config, {"model": model, "params": "matched"}, (), None)
+    assert experiment.model == model
+    assert experiment.config["model"]["_target_"] == f"{type(experiment.ranker).__module__}." + (
+        type(experiment.ranker).__name__
+    )
+
+
+def assert_same_bits(left: NDArray[Any], right: NDArray[Any]) -> None:
+    assert left.dtype == right.dtype
+    np.testing.assert_array_equal(left, right)
