@@ -1,4 +1,4 @@
-"""What every backend promises, held against every YAML in conf/model and against a user's own outside the package.
+"""What every backend promises, held against every YAML in conf/model and a user's own outside the package.
 
 A new backend is tested by having a YAML; no test needs to be written for it here.
 """
@@ -63,7 +63,7 @@ def composed(model: str, *overrides: str) -> Any:
 
 
 def make_data(seed: int, num_queries: int = 60, num_features: int = 8) -> RankingDataset:
-    """Queries of 1 to 30 documents whose labels follow some features, with everything that trips a backend up."""
+    """Queries of 1 to 30 documents, labels that follow some features, and all that trips a backend up."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 31, num_queries)
     sizes[:3] = 1  # single-document queries
@@ -72,7 +72,9 @@ def make_data(seed: int, num_queries: int = 60, num_features: int = 8) -> Rankin
     features[:, 3] = 1.5  # a constant feature
     features[:, 4] = np.round(features[:, 4])  # few values
     features[rng.random(len(features)) < 0.2, 5] = np.nan  # missing values
-    utility = features[:, 0] + 0.7 * features[:, 1] * (features[:, 4] > 0) + 0.3 * rng.normal(size=len(features))
+    utility = (
+        features[:, 0] + 0.7 * features[:, 1] * (features[:, 4] > 0) + 0.3 * rng.normal(size=len(features))
+    )
     labels = np.digitize(utility, [0.3, 1.0, 1.8, 2.5]).astype(np.float64)
     for query in range(3, 8):  # queries whose labels are all equal, with and without a relevant document
         labels[query_start[query] : query_start[query + 1]] = query % 2
@@ -208,7 +210,9 @@ def test_predicting_before_fitting_is_refused(model: str) -> None:
         make(model).predict(TEST.features)
 
 
-def test_loading_what_is_not_a_model_is_refused(model: str, tmp_path: Path, fitted: dict[str, Ranker]) -> None:
+def test_loading_what_is_not_a_model_is_refused(
+    model: str, tmp_path: Path, fitted: dict[str, Ranker]
+) -> None:
     with pytest.raises(LtrbenchError, match=str(tmp_path)):
         type(fitted[model]).load(tmp_path)
 

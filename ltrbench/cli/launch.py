@@ -6,8 +6,11 @@ happens, keeps what the jobs left behind, and prints their comparison.
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import logging
 import os
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,13 +28,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph
 from ltrbench.cli.sweep import register_sweeper
-from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
-from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
+from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.errors import ConfigError, LtrbenchError, TrackingError, did_you_mean
 from ltrbench.experiment import run
-from ltrbench.results import RESULT_FILE, Run, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.tracking import Tracker
 
 log = logging.getLogger("ltrbench")
+
+# Lines of Hydra's messages that say where its own code stood.
+_HYDRAS_OWN = ("object_type=", "reference_type=", "full_key:")
 
 
 class _Abort(BaseException):
@@ -40,14 +46,14 @@ class _Abort(BaseException):
 
 @dataclass
 class Session:
-    """What one command did: its tracker, and the jobs so far."""
+    """What one command did: its tracker, the folders of its jobs, and what went wrong in them."""
 
     tracker: Tracker | None = None
     folders: list[Path] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
 
     def job(self, config: DictConfig) -> None:
-        """Runs one job. In a sweep its failure is kept for the exit code, and the others go on."""
+        """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
         composed = HydraConfig.get()
         sweep = _sweep_name(composed) if composed.mode == RunMode.MULTIRUN else None
         overrides = tuple(composed.overrides.task)
@@ -62,9 +68,8 @@ class Session:
         except Exception as error:
             if os.environ.get("LTRBENCH_DEBUG") == "1":
                 log.exception("the job failed")
+            # Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case.
             self.errors.append(error)
-            if sweep is None:
-                raise
             log.error("%s", as_paragraph(error))
 
     def _open_tracker(self, config: DictConfig, sweep: str | None) -> Tracker:
@@ -95,11 +100,9 @@ class Session:
         # Late, because it is not needed for --help, which has to answer at once.
         from ltrbench.compare import compare, render
 
-        try:
+        if any(run.result.status == FINISHED for run in runs):
             for comparison in compare(runs):
                 click.echo(f"\n{render(comparison)}")
-        except ResultError as error:
-            click.echo(f"\n{error}", err=True)
         where = [f"Run folders: {_common(runs)}"]
         if self.tracker is not None and self.tracker.where:
             where.append(f"MLflow UI:   python -m ltrbench ui     ({self.tracker.where})")
@@ -142,7 +145,9 @@ def _run_hydra(session: Session, arguments: list[str]) -> None:
     register_sweeper()
     # Without this Hydra prints errors itself, with a part of the traceback, and exits with 1 for all of them.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv = ["python -m ltrbench", *overrides_last(arguments)]
+    # Hydra reads the command line from here, and calls the program by its first word.
+    sys.argv = ["python -m ltrbench", *arguments]
+    sys.argv[1:] = overrides_last(arguments)
 
     def job(config: DictConfig) -> None:
         session.job(config)
@@ -173,14 +178,25 @@ def overrides_last(arguments: list[str]) -> list[str]:
 
 
 def _composition_message(error: BaseException) -> str:
-    """Hydra's message and that of its cause, as one paragraph."""
+    """Hydra's message and that of its cause as one paragraph, with what may have been meant."""
     messages = [str(error)]
     if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
         messages.append(str(error.__cause__))
     lines = [line.strip() for message in messages for line in message.splitlines()]
-    return " ".join(
-        line for line in lines if line and not line.startswith(("object_type=", "reference_type="))
-    )
+    told = list(itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines))
+    text = " ".join(line for line in told if line and not line.startswith(_HYDRAS_OWN))
+    return text + _what_was_meant(text, told)
+
+
+def _what_was_meant(text: str, lines: list[str]) -> str:
+    """The closest of a group's YAMLs, which Hydra's message lists, or of the top-level keys."""
+    missing_yaml = re.search(r"Could not find '\w+/(\w+)'", text)
+    missing_key = re.search(r"Could not override '(\w+)'", text)
+    if missing_yaml:
+        return did_you_mean(missing_yaml[1], [line for line in lines if re.fullmatch(r"[a-z]\w*", line)])
+    if missing_key:
+        return did_you_mean(missing_key[1], [item.name for item in dataclasses.fields(Config)])
+    return ""
 
 
 def _sweep_name(composed: Any) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import Evaluation, evaluate, parse_metric
 from ltrbench.results import FINISHED, Run, RunResult
@@ -79,6 +80,7 @@ class Comparison:
         metric: what differences are taken in.
         baseline: the label of the row that the others are compared to.
         notes: what a reader of the numbers must know: skipped queries, failures, what could not be matched.
+        published: what others reported on the data set; None where its YAML names nothing.
     """
 
     data: str
@@ -86,6 +88,7 @@ class Comparison:
     baseline: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    published: Published | None = None
 
 
 def compare(runs: Sequence[Run], metric: str | None = None, baseline: str | None = None) -> list[Comparison]:
@@ -126,7 +129,10 @@ def _compare_on(data: str, runs: Sequence[Run], metric: str, baseline: str | Non
     ]
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     notes = [*_cell_notes(judged, base), *failures, *_run_notes(finished)]
-    return Comparison(data, metric, base, tuple(rows), tuple(notes))
+    published = finished[0].result.config.get("data", {}).get("published")
+    return Comparison(
+        data, metric, base, tuple(rows), tuple(notes), Published(**published) if published else None
+    )
 
 
 def _by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:

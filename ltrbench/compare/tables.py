@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ltrbench.compare.comparison import Comparison, Row
 
 _NOTHING = "-"
 
 
-def render(comparison: Comparison, *, with_costs: bool = True) -> str:
-    """The table with a heading above and the notes below.
-
-    Args:
-        with_costs: whether seconds and memory stand in it; without them the same runs give the same bytes.
-    """
-    names = list(comparison.rows[0].metrics)
-    header = [
-        "model",
-        comparison.metric,
-        f"difference to {comparison.baseline} [95 % interval]",
-        *names[1:],
-        "trees",
-    ]
-    cells = [_quality_cells(row, comparison, names) for row in comparison.rows]
-    if with_costs:
-        header += ["fit s", "predict s", "memory MB"]
-        if any("fit_clean" in row.seconds for row in comparison.rows):
-            header.append("fit clean s")
-        cells = [
-            quality + _cost_cells(row, len(header) - len(quality))
-            for quality, row in zip(cells, comparison.rows, strict=True)
-        ]
+def render(comparison: Comparison) -> str:
+    """The table with a heading above, the notes below, and published figures where the data set has some."""
+    columns = [column for column in _columns(comparison) if column.is_shown(comparison.rows)]
+    cells = [[column.cell(row) for column in columns] for row in comparison.rows]
+    table = markdown_table([column.header for column in columns], cells)
     title = f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
     notes = "\n".join(f"- {note}" for note in comparison.notes)
-    return f"{title}\n\n{markdown_table(header, cells)}\n\n{notes}\n"
+    parts = [title, table, notes]
+    if comparison.published is not None:
+        parts += [comparison.published.source, _published_table(comparison.published.figures)]
+    return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    cell: Callable[[Row], str]
+    optional: bool = False
+
+    def is_shown(self, rows: Sequence[Row]) -> bool:
+        """An optional column stands only where some row has something to say in it."""
+        return not self.optional or any(self.cell(row) != _NOTHING for row in rows)
+
+
+def _columns(comparison: Comparison) -> list[_Column]:
+    first, *others = comparison.rows[0].metrics
+
+    def metric(name: str) -> _Column:
+        return _Column(name, lambda row: _format(row.metrics[name], ".4f"))
+
+    def seconds(header: str, kind: str, spec: str, optional: bool = False) -> _Column:
+        return _Column(header, lambda row: _format(row.seconds.get(kind), spec), optional)
+
+    difference = f"difference to {comparison.baseline} [95 % interval]"
+    return [
+        _Column("model", lambda row: row.label),
+        metric(first),
+        *(
+            [_Column(difference, lambda row: _difference(row, comparison))]
+            if len(comparison.rows) > 1
+            else []
+        ),
+        *map(metric, others),
+        _Column("trees", lambda row: _format(row.trees, ".0f"), optional=True),
+        seconds("fit s", "fit", ".2f"),
+        seconds("of it evaluator", "monitor", ".2f"),
+        seconds("clean fit s", "fit_clean", ".2f", optional=True),
+        seconds("predict s", "predict", ".3f"),
+        _Column("memory MB", lambda row: _format(row.peak_memory_mb, ".0f"), optional=True),
+    ]
+
+
+def _published_table(figures: Mapping[str, Mapping[str, float]]) -> str:
+    names = list(dict.fromkeys(name for values in figures.values() for name in values))
+    rows = [
+        [model, *(_format(values.get(name), ".4f") for name in names)] for model, values in figures.items()
+    ]
+    return markdown_table(["published", *names], rows)
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -54,31 +87,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = "|".join([":" + "-" * (widths[0] + 1), *("-" * (width + 1) + ":" for width in widths[1:])])
     return "\n".join([line(header), f"|{rule}|", *map(line, rows)])
-
-
-def _quality_cells(row: Row, comparison: Comparison, names: Sequence[str]) -> list[str]:
-    others = [_format(row.metrics[name], ".4f") for name in names[1:]]
-    return [
-        row.label,
-        _format(row.metrics[names[0]], ".4f"),
-        _difference(row, comparison),
-        *others,
-        _trees(row),
-    ]
-
-
-def _trees(row: Row) -> str:
-    return _format(row.trees, ".0f")
-
-
-def _cost_cells(row: Row, count: int) -> list[str]:
-    cells = [
-        _format(row.seconds.get("fit"), ".2f"),
-        _format(row.seconds.get("predict"), ".3f"),
-        _format(row.peak_memory_mb, ".0f"),
-        _format(row.seconds.get("fit_clean"), ".2f"),
-    ]
-    return cells[:count]
 
 
 def _difference(row: Row, comparison: Comparison) -> str:

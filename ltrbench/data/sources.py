@@ -17,22 +17,37 @@ from ltrbench.data.splits import Splits, split_queries
 from ltrbench.errors import DataError
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Published:
+    """What others reported on a data set.
+
+    Args:
+        source: whose figures they are and how they were computed.
+        figures: model -> metric -> value.
+    """
+
+    source: str
+    figures: dict[str, dict[str, float]]
+
+
+@dataclass(kw_only=True)
 class DataSource(ABC):
     """A data set that a run can name.
 
     Args:
         name: what tables and runs call it.
+        published: figures that others reported on it, shown under the tables; None where there are none.
     """
 
     name: str
+    published: Published | None = None
 
     @abstractmethod
     def load(self) -> Splits:
         """Reads or makes the data. DataError where it is absent or cannot be used."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LetorFiles(DataSource):
     """Train, validation and test in LETOR files.
 

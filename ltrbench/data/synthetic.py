@@ -43,7 +43,7 @@ JUDGMENT_NOISE = 1.0  # beside relevances that spread by about 2: boosting gains
 DECIMALS = 4  # as data files have; further ones may differ between processors, whose exp and log do
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Synthetic(DataSource):
     """Made-up data: see the module's docstring for how.
 

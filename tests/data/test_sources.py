@@ -44,7 +44,9 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_three_files_are_the_three_splits(files: Path) -> None:
-    source = LetorFiles("mine", f"{files}/train.txt", f"{files}/vali.txt", f"{files}/test.txt")
+    source = LetorFiles(
+        name="mine", train=f"{files}/train.txt", valid=f"{files}/vali.txt", test=f"{files}/test.txt"
+    )
     assert [(name, split.num_queries) for name, split in source.load()] == [
         ("train", 10),
         ("valid", 4),
@@ -53,7 +55,7 @@ def test_three_files_are_the_three_splits(files: Path) -> None:
 
 
 def test_without_validation_a_share_of_the_training_queries_is_taken(files: Path) -> None:
-    source = LetorFiles("mine", f"{files}/train.txt", test=f"{files}/test.txt", valid_share=0.3)
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt", valid_share=0.3)
     assert [(name, split.num_queries) for name, split in source.load()] == [
         ("train", 7),
         ("valid", 3),
@@ -64,7 +66,9 @@ def test_without_validation_a_share_of_the_training_queries_is_taken(files: Path
 def test_without_test_it_is_taken_first_so_that_it_does_not_depend_on_validation(files: Path) -> None:
     tests = []
     for valid_share in (0.0, 0.25, 0.5):
-        splits = LetorFiles("mine", f"{files}/train.txt", valid_share=valid_share, test_share=0.2).load()
+        splits = LetorFiles(
+            name="mine", train=f"{files}/train.txt", valid_share=valid_share, test_share=0.2
+        ).load()
         assert splits.test.num_queries == 2
         assert splits.train.num_queries == 8 * (1 - valid_share)
         tests.append(splits.test.fingerprint)
@@ -72,24 +76,26 @@ def test_without_test_it_is_taken_first_so_that_it_does_not_depend_on_validation
 
 
 def test_a_valid_share_of_0_goes_without_validation(files: Path) -> None:
-    assert LetorFiles("mine", f"{files}/train.txt", valid_share=0.0).load().valid is None
+    assert LetorFiles(name="mine", train=f"{files}/train.txt", valid_share=0.0).load().valid is None
 
 
 def test_the_split_seed_changes_the_split_and_nothing_else_does(files: Path) -> None:
-    loaded = [LetorFiles("mine", f"{files}/train.txt", split_seed=seed).load() for seed in (0, 0, 1)]
+    loaded = [
+        LetorFiles(name="mine", train=f"{files}/train.txt", split_seed=seed).load() for seed in (0, 0, 1)
+    ]
     assert loaded[0].test.fingerprint == loaded[1].test.fingerprint
     assert loaded[0].test.fingerprint != loaded[2].test.fingerprint
 
 
 def test_files_narrower_than_train_are_padded(files: Path) -> None:
     (files / "test.txt").write_text("0 qid:99 1:5\n")
-    splits = LetorFiles("mine", f"{files}/train.txt", test=f"{files}/test.txt").load()
+    splits = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
     assert splits.test.features.tolist() == [[5, 0, 0]]
 
 
 def test_a_feature_that_training_does_not_have_is_an_error_unless_the_width_is_given(files: Path) -> None:
     (files / "test.txt").write_text("0 qid:99 4:5\n")
-    source = LetorFiles("mine", f"{files}/train.txt", test=f"{files}/test.txt")
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt")
     with pytest.raises(
         DataError, match=r"test\.txt:1: feature index 4 is beyond the 3 features.*num_features"
     ):
@@ -100,12 +106,15 @@ def test_a_feature_that_training_does_not_have_is_an_error_unless_the_width_is_g
 def test_a_query_of_training_in_the_test_file_is_a_leak(files: Path) -> None:
     (files / "test.txt").write_bytes((files / "train.txt").read_bytes())
     with pytest.raises(DataError, match="leak"):
-        LetorFiles("mine", f"{files}/train.txt", test=f"{files}/test.txt").load()
+        LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
 
 
 def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> None:
     source = LetorFiles(
-        "mine", f"{files}/train.txt", f"{files}/valid.txt", obtain="Get it there. Put it here."
+        name="mine",
+        train=f"{files}/train.txt",
+        valid=f"{files}/valid.txt",
+        obtain="Get it there. Put it here.",
     )
     with pytest.raises(DataError) as caught:
         source.load()
@@ -119,14 +128,17 @@ def test_paths_start_in_the_current_folder_and_know_the_home_folder(
 ) -> None:
     monkeypatch.chdir(files)
     monkeypatch.setenv("HOME", str(files))
-    one, other = LetorFiles("mine", "train.txt").load(), LetorFiles("mine", "~/train.txt").load()
+    one, other = (
+        LetorFiles(name="mine", train="train.txt").load(),
+        LetorFiles(name="mine", train="~/train.txt").load(),
+    )
     assert one.train.fingerprint == other.train.fingerprint
 
 
 @pytest.mark.parametrize("fold", [0, 6])
 def test_a_fold_that_does_not_exist_is_named(files: Path, fold: int) -> None:
     with pytest.raises(DataError, match=rf"data\.fold is {fold}, but mine has the folds 1 to 5"):
-        LetorFiles("mine", f"{files}/train.txt", fold=fold).load()
+        LetorFiles(name="mine", train=f"{files}/train.txt", fold=fold).load()
 
 
 # conf/data

@@ -23,7 +23,7 @@ def data() -> RankingDataset:
 
 @pytest.fixture(scope="module")
 def splits() -> Splits:
-    return Synthetic("synthetic").load()
+    return Synthetic(name="synthetic").load()
 
 
 def column(data: RankingDataset, name: str) -> np.ndarray:
@@ -130,4 +130,4 @@ def test_trees_beat_the_best_feature_and_that_beats_chance_and_all_by_far(splits
 )
 def test_an_impossible_size_or_seed_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        Synthetic("synthetic", **changes).load()
+        Synthetic(name="synthetic", **changes).load()

@@ -27,14 +27,18 @@ class MeanFeatureRanker(Ranker):
         self._weights: NDArray[np.float64] | None = None
 
     def fit(
-        self, train: RankingDataset, valid: RankingDataset | None = None, on_iteration: OnIteration | None = None
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
     ) -> Self:
         del valid, on_iteration
         features = np.nan_to_num(train.features.astype(np.float64))
         spread = features.std(axis=0)
         centred = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         covariance = centred.T @ (train.labels - train.labels.mean()) / train.num_documents
-        self._weights = np.sign(covariance) * np.abs(covariance) ** self.power / np.where(spread > 0, spread, 1.0)
+        strength = np.sign(covariance) * np.abs(covariance) ** self.power
+        self._weights = strength / np.where(spread > 0, spread, 1.0)
         self.summary = FitSummary()
         return self
 

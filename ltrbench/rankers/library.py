@@ -1,0 +1,132 @@
+"""What the adapters of other people's libraries share: watching over `extra`, and a fitted model on disk.
+
+An adapter writes its model in the library's own format. Beside it stands `settings.json`: the ranker's
+fields, the summary of its fit, and the digest of the model file, so that a damaged file is refused before a
+library's parser meets it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.rankers.base import BoostingRanker, FitSummary, read_model_json
+from ltrbench.rankers.early_stopping import EarlyStopping
+
+SETTINGS_FILE = "settings.json"
+
+SHARED_FIELDS = (
+    "learning_rate",
+    "num_leaves",
+    "min_docs_in_leaf",
+    "min_sum_hessian",
+    "min_split_gain",
+    "max_delta_step",
+    "l2",
+    "max_bins",
+    "truncation",
+)
+"""The hyperparameters of `BoostingRanker` that conf/params holds equal; None leaves one to the library."""
+
+RankerT = TypeVar("RankerT", bound=BoostingRanker)
+
+
+def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
+    """The shared hyperparameters that are left to the library's own defaults."""
+    return tuple(name for name in SHARED_FIELDS if getattr(ranker, name) is None)
+
+
+def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that are set: a library applies its own default to what is not passed at all.
+
+    >>> given({"eta": 0.2, "max_bin": None})
+    {'eta': 0.2}
+    """
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def require_choice(name: str, value: str | None, choices: Sequence[str]) -> None:
+    """Raises ConfigError where a value, if set, is none of the words that it may be.
+
+    >>> require_choice("objective", "ndcg", ["ndcg", "map"])
+    """
+    if value is not None and value not in choices:
+        close = did_you_mean(value, choices) or "."
+        raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")
+
+
+def refuse_collisions(extra: Mapping[str, Any], instead: Mapping[str, str]) -> None:
+    """Raises ConfigError where `extra` sets what a field of the adapter, or the adapter itself, decides.
+
+    Args:
+        extra: the parameters that the user passes through.
+        instead: the library's name, or alias, of a parameter -> what to do instead of setting it.
+
+    >>> refuse_collisions({"lambda_l1": 1.0}, {"num_leaf": "set the field num_leaves"})
+    """
+    for name in extra:
+        if name in instead:
+            raise ConfigError(f"extra.{name} cannot be set: {instead[name]}.")
+
+
+def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raises ConfigError where `extra` holds a name that the library would pass over in silence."""
+    names = set(known)
+    for name in extra:
+        if name not in names:
+            close = did_you_mean(name, names) or "."
+            raise ConfigError(
+                f"extra.{name} has no effect in {library}{close} Give a parameter's main name, as its "
+                "documentation has it, not an alias."
+            )
+
+
+def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:
+    """Writes the library's own model file and the settings beside it."""
+    (folder / model_file).write_bytes(model)
+    settings = {"ranker": dataclasses.asdict(ranker), "model_digest": _digest(model)}
+    (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:
+    """Reads what `write_model` wrote: the ranker with its settings and summary, and the model file's bytes.
+
+    Raises:
+        ResultError: where a file is missing, has changed, or does not hold this kind of ranker.
+    """
+    settings = read_model_json(folder / SETTINGS_FILE, ("ranker", "model_digest"))
+    try:
+        ranker = _ranker_of(kind, settings["ranker"])
+        model = (folder / model_file).read_bytes()
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ResultError(
+            f"{folder / SETTINGS_FILE} does not hold the settings of a {kind.__name__} ({error}); load it "
+            "with the backend, and the version of ltrbench, that saved it."
+        ) from None
+    except OSError as error:
+        raise ResultError(
+            f"{folder} lacks its model ({error}); give the model folder of a finished run."
+        ) from None
+    if _digest(model) != settings["model_digest"]:
+        raise ResultError(
+            f"{folder / model_file} is not what was saved: it was changed, or not copied to its end. Copy "
+            "the folder again, or fit again."
+        )
+    return ranker, model
+
+
+def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
+    fields = dict(settings)
+    summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
+    ranker = kind(**fields, early_stopping=EarlyStopping(**stopping) if stopping else None)
+    ranker.summary = FitSummary(**summary) if summary else None
+    return ranker
+
+
+def _digest(model: bytes) -> str:
+    return hashlib.blake2b(model, digest_size=16).hexdigest()

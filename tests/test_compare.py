@@ -1,0 +1,198 @@
+"""The comparison, from run folders that the tests write by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ltrbench.compare import compare, render
+from ltrbench.compare.comparison import as_json, t_interval
+from ltrbench.compare.publish import publish
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.results import FAILED, FINISHED, Run, RunResult, ScoredSplit, write_run
+
+NUM_QUERIES = 30
+
+
+def judgments(fold: int) -> Judgments:
+    rng = np.random.default_rng(fold)
+    labels = rng.integers(0, 3, NUM_QUERIES * 6).astype(np.float64)
+    labels[:6] = 0  # a query without a relevant document
+    return Judgments(labels=labels, query_start=np.arange(NUM_QUERIES + 1) * 6)
+
+
+def write(
+    folder: Path, model: str, *, fold: int = 1, seed: int = 0, skill: float = 1.0, **fields: Any
+) -> Run:
+    """A finished run whose scores follow the labels with the given skill."""
+    judged = judgments(fold)
+    rng = np.random.default_rng([seed, len(model)])
+    scores = skill * judged.labels + rng.normal(size=judged.num_documents)
+    test = evaluate(judged, scores, ["ndcg@5", "ndcg@10"])
+    result = RunResult(
+        status=FINISHED,
+        model=model,
+        params="matched",
+        seed=seed,
+        data={
+            "name": "toy",
+            "fold": fold,
+            "test": {
+                "fingerprint": f"test of fold {fold}",
+                "queries_without_relevant_document": test.skipped_share,
+            },
+        },
+        metrics={f"test/{name}": value for name, value in test.means.items()},
+        convention=DEFAULT.describe(),
+        seconds={"fit": 1.0 + seed, "predict": 0.1},
+        peak_memory_mb=10.0,
+        best_iteration=20,
+        threads=2,
+        commit="abc",
+        versions={"python": "3"},
+        machine={"cpu": "some", "cores": 2},
+        overrides=(f"model={model}", *fields.pop("overrides", ())),
+    )
+    return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)})
+
+
+def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a", "native", skill=2.0), write(tmp_path / "b", "lightgbm", skill=0.5)
+    (comparison,) = compare([a, b])
+    values = [
+        evaluate(judgments(1), run.scored("test").scores, ["ndcg@10"]).per_query["ndcg@10"][1:]
+        for run in (a, b)
+    ]
+    differences = values[1] - values[0]
+    expected = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+    row = comparison.rows[1]
+    assert row.num_queries == NUM_QUERIES - 1
+    assert row.difference == pytest.approx(differences.mean())
+    assert row.interval == pytest.approx((expected.low, expected.high))
+    assert comparison.rows[0].difference is None
+
+
+def test_folds_are_pooled_by_query_and_averaged_by_fold(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{model}{fold}", model, fold=fold)
+        for model in ("native", "xgboost")
+        for fold in (1, 2, 3)
+    ]
+    (comparison,) = compare(runs)
+    native, xgboost = comparison.rows
+    assert xgboost.num_queries == 3 * (NUM_QUERIES - 1)
+    assert native.metrics["ndcg@5"] == pytest.approx(
+        np.mean([run.result.metrics["test/ndcg@5"] for run in runs[:3]])
+    )
+    assert "mean over 3 folds" in render(comparison)
+
+
+def test_a_query_counts_once_however_many_seeds_there_are(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{model}{seed}", model, seed=seed)
+        for model in ("native", "xgboost")
+        for seed in (0, 1, 2)
+    ]
+    (comparison,) = compare(runs)
+    assert [row.num_queries for row in comparison.rows] == [0, NUM_QUERIES - 1]
+    assert comparison.rows[1].seconds["fit"] == pytest.approx(np.mean([1.0, 2.0, 3.0]))
+
+
+def test_a_model_that_lacks_a_fold_is_named_and_paired_on_the_others(tmp_path: Path) -> None:
+    runs = [write(tmp_path / f"n{fold}", "native", fold=fold) for fold in (1, 2)]
+    runs.append(write(tmp_path / "x", "xgboost", fold=2))
+    (comparison,) = compare(runs)
+    assert comparison.rows[1].num_queries == NUM_QUERIES - 1
+    assert any(note.startswith("xgboost was judged on 1 of 2 test sets") for note in comparison.notes)
+
+
+def test_settings_that_vary_tell_rows_of_a_model_apart(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / leaves, "native", overrides=(f"params.num_leaves={leaves}", "params.l2=1", "seed=4"))
+        for leaves in ("15", "31")
+    ]
+    (comparison,) = compare(runs)
+    assert [row.label for row in comparison.rows] == [
+        "native params.num_leaves=15",
+        "native params.num_leaves=31",
+    ]
+
+
+def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    good = write(tmp_path / "good", "native")
+    failed = RunResult(
+        status=FAILED, model="xgboost", params="matched", seed=0, data={"name": "toy"}, error="out of memory"
+    )
+    (comparison,) = compare([good, write_run(tmp_path / "bad", failed)])
+    assert f"xgboost failed ({tmp_path / 'bad'}): out of memory" in comparison.notes
+    with pytest.raises(ResultError, match=r"no finished run to compare.*out of memory"):
+        compare([write_run(tmp_path / "bad", failed)])
+
+
+def test_any_metric_can_be_asked_for_afterwards_and_any_model_be_the_baseline(tmp_path: Path) -> None:
+    runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
+    (comparison,) = compare(runs, metric="precision@3", baseline="xgboost")
+    scored = runs[0].scored("test")
+    expected = evaluate(scored.judgments, scored.scores, ["precision@3"]).means["precision@3"]
+    assert comparison.rows[0].metrics["precision@3"] == expected
+    assert comparison.rows[0].difference is not None
+    assert comparison.baseline == "xgboost"
+
+
+def test_an_unknown_baseline_or_metric_is_refused(tmp_path: Path) -> None:
+    run = write(tmp_path, "native")
+    with pytest.raises(ConfigError, match=r"baseline 'natve'; did you mean 'native'\? There are native"):
+        compare([run], baseline="natve")
+    with pytest.raises(ConfigError, match="unknown metric 'err'"):
+        compare([run], metric="err")
+
+
+def test_identical_scores_differ_by_zero_with_an_empty_interval(tmp_path: Path) -> None:
+    runs = [write(tmp_path / name, "native", overrides=(f"params.l2={name}",)) for name in ("0", "1")]
+    (comparison,) = compare(runs)
+    assert (comparison.rows[1].difference, comparison.rows[1].interval) == (0.0, (0.0, 0.0))
+
+
+def test_one_query_has_no_interval() -> None:
+    assert t_interval(np.array([0.5])) is None
+
+
+def test_json_holds_no_nan_and_each_run_with_its_metrics_and_path(tmp_path: Path) -> None:
+    runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
+    content = json.loads(json.dumps(as_json(compare(runs)), allow_nan=False))
+    assert content["metric"] == "ndcg@10"
+    assert [run["model"] for run in content["runs"]] == ["native", "xgboost"]
+    first = content["runs"][0]
+    assert first["metrics"]["ndcg@10"] == first["metrics"]["test/ndcg@10"]
+    assert first["seconds"]["fit"] == 1.0
+    assert first["path"] == str(tmp_path / "a")
+
+
+def test_what_is_published_is_the_same_bytes_twice_and_holds_no_label(tmp_path: Path) -> None:
+    runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
+    comparisons = compare(runs)
+    for name in ("once", "twice"):
+        publish(comparisons, tmp_path / name / "toy")
+    for name in ("table.md", "per_query.csv", "environment.json"):
+        assert (tmp_path / "once/toy" / name).read_bytes() == (tmp_path / "twice/toy" / name).read_bytes()
+    header, skipped, first, *_ = (tmp_path / "once/toy/per_query.csv").read_text().splitlines()
+    assert header == "data,fold,query_id,native ndcg@10,xgboost ndcg@10"
+    assert skipped == "toy,1,1,,"
+    assert first.startswith("toy,1,2,")
+    assert "python -m ltrbench model=native" in (tmp_path / "once/toy/environment.json").read_text()
+
+
+def test_two_data_sets_make_two_tables(tmp_path: Path) -> None:
+    toy = write(tmp_path / "a", "native")
+    other = write(tmp_path / "b", "native")
+    renamed = Run(
+        other.path, RunResult(**{**vars(other.result), "data": {**other.result.data, "name": "other"}})
+    )
+    assert [comparison.data for comparison in compare([toy, renamed])] == ["toy", "other"]

@@ -1,0 +1,56 @@
+"""The one rule of stopping, fed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import EarlyStopping, Monitor
+
+# Two documents: the reciprocal rank is 1 where the second scores higher, 1/2 where it does not, 3/4 on a tie.
+VALID = RankingDataset(
+    features=np.zeros((2, 1), np.float32), labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
+)
+BEST, MIDDLE, WORST = np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([1.0, 0.0])
+
+
+def watch(patience: int, *scores: np.ndarray) -> tuple[Monitor, list[bool]]:
+    monitor = Monitor(EarlyStopping("mrr", patience), VALID)
+    return monitor, [monitor.should_stop(number, None, item) for number, item in enumerate(scores, start=1)]
+
+
+def test_it_stops_when_patience_iterations_have_brought_nothing() -> None:
+    monitor, stops = watch(2, MIDDLE, WORST, BEST, WORST, WORST)
+    assert stops == [False, False, False, False, True]
+    assert (monitor.best_iteration, monitor.best_value) == (3, 1.0)
+
+
+def test_the_earliest_of_equal_iterations_is_the_best() -> None:
+    monitor, stops = watch(3, BEST, BEST, BEST, BEST)
+    assert monitor.best_iteration == 1
+    assert stops == [False, False, False, True]
+
+
+def test_without_a_rule_or_without_validation_it_never_stops() -> None:
+    assert not Monitor(None, VALID).should_stop(1, None, BEST)
+    assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
+
+
+def test_scores_are_wanted_only_if_someone_looks_at_them() -> None:
+    def look(iteration: int, train: np.ndarray, valid: np.ndarray | None) -> None:
+        raise AssertionError
+
+    assert not Monitor(None, VALID).wants_scores
+    assert not Monitor(EarlyStopping(), None).wants_scores
+    assert Monitor(EarlyStopping(), VALID).wants_scores
+    assert not Monitor(EarlyStopping(), VALID).wants_train_scores
+    assert Monitor(None, None, look).wants_train_scores
+
+
+def test_a_wrong_rule_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown metric 'ndgc@10'"):
+        EarlyStopping("ndgc@10")
+    with pytest.raises(ConfigError, match=r"early_stopping.patience is 0"):
+        EarlyStopping(patience=0)

@@ -1,0 +1,123 @@
+"""Under shared parameters LightGBM and XGBoost grow the same trees: the proof of the translation.
+
+The features take a dozen whole values, so that both libraries draw the same bins, and LightGBM's bound on the
+documents in a leaf, which XGBoost lacks, is 1. What remains is XGBoost's float32 scores: they move gradients
+by 1e-7 or so, and after some trees such a difference, or a tie that only one of the libraries sees, chooses
+another split somewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from ltrbench.data import RankingDataset
+from ltrbench.rankers.library import SHARED_FIELDS
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+CONF = Path(__file__).parents[1] / "conf"
+
+MATCHED: dict[str, Any] = {
+    "num_trees": 1,
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "min_sum_hessian": 1e-3,
+    "min_split_gain": 0.0,
+    "max_delta_step": 0.0,
+    "l2": 0.0,
+    "max_bins": 255,
+    "truncation": 30,
+}
+
+
+def few_valued(weighted: bool) -> RankingDataset:
+    rng = np.random.default_rng(0)
+    query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 60, 60))])
+    x = rng.integers(0, 12, (query_start[-1], 8)).astype(np.float32)
+    relevance = 0.3 * x[:, 0] + 0.2 * x[:, 1] - 0.02 * x[:, 2] * x[:, 3] + 2 * rng.normal(size=len(x))
+    labels = np.digitize(relevance, np.quantile(relevance, [0.5, 0.75, 0.9, 0.97])).astype(np.float64)
+    weights = rng.uniform(0.2, 4.0, 60) if weighted else None
+    return RankingDataset(features=x, labels=labels, query_start=query_start, query_weights=weights)
+
+
+def parameters(name: str) -> dict[str, Any]:
+    """What conf/params holds under that name."""
+    content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "params" / f"{name}.yaml"))
+    return dict(content)
+
+
+def difference(data: RankingDataset, **fields: Any) -> float:
+    """The largest difference of two scores of a document."""
+    light = LightGBMRanker(**{**MATCHED, **fields}, min_docs_in_leaf=1, num_threads=1).fit(data)
+    extreme = XGBoostRanker(**{**MATCHED, **fields}, num_threads=1).fit(data)
+    return float(np.abs(light.predict(data.features) - extreme.predict(data.features)).max())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"learning_rate": 0.5},
+        {"truncation": 5},
+        {"min_sum_hessian": 5.0},
+        {"num_leaves": 8, "l2": 5.0},
+        {"num_leaves": 8, "max_delta_step": 0.3},
+        {"num_leaves": 8, "min_split_gain": 5.0},
+        {"num_leaves": 8, "l2": 3.0, "min_sum_hessian": 2.0, "max_delta_step": 0.5, "min_split_gain": 1.0},
+    ],
+    ids=str,
+)
+def test_the_first_tree_is_the_same(weighted: bool, fields: dict[str, Any]) -> None:
+    # Eight leaves where a split may lose: below a node where no split on a feature gains, LightGBM does not
+    # look at that feature again, so that a deep leaf misses a split that XGBoost finds.
+    assert difference(few_valued(weighted), **fields) < 5e-8
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_five_trees_are_the_same(weighted: bool) -> None:
+    # Leaves of some hessian: one of hardly any turns a difference of 1e-7 into one that is seen.
+    assert difference(few_valued(weighted), num_trees=5, min_sum_hessian=5.0) < 2e-5
+
+
+@pytest.mark.parametrize("name", ["min_sum_hessian", "l2", "max_delta_step", "min_split_gain"])
+def test_the_variants_do_bind(name: str) -> None:
+    data = few_valued(weighted=False)
+    value = {"min_sum_hessian": 5.0, "l2": 5.0, "max_delta_step": 0.3, "min_split_gain": 5.0}[name]
+    free = XGBoostRanker(**MATCHED, num_threads=1).fit(data).predict(data.features)
+    bound = XGBoostRanker(**{**MATCHED, name: value}, num_threads=1).fit(data).predict(data.features)
+    assert np.abs(free - bound).max() > 1e-3
+
+
+def test_matched_sets_every_shared_parameter_and_library_none() -> None:
+    matched, library = parameters("matched"), parameters("library")
+    assert set(matched) == set(library) == {"num_trees", *SHARED_FIELDS}
+    assert None not in matched.values()
+    assert library == {**dict.fromkeys(SHARED_FIELDS), "num_trees": matched["num_trees"]}
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
+def test_under_params_library_the_libraries_are_passed_no_shared_parameter(model: str) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(SHARED_FIELDS)
+    ranker = {"lightgbm": LightGBMRanker, "xgboost": XGBoostRanker}[model](**nothing)
+    passed = ranker._parameters() if isinstance(ranker, LightGBMRanker) else ranker._parameters(1.0)
+    assert not set(passed) & {
+        *("learning_rate", "num_leaves", "min_data_in_leaf", "min_sum_hessian_in_leaf", "min_gain_to_split"),
+        *("max_delta_step", "lambda_l2", "max_bin", "lambdarank_truncation_level"),
+        *("eta", "max_leaves", "max_depth", "grow_policy", "min_child_weight", "gamma", "reg_lambda"),
+        *("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "base_score"),
+    }
+
+
+def test_matched_is_what_lightgbm_does_by_default() -> None:
+    data = few_valued(weighted=False)
+    matched = {**parameters("matched"), "num_trees": 5}
+    expected = LightGBMRanker(num_trees=5, num_threads=1).fit(data).predict(data.features)
+    np.testing.assert_array_equal(
+        LightGBMRanker(**matched, num_threads=1).fit(data).predict(data.features), expected
+    )

@@ -1,0 +1,143 @@
+"""XGBoost's adapter: its own parameters arrive, and what it has no notion of is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost as xgb
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+
+def graded(seed: int = 0, num_queries: int = 60, highest: int = 3, **more: Any) -> RankingDataset:
+    rng = np.random.default_rng(seed)
+    query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 40, num_queries))])
+    features = rng.normal(size=(query_start[-1], 5)).astype(np.float32)
+    labels = np.clip(np.round(features[:, 0] + rng.normal(size=len(features))), 0, highest)
+    return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
+
+
+def dataset(features: Any, labels: Any, query_start: Any) -> RankingDataset:
+    return RankingDataset(features=features, labels=labels, query_start=query_start)
+
+
+def scores_of(data: RankingDataset, **fields: Any) -> NDArray[np.float32]:
+    return XGBoostRanker(num_trees=6, num_threads=1, **fields).fit(data).predict(data.features)
+
+
+def test_left_to_its_defaults_the_adapter_trains_what_xgboost_itself_trains() -> None:
+    weights = np.linspace(0.5, 2.0, 60)
+    data = graded(query_weights=weights)
+    matrix = xgb.DMatrix(data.features, label=data.labels, group=data.query_sizes, weight=weights)
+    booster = xgb.train({"objective": "rank:ndcg", "nthread": 1}, matrix, num_boost_round=6)
+
+    np.testing.assert_array_equal(scores_of(data), booster.predict(matrix, output_margin=True))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"objective": "map"},
+        {"objective": "pairwise"},
+        {"lambdarank_pair_method": "mean"},
+        {"lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": 5},
+        {"lambdarank_num_pair_per_sample": 2},
+        {"truncation": 2},
+        {"lambdarank_normalization": False},
+        {"lambdarank_score_normalization": False},
+        {"lambdarank_unbiased": True},
+        {"lambdarank_unbiased": True, "lambdarank_bias_norm": 0.1},
+        {"grow_policy": "lossguide", "max_depth": 2},
+        {"max_depth": 2},
+        {"num_leaves": 5, "max_depth": 2},
+        {"subsample": 0.5},
+        {"colsample_bytree": 0.5},
+        {"colsample_bylevel": 0.5},
+        {"colsample_bynode": 0.5},
+        {"extra": {"reg_alpha": 1.0}},
+    ],
+    ids=str,
+)
+def test_every_parameter_arrives(fields: dict[str, Any]) -> None:
+    data = graded(highest=1)
+    assert not np.array_equal(scores_of(data, **fields), scores_of(data))
+
+
+def test_gains_may_be_linear() -> None:
+    data = graded()
+    assert not np.array_equal(scores_of(data, ndcg_exp_gain=False), scores_of(data))
+
+
+def test_a_tree_method_of_extra_is_obeyed() -> None:
+    data = graded(num_queries=10)
+    exact = scores_of(data, num_leaves=4, max_bins=4, extra={"tree_method": "approx"})
+    assert not np.array_equal(exact, scores_of(data, num_leaves=4, max_bins=4))
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels", "message"),
+    [
+        ({}, [0, 1, 0.5], r"labels\[2\] is 0.5; .* 0, 1, \.\.\., 31 only"),
+        ({}, [0, 32, 1], r"labels\[1\] is 32.0; .* ndcg_exp_gain=false"),
+        ({"objective": "map"}, [0, 1, 2], r"labels\[2\] is 2.0; objective=map takes the labels 0 and 1 only"),
+    ],
+)
+def test_labels_that_xgboost_cannot_take_are_named(
+    fields: dict[str, Any], labels: list[float], message: str
+) -> None:
+    data = dataset(np.eye(3), labels, [0, 3])
+    with pytest.raises(DataError, match=message):
+        scores_of(data, **fields)
+
+
+def test_any_label_goes_where_there_is_no_gain_or_a_linear_one() -> None:
+    data = dataset(np.eye(3), [0, 0.5, 40], [0, 3])
+    assert np.isfinite(scores_of(data, objective="pairwise")).all()
+    assert np.isfinite(scores_of(data, ndcg_exp_gain=False)).all()
+
+
+def test_clicks_must_stand_in_the_order_shown() -> None:
+    plain = graded()
+    shown = np.concatenate([np.arange(size) for size in plain.query_sizes])
+    scores_of(graded(positions=shown), lambdarank_unbiased=True)
+    swapped = shown.copy()
+    swapped[[2, 3]] = shown[[3, 2]]
+    with pytest.raises(DataError, match=r"positions\[2:4\] is \[3, 2\] inside a query"):
+        scores_of(graded(positions=swapped), lambdarank_unbiased=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"min_docs_in_leaf": 20}, "cannot bound the documents in a leaf; set it to null"),
+        ({"truncation": 30, "lambdarank_num_pair_per_sample": 5}, "set one of them to null"),
+        ({"truncation": 30, "lambdarank_pair_method": "mean"}, "truncation=null"),
+        ({"num_leaves": 31, "grow_policy": "depthwise"}, "set one of them to null"),
+        ({"grow_policy": "breadth"}, "one of depthwise, lossguide"),
+        ({"lambdarank_pair_method": "all"}, "one of topk, mean"),
+        ({"subsample": 1.5}, "subsample is 1.5"),
+        ({"extra": {"eta": 0.1}}, "set the field learning_rate"),
+        ({"extra": {"nthread": 1}}, "set the field num_threads"),
+        ({"extra": {"eval_metric": "ndcg"}}, "metrics are off"),
+        ({"extra": {"num_parallel_tree": 2}}, "set the field num_trees"),
+        ({"extra": {"booster": "dart"}}, "only gbtree"),
+        ({"extra": {"reg_alfa": 1}}, r"extra\.reg_alfa has no effect"),
+        ({"extra": {"reg_alpha": "much"}}, "XGBoost refuses extra .* expect float"),
+        ({"extra": {"monotone_constraints": [1, 0]}}, "XGBoost refuses extra"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_honoured_is_refused_with_the_remedy(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        XGBoostRanker(**fields)
+
+
+def test_what_xgboost_alone_does_is_said_when_it_applies() -> None:
+    plain, other = XGBoostRanker(l2=0.0), XGBoostRanker(l2=0.0, subsample=0.5, objective="pairwise")
+    assert len(other.unmatched()) == len(plain.unmatched()) + 2
+    assert any("documents in a leaf" in sentence for sentence in plain.unmatched())

@@ -1,0 +1,123 @@
+"""A run's folder: what is written is what is read, and half a run is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltrbench.data import Judgments
+from ltrbench.errors import ResultError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.results import (
+    FAILED,
+    FINISHED,
+    LearningCurve,
+    RunResult,
+    ScoredSplit,
+    find_runs,
+    read_run,
+    refuse_if_taken,
+    write_run,
+)
+
+RESULT = RunResult(
+    status=FINISHED,
+    model="native",
+    params="matched",
+    seed=3,
+    data={"name": "toy"},
+    metrics={"test/ndcg@10": 0.5, "test/map": float("nan")},
+    seconds={"fit": 1.5},
+)
+JUDGMENTS = Judgments(
+    labels=np.array([0, 1, 2]),
+    query_start=np.array([0, 2, 3]),
+    query_ids=np.array(["a", "ü"]),
+    document_ids=np.array(["x", "y", ""]),
+    query_weights=np.array([1.0, 2.0]),
+)
+SCORES = np.array([0.25, 1e-30, -3], dtype=np.float32)
+
+
+def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: Path) -> None:
+    write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES)})
+    stored = read_run(tmp_path).scored("test")
+    assert stored.scores.dtype == np.float32
+    np.testing.assert_array_equal(stored.scores, SCORES)
+    for name in ("labels", "query_start", "query_ids", "document_ids", "query_weights"):
+        np.testing.assert_array_equal(getattr(stored.judgments, name), getattr(JUDGMENTS, name))
+
+
+def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:
+    write_run(tmp_path, RESULT)
+    assert "NaN" not in (tmp_path / "result.json").read_text()
+    assert read_run(tmp_path).result.metrics == {"test/ndcg@10": 0.5, "test/map": None}
+
+
+def test_the_learning_curve_comes_back(tmp_path: Path) -> None:
+    curve = LearningCurve([1, 2], {"train/ndcg@10": [0.1, 0.2], "valid/ndcg@10": [1 / 3, 2 / 3]})
+    read = write_run(tmp_path, RESULT, curve=curve).learning_curve()
+    assert (read.iterations, read.values) == (curve.iterations, curve.values)
+
+
+def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
+    scored = {"test": ScoredSplit(JUDGMENTS, SCORES)}
+    write_run(tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])})
+    assert (tmp_path / "per_query.csv").read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
+
+
+def test_a_run_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path: Path) -> None:
+    class Unsaved(RandomRanker):
+        def save(self, folder: Path) -> None:
+            (folder / "half").write_text("a model")
+            raise OSError("no space left on device")
+
+    ranker: Ranker = Unsaved()
+    with pytest.raises(OSError, match="no space"):
+        write_run(tmp_path, RESULT, ranker=ranker, scored={"test": ScoredSplit(JUDGMENTS, SCORES)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_are_found_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
+    for number in (10, 9, 2):
+        write_run(tmp_path / "sweep" / str(number), RESULT)
+    found = find_runs([tmp_path / "sweep" / "9", tmp_path])
+    assert [run.path.name for run in found] == ["9", "2", "10"]
+
+
+def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tmp_path: Path) -> None:
+    write_run(tmp_path / "done", RESULT)
+    with pytest.raises(ResultError, match=r"already holds a finished run.*hydra.run.dir"):
+        refuse_if_taken(tmp_path / "done")
+    write_run(tmp_path / "failed", RunResult(status=FAILED, model="native", params="matched", seed=0))
+    refuse_if_taken(tmp_path / "failed")
+    write_run(tmp_path / "failed", RESULT)
+    assert read_run(tmp_path / "failed").result.status == FINISHED
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is not a run: it has no result.json"),
+        ("{", "cannot be read"),
+        ("[]", "is not a result of format 1"),
+        (json.dumps({"format": 2}), "is not a result of format 1"),
+        (json.dumps({"format": 1, "model": "native"}), "is incomplete"),
+    ],
+)
+def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "result.json").write_text(content)
+    with pytest.raises(ResultError, match=message):
+        read_run(tmp_path)
+
+
+def test_a_pickle_in_the_scores_is_never_loaded(tmp_path: Path) -> None:
+    write_run(tmp_path, RESULT)
+    np.savez(tmp_path / "scores.npz", test_scores=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ResultError, match=r"scores.npz cannot be read"):
+        read_run(tmp_path).scored("test")
