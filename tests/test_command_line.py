@@ -1,0 +1,365 @@
+"""`python -m ltrbench` as a user types it, in a process and a folder of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltrbench.data import read_letor
+from ltrbench.metrics import evaluate
+from ltrbench.results import read_run
+
+USER_BACKEND = Path(__file__).parent / "user_backend"
+COMMAND = [sys.executable, "-m", "ltrbench"]
+SMALL = ["data.num_queries=40", "params.num_trees=10", "tracking=none"]
+
+
+def run(
+    *words: str, folder: Path, check: int | None = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if check is not None:
+        assert done.returncode == check, done.stdout + done.stderr
+    return done
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the mission's command was typed, on small data, tracked in MLflow."""
+    folder = tmp_path_factory.mktemp("sweep")
+    done = run("model=native,lightgbm,xgboost", "-m", *SMALL[:2], folder=folder)
+    (folder / "stdout.txt").write_text(done.stdout)
+    (folder / "stderr.txt").write_text(done.stderr)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small LETOR file of three features."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for query in range(30):
+        for document in range(8):
+            x = rng.normal(size=3)
+            label = int(np.clip(np.round(x[1] + 0.5 * rng.normal()), 0, 2))
+            lines.append(
+                f"{label} qid:{query} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f} #docid = d{query}-{document}"
+            )
+    path = tmp_path_factory.mktemp("letor") / "all.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_error(sweep: Path) -> None:
+    stdout, stderr = (sweep / "stdout.txt").read_text(), (sweep / "stderr.txt").read_text()
+    rows = [line.split("|")[1].strip() for line in stdout.splitlines() if line.startswith("| ")]
+    assert rows == ["model", "native", "lightgbm", "xgboost"]
+    assert "fitting on" not in stdout
+    assert "fitting on" in stderr
+    assert "Run folders: multirun/" in stderr
+    assert "python -m ltrbench ui" in stderr
+
+
+def test_the_metrics_of_a_run_can_be_computed_again_from_its_folder(sweep: Path) -> None:
+    for folder in sweep.glob("multirun/*/*/[0-9]"):
+        stored = read_run(folder)
+        scored = stored.scored("test")
+        again = evaluate(scored.judgments, scored.scores, ["ndcg@10", "map"]).means
+        assert {
+            f"test/{name}": value for name, value in again.items()
+        }.items() <= stored.result.metrics.items()
+
+
+def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(sweep: Path) -> None:
+    table = run("compare", "multirun", folder=sweep).stdout
+    assert table.strip() == (sweep / "stdout.txt").read_text().strip()
+    done = run("compare", "multirun", "--json", "--metric", "map", "--baseline", "xgboost", folder=sweep)
+    content = json.loads(done.stdout)
+    assert content["metric"] == "map"
+    assert [item["model"] for item in content["runs"]] == ["native", "lightgbm", "xgboost"]
+    assert {row["baseline"] for row in content["rows"]} == {"xgboost"}
+
+
+def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen([*COMMAND, "ui", "--port", str(port)], cwd=sweep, stderr=subprocess.DEVNULL)
+    try:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/api/2.0/mlflow/runs/search",
+            data=json.dumps({"experiment_ids": ["1"], "max_results": 10}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        answer = json.loads(_when_up(request))
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(30)
+    names = sorted(item["info"]["run_name"].partition("/")[0] for item in answer["runs"])
+    assert names == ["lightgbm", "multirun", "native", "xgboost"]
+
+
+def _when_up(request: urllib.request.Request) -> bytes:
+    for _ in range(240):
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return bytes(answer.read())
+        except OSError:
+            time.sleep(0.25)
+    raise AssertionError("the MLflow UI did not come up within a minute")
+
+
+def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_path: Path) -> None:
+    run(
+        *("model=native,lightgbm,xgboost,single_feature,random", "-m", "data=letor", f"data.train={letor}"),
+        *("params.num_trees=5", "tracking=none"),
+        folder=tmp_path,
+    )
+    for folder in tmp_path.glob("multirun/*/*/[0-9]"):
+        scored = read_run(folder).scored("test")
+        predicted = [
+            float(line) for line in run("predict", str(folder), str(letor), folder=tmp_path).stdout.split()
+        ]
+        everything = read_letor(letor)
+        assert len(predicted) == everything.num_documents
+        ids = everything.document_ids
+        assert ids is not None
+        scores = dict(zip(ids.tolist(), predicted, strict=True))
+        assert scored.judgments.document_ids is not None
+        expected = [scores[name] for name in scored.judgments.document_ids.tolist()]
+        np.testing.assert_array_equal(scored.scores, np.array(expected, dtype=scored.scores.dtype))
+
+
+def test_predict_writes_a_file_and_refuses_what_it_cannot_score(letor: Path, tmp_path: Path) -> None:
+    run("model=random", "data=letor", f"data.train={letor}", "tracking=none", folder=tmp_path)
+    folder = str(only(tmp_path, "outputs/*/*").relative_to(tmp_path))
+    run("predict", folder, str(letor), "--output", "scores.txt", folder=tmp_path)
+    assert len((tmp_path / "scores.txt").read_text().split()) == 240
+    (tmp_path / "wide.txt").write_text("1 qid:1 1:0.5 4:0.5\n")
+    done = run("predict", folder, "wide.txt", folder=tmp_path, check=2)
+    assert "wide.txt:1: " in done.stderr
+    assert "4" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("predict", "nowhere", "wide.txt", folder=tmp_path, check=2)
+    assert "nowhere is not a run" in done.stderr
+
+
+def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Path) -> None:
+    for path in ("mean_feature.py", "conf/model/mean_feature.yaml"):
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((USER_BACKEND / path).read_bytes())
+    words = ("--config-dir", "conf", "model=mean_feature,random", "-m", "data=letor", f"data.train={letor}")
+    done = run(*words, "tracking=none", folder=tmp_path)
+    assert "| mean_feature |" in done.stdout
+    folder = str(only(tmp_path, "multirun/*/*/0").relative_to(tmp_path))
+    done = run("predict", folder, str(letor), folder=tmp_path, check=2)
+    assert "not trusted to name code: if you trust that class, say --ranker mean_feature" in done.stderr
+    done = run("predict", folder, str(letor), "--ranker", "mean_feature.MeanFeatureRanker", folder=tmp_path)
+    assert len(done.stdout.split()) == 240
+
+
+def test_the_shares_split_by_query_under_the_split_seed(letor: Path, tmp_path: Path) -> None:
+    words = (
+        "model=random",
+        "-m",
+        "data=letor",
+        f"data.train={letor}",
+        "data.split_seed=0,1",
+        "tracking=none",
+    )
+    run(*words, folder=tmp_path)
+    tests = [read_run(path).result.data["test"] for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    assert [test["queries"] for test in tests] == [6, 6]
+    assert tests[0]["fingerprint"] != tests[1]["fingerprint"]
+
+
+def test_alone_it_is_one_run_of_native(tmp_path: Path) -> None:
+    done = run(*SMALL, folder=tmp_path)
+    assert "| native |" in done.stdout
+    assert read_run(only(tmp_path, "outputs/*/*")).result.model == "native"
+
+
+def test_overrides_may_stand_on_both_sides_of_a_flag(tmp_path: Path) -> None:
+    done = run("model=random,single_feature", "-m", *SMALL, folder=tmp_path)
+    assert done.stdout.count("\n| ") == 3
+
+
+def test_help_answers_without_importing_a_backend_or_a_tracker(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ltrbench", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "python -m ltrbench predict RUN DATA" in done.stdout
+    assert "model: lightgbm, native, random, single_feature, xgboost" in done.stdout.replace(
+        "_boosting, _yardstick, ", ""
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
+
+
+def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ltrbench", "model=random", *SMALL],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "mlflow" not in {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["predct"], "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, compare, ui"),
+        (["compare"], "Missing argument 'DIR...'"),
+        (["compare", "nowhere"], "nowhere is not a folder"),
+        (["compare", "multirun", "--metrc", "map"], "No such option"),
+        (["ui"], "there is no run in or below"),
+        (["model=natve"], "did you mean 'native'?"),
+        (["modl=native"], "did you mean 'model'?"),
+        (["params.num_leavs=3"], "Key 'num_leavs' not in 'Params'"),
+        (["params.num_leaves=many"], "Value 'many' of type 'str' could not be converted to Integer"),
+        (["params.num_leaves=1"], "num_leaves is 1; it must be at least 2"),
+        (["metrics=[ndgc@10]"], "unknown metric 'ndgc@10'; did you mean 'ndcg'?"),
+        (["early_stopping.patience=0"], "patience is 0"),
+        (["data=letor"], "data.train"),
+        (["data=letor", "data.train=no.txt"], "no.txt"),
+        (["timing=quick"], "timing is 'quick'; it must be 'monitored' or 'clean'"),
+        (["model=xgboost", "model.min_docs_in_leaf=5"], "min_docs_in_leaf"),
+        (["--experimental-rerun", "job.pickle"], "--experimental-rerun loads a pickle"),
+        (["tracking.uri=http://127.0.0.1:9"], "the MLflow store http://127.0.0.1:9 cannot be used"),
+    ],
+)
+def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "multirun").mkdir(exist_ok=True)
+    done = run(*words, folder=tmp_path, check=2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert len([line for line in done.stderr.splitlines() if line.startswith(("error:", "failed:"))]) == 1
+
+
+def test_a_mistake_in_the_last_job_of_a_sweep_is_found_before_the_first_one_trains(tmp_path: Path) -> None:
+    done = run("model=random,xgboost", "-m", "timing=monitored,quick", *SMALL, folder=tmp_path, check=2)
+    assert "timing is 'quick'" in done.stderr
+    assert "fitting" not in done.stderr
+
+
+def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_path: Path) -> None:
+    broken = tmp_path / "conf/model/broken.yaml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("defaults: [_yardstick, _self_]\n_target_: broken.Broken\n")
+    (tmp_path / "broken.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from ltrbench.rankers.random import RandomRanker\n"
+        "@dataclass(kw_only=True)\n"
+        "class Broken(RandomRanker):\n"
+        "    def fit(self, train, valid=None, on_iteration=None):\n"
+        "        raise ZeroDivisionError('by design')\n"
+    )
+    words = ("--config-dir", "conf", "model=random,broken,single_feature", "-m", *SMALL[:2])
+    done = run(*words, folder=tmp_path, check=1)
+    results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    assert [result.status for result in results] == ["finished", "failed", "finished"]
+    assert results[1].error is not None
+    assert "ZeroDivisionError: by design" in results[1].error
+    assert "broken failed" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert statuses(tmp_path) == {
+        "multirun": "FAILED",
+        "random": "FINISHED",
+        "broken": "FAILED",
+        "single_feature": "FINISHED",
+    }
+    assert "Traceback" in run(*words, folder=tmp_path, check=1, LTRBENCH_DEBUG="1").stderr
+
+
+def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(tmp_path: Path) -> None:
+    words = [
+        "model=random,lightgbm",
+        "-m",
+        "data.num_queries=40",
+        "params.num_trees=1000000",
+        "early_stopping=null",
+    ]
+    process = subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("lightgbm: fitting"):
+            break
+    time.sleep(2)  # well into the fit, which would take hours
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 130
+    assert "Traceback" not in rest
+    results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    assert [(result.status, result.error) for result in results] == [
+        ("finished", None),
+        ("failed", "interrupted"),
+    ]
+    assert statuses(tmp_path) == {"multirun": "KILLED", "random": "FINISHED", "lightgbm": "FAILED"}
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    """Run name -> status in the MLflow store of a folder; the sweep under the first part of its name."""
+    code = (
+        "import json; from mlflow import MlflowClient\n"
+        "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
+        "print(json.dumps({run.info.run_name.partition('/')[0]: run.info.status for run in runs}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_parameters_are_swept_over_all_backends_and_yardsticks_ignore_them(tmp_path: Path) -> None:
+    done = run("model=lightgbm,random", "params.num_leaves=4,8", "-m", *SMALL, folder=tmp_path)
+    labels = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert labels[1:] == [
+        f"{model} params.num_leaves={leaves}" for model in ("lightgbm", "random") for leaves in (4, 8)
+    ]
+
+
+def test_compare_publishes_what_make_results_commits(sweep: Path, tmp_path: Path) -> None:
+    run("compare", "multirun", "--output", str(tmp_path / "toy"), folder=sweep)
+    assert sorted(path.name for path in (tmp_path / "toy").iterdir()) == [
+        "environment.json",
+        "per_query.csv",
+        "table.md",
+    ]
+    with (tmp_path / "toy/per_query.csv").open(newline="") as file:
+        header = next(csv.reader(file))
+    assert header[3:] == ["native ndcg@10", "lightgbm ndcg@10", "xgboost ndcg@10"]

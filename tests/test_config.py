@@ -1,0 +1,67 @@
+"""conf/: every key is explained, and every `_target_` is one that can be built."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ltrbench.config import build, conf_dir, find_class
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.random import RandomRanker
+
+# Hydra's own groups (logging, help) are in vocabularies that are not ours.
+FILES = sorted(path for path in conf_dir().rglob("*.yaml") if "hydra" not in path.parts)
+KEY = re.compile(r"^\s*[\w.]+:(\s|$)")
+EXPLAINS_ITSELF = ("defaults:", "_target_:", "hydra:", "mode:", "sweeper:", "params:", "job:")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(conf_dir())))
+def test_every_key_has_a_comment_beside_or_above_it(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("#"), "the file says what it is in its first line"
+    for above, line in zip(["", *lines], lines, strict=False):
+        inside_block = line.startswith("    ")
+        if KEY.match(line) and not line.strip().startswith(EXPLAINS_ITSELF) and not inside_block:
+            assert "#" in line or above.lstrip().startswith("#"), line
+
+
+def test_a_class_outside_the_environment_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"'no_such_module.Ranker', but .* have no module 'no_such_module'"):
+        find_class("no_such_module.Ranker", Ranker, "model")
+    with pytest.raises(ConfigError, match=r"ltrbench.rankers.random has no 'Randm'"):
+        find_class("ltrbench.rankers.random.Randm", Ranker, "model")
+    with pytest.raises(ConfigError, match="not a dataclass derived from Ranker"):
+        find_class("pathlib.Path", Ranker, "model")
+    with pytest.raises(ConfigError, match="not a dataclass derived from Ranker"):
+        find_class("ltrbench.data.RankingDataset", Ranker, "model")
+
+
+def test_a_backend_whose_library_is_missing_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wants_more.py").write_text("import a_library_that_is_not_there\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="needs the package 'a_library_that_is_not_there'"):
+        find_class("wants_more.Ranker", Ranker, "model")
+
+
+def test_fields_are_checked_against_the_class() -> None:
+    def built(**fields: object) -> Ranker:
+        node = {"model": {"_target_": "ltrbench.rankers.random.RandomRanker", **fields}}
+        return build(OmegaConf.create(node), "model", Ranker)
+
+    assert isinstance(built(seed=3), RandomRanker)
+    assert built(seed=3).seed == 3
+    with pytest.raises(ConfigError, match=r"model.sead: .* has no field 'sead'; did you mean 'seed'\?"):
+        built(sead=3)
+    with pytest.raises(ConfigError, match=r"model.seed: Value 'x' of type 'str'"):
+        built(seed="x")
+
+
+def test_a_node_without_a_target_is_refused() -> None:
+    with pytest.raises(ConfigError, match="model has no _target_"):
+        build(OmegaConf.create({"model": {"seed": 1}}), "model", Ranker)

@@ -1,0 +1,85 @@
+"""The wheel in a fresh environment, run from a folder that has never seen the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ltrbench.config import conf_dir
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=CHECKOUT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment that holds the wheel, and finds what it requires where we do."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    # A plain path: its own .pth files, the editable install of this checkout among them, are not followed.
+    (site_packages / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    interpreter = folder / "bin/python"
+    install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(interpreter), *install], check=True)
+    return interpreter
+
+
+def run(python: Path, *words: str, folder: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(python), *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.endswith(".yaml")}
+    assert packed == {f"ltrbench/conf/{path.relative_to(conf_dir())}" for path in conf_dir().rglob("*.yaml")}
+
+
+def test_the_command_works_from_another_folder_with_the_installed_package(
+    python: Path, tmp_path: Path
+) -> None:
+    where = run(python, "-c", "import ltrbench; print(ltrbench.__file__)", folder=tmp_path)
+    assert Path(where.strip()).is_relative_to(python.parents[1])
+    words = ("model=native,lightgbm", "-m", "data.num_queries=40", "params.num_trees=10", "tracking=none")
+    table = run(python, "-m", "ltrbench", *words, folder=tmp_path)
+    assert "| native " in table
+    assert "| lightgbm " in table
+
+
+def test_the_demo_of_the_makefile_is_the_missions_command() -> None:
+    done = subprocess.run(["make", "-n", "demo"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    assert "-m ltrbench model=native,lightgbm,xgboost -m" in done.stdout
+
+
+def test_make_alone_lists_every_target_with_a_line(tmp_path: Path) -> None:
+    done = subprocess.run(["make"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("  make ")}
+    assert {"setup", "demo", "test", "lint", "lock", "bench", "results", "ui", "clean"} <= listed
+
+
+def test_the_lock_has_a_hash_for_every_version_and_no_address() -> None:
+    lock = (CHECKOUT / "requirements.lock").read_text()
+    assert "://" not in lock
+    for requirement in lock.split("\n\n")[0].replace("\\\n", " ").splitlines():
+        if requirement and not requirement.lstrip().startswith("#"):
+            assert "--hash=sha256:" in requirement, requirement
