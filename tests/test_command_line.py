@@ -117,8 +117,10 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
         )
         answer = json.loads(_when_up(request))
     finally:
-        server.send_signal(signal.SIGINT)
+        server.send_signal(signal.SIGTERM)
         server.wait(30)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "the server outlived its command"
     names = sorted(item["info"]["run_name"].partition("/")[0] for item in answer["runs"])
     assert names == ["lightgbm", "multirun", "native", "xgboost"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,22 +95,20 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         click.echo(f"The runs are on a server: open {store}")
         return 0
     click.echo(f"MLflow UI on {store}: http://{host}:{port} (Ctrl-C ends it)", err=True)
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "ui",
-        "--backend-store-uri",
-        store,
-        "--host",
-        host,
-        "--port",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
+    command += ["--host", host, "--port", str(port), "--workers", "1"]
+    # Without MLflow's runner of scheduled jobs, of which there are none: it takes seconds and many processes.
+    environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
+    # In a process group of its own, which is ended as a whole: MLflow's server has workers that outlive it.
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return subprocess.run(command, check=False).returncode
+        return server.wait()
     except KeyboardInterrupt:
         return 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
 
 
 def _ranker_target(run: Run, named: str | None) -> str:
