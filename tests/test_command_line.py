@@ -49,9 +49,9 @@ def only(folder: Path, pattern: str) -> Path:
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the mission's command was typed, on small data, tracked in MLflow."""
+    """The folder in which the demo's command was typed."""
     folder = tmp_path_factory.mktemp("sweep")
-    done = run("model=native,lightgbm,xgboost", "-m", *SMALL[:2], folder=folder)
+    done = run("model=native,lightgbm,xgboost", "-m", folder=folder)
     (folder / "stdout.txt").write_text(done.stdout)
     (folder / "stderr.txt").write_text(done.stderr)
     return folder

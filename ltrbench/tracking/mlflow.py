@@ -40,6 +40,9 @@ _MAX_TAG_LENGTH = 5000
 # An absent server should be known in seconds; MLflow's own patience is minutes.
 _HTTP_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
+# Makes the UI open on runs and their metrics, not on the traces of language models.
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -75,7 +78,7 @@ class MLflowTracker(Tracker):
             created = self._client.create_run(
                 self._experiment_id,
                 start_time=_milliseconds(result.started),
-                run_name=result.model,
+                run_name=_run_name(result),
                 tags=_tags(result, self._parent),
             )
             run_id = created.info.run_id
@@ -109,7 +112,8 @@ class MLflowTracker(Tracker):
     def _find_or_create_experiment(self) -> str:
         found = self._client.get_experiment_by_name(self.experiment)
         if found is None:
-            return str(self._client.create_experiment(self.experiment, _artifact_location(self.uri)))
+            location = _artifact_location(self.uri)
+            return str(self._client.create_experiment(self.experiment, location, tags=_EXPERIMENT_TAGS))
         if found.lifecycle_stage != "active":
             raise TrackingError(
                 f"the MLflow experiment '{self.experiment}' at {self.uri} was deleted; choose another with "
@@ -139,6 +143,11 @@ def _artifact_location(uri: str) -> str | None:
         return None
     database = Path(uri.removeprefix(SQLITE)).resolve()
     return (database.parent / "mlruns").as_uri()
+
+
+def _run_name(result: RunResult) -> str:
+    fold = result.data.get("fold")
+    return result.model if fold is None else f"{result.model} fold {fold}"
 
 
 def _tags(result: RunResult, parent: str) -> dict[str, str]:
