@@ -1,0 +1,15 @@
+"""Native LambdaMART: the algorithm to be read, one file a stage, each importing only from those before it.
+
+    kernels     how loops over arrays are compiled
+    lambdas     the gradients of NDCG: which way each document should move, and how far
+    binning     feature values to small integers
+    histogram   sums of gradients by bin
+    splitting   the best cut of a leaf
+    tree        what a grown tree is, and the scores that many trees give
+    grower      growing one tree, best leaf first
+    boosting    the loop over trees; start here, and follow its calls
+
+A stage's file reads from the formula to the plain NumPy reference, the public function, and the compiled
+loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:
+threads share out independent outputs only, and sums over documents are of integers or in a fixed order.
+"""

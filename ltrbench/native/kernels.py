@@ -1,0 +1,93 @@
+"""How the loops of this room are compiled: one decorator, and a watch on when compilation happens.
+
+`kernel` compiles a function with numba on its first call and caches the machine code on disk, so that a
+machine compiles once. A cached kernel may call kernels of its own file only: numba does not notice a change
+in another file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import event
+
+config: Any = numba.config  # its settings are made at import, unseen by a type checker
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compiles a function for one thread; it runs without the interpreter's lock."""
+    return _compile(function, parallel=False)
+
+
+def parallel_kernel(function: Function) -> Function:
+    """Compiles a function whose `prange` is shared out among threads, over independent outputs only."""
+    return _compile(function, parallel=True)
+
+
+def _compile(function: Function, *, parallel: bool) -> Function:
+    # Without fastmath, and so without reordered sums, results have the same bits whatever the vector width.
+    # With NumPy's error model a division by zero gives inf or NaN as in the reference, and does not keep
+    # loops scalar.
+    decorate = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy", parallel=parallel)
+    try:
+        return cast(Function, decorate(function))
+    except RuntimeError:
+        # Neither the package's folder nor the user's cache can be written, as in a read-only container.
+        config.CACHE_DIR = str(_temporary_cache())
+        return cast(Function, decorate(function))
+
+
+def _temporary_cache() -> Path:
+    """A folder in the system's temporary one; private, because what is cached there is run."""
+    owner = os.getuid() if hasattr(os, "getuid") else 0
+    shared = Path(tempfile.gettempdir()) / f"ltrbench-numba-{owner}"
+    try:
+        shared.mkdir(mode=0o700, exist_ok=True)
+        status = shared.lstat()
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="ltrbench-numba-"))
+    is_private = shared.is_dir() and not shared.is_symlink() and status.st_mode & 0o077 == 0
+    if is_private and (not hasattr(os, "getuid") or status.st_uid == owner):
+        return shared
+    return Path(tempfile.mkdtemp(prefix="ltrbench-numba-"))
+
+
+class _FirstCompilation(event.Listener):
+    def __init__(self, announce: Callable[[], None]) -> None:
+        self.announce = announce
+        self.announced = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self.announced:
+            self.announced = True
+            self.announce()
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@contextmanager
+def announcing_compilation(announce: Callable[[], None]) -> Iterator[None]:
+    """Calls `announce` when the first kernel is compiled inside the block; never, if all come from the
+    cache."""
+    with event.install_listener("numba:compile", _FirstCompilation(announce)):
+        yield
+
+
+@contextmanager
+def threads(num_threads: int) -> Iterator[None]:
+    """Runs the parallel kernels of the block on so many threads, or on as many as numba was started with."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(num_threads, config.NUMBA_NUM_THREADS))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

@@ -1,0 +1,254 @@
+"""Lambdas: for every document, the gradient and the hessian of NDCG's cost with respect to its score.
+
+Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview" (MSR-TR-2010-82), sections 4 and 7.
+Ranks r count from 0 in the order of falling score, ties in the order of rows; D(r) = 1 / log2(r + 2), G(l) =
+2^l - 1, T is the truncation and max_dcg the best DCG@T of the query. For each pair of documents with
+different labels, one of them ranked above T, with hi the one of the higher label:
+
+    delta   = (G(l_hi) - G(l_lo)) * |D(r_hi) - D(r_lo)| / max_dcg   change of NDCG when the two are swapped
+    delta  /= 0.01 + |s_hi - s_lo|                                  where normalize_distance
+    p       = 1 / (1 + exp(sigma * (s_hi - s_lo)))                  the model's probability of the wrong order
+    lambda  = sigma * p * delta                                     section 4: derivative of the cost
+    g_hi   -= lambda;  g_lo += lambda
+    h_hi   += sigma * (1 - p) * lambda;  h_lo += the same           section 7: second derivative
+    S      += 2 * lambda
+
+and where normalize_query, the query's g and h are multiplied by log2(1 + S) / S. Both normalisations are
+LightGBM's (its lambdarank_norm is both at once) and not the paper's; they keep a query of many pairs, and
+pairs of close scores, from outweighing others. Trees are fitted to -g / h. A query without a relevant
+document has no lambdas. The cost of a query of n documents is O(n * T) beside the sort.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.native.kernels import kernel, parallel_kernel
+from ltrbench.shapes import QueryStart
+
+Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
+Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
+Values = NDArray[np.float64]  # one a document, of the data set or of a query
+
+# LightGBM's literal is a float32, and its digits are seen at 1e-7.
+DISTANCE_OFFSET = float(np.float32(0.01))
+
+
+class LambdaSettings(NamedTuple):
+    """Which pairs count, and how much.
+
+    Attributes:
+        sigma: slope of the sigmoid.
+        truncation: T; a pair counts if one of its documents ranks above it.
+        normalize_distance: divide by the distance of the scores, if not all scores of the query are equal.
+        normalize_query: bring the sum S of a query's lambdas to log2(1 + S).
+    """
+
+    sigma: float = 1.0
+    truncation: int = 30
+    normalize_distance: bool = True
+    normalize_query: bool = True
+
+
+class Judgements(NamedTuple):
+    """What the lambdas need of a data set, and no iteration changes.
+
+    Attributes:
+        query_start: (Q + 1,).
+        gains: (D,), G(l).
+        discounts: (documents of the longest query,), D(r).
+        inverse_max_dcg: (Q,), 1 / max_dcg, or 0 where no document is relevant.
+        query_weights: (Q,).
+    """
+
+    query_start: QueryStart
+    gains: Values
+    discounts: NDArray[np.float64]
+    inverse_max_dcg: NDArray[np.float64]
+    query_weights: NDArray[np.float64]
+
+
+def judge(dataset: RankingDataset, truncation: int) -> Judgements:
+    """Prepares a data set's labels."""
+    starts = dataset.query_start[:-1]
+    discounts = 1.0 / np.log2(np.arange(dataset.query_sizes.max()) + 2.0)
+    ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
+    best_gains = np.exp2(dataset.labels_best_first) - 1.0
+    max_dcg = np.add.reduceat(np.where(ranks < truncation, best_gains * discounts[ranks], 0.0), starts)
+    weights = dataset.query_weights
+    return Judgements(
+        query_start=dataset.query_start.copy(),
+        gains=np.exp2(dataset.labels) - 1.0,
+        discounts=discounts,
+        inverse_max_dcg=np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0),
+        query_weights=np.ones(dataset.num_queries) if weights is None else weights.copy(),
+    )
+
+
+def reference_lambdas(
+    scores: Values, gains: Values, inverse_max_dcg: float, settings: LambdaSettings
+) -> tuple[Gradients, Hessians]:
+    """The lambdas of one query of weight 1, as the formula reads: the specification of the kernel."""
+    gradients, hessians, total = np.zeros(len(scores)), np.zeros(len(scores)), 0.0
+    order = np.argsort(-scores, kind="stable")
+    discounts = 1.0 / np.log2(np.arange(len(scores)) + 2.0)
+    distances_count = settings.normalize_distance and scores[order[0]] != scores[order[-1]]
+    for i in range(min(settings.truncation, len(scores))):
+        for j in range(i + 1, len(scores)):
+            if gains[order[i]] == gains[order[j]]:
+                continue
+            hi, lo = (order[i], order[j]) if gains[order[i]] > gains[order[j]] else (order[j], order[i])
+            delta = (gains[hi] - gains[lo]) * (discounts[i] - discounts[j]) * inverse_max_dcg
+            if distances_count:
+                delta /= DISTANCE_OFFSET + abs(scores[hi] - scores[lo])
+            p = 1.0 / (1.0 + np.exp(settings.sigma * (scores[hi] - scores[lo])))
+            push = settings.sigma * p * delta
+            gradients[hi] -= push
+            gradients[lo] += push
+            hessians[[hi, lo]] += settings.sigma * (1.0 - p) * push
+            total += 2.0 * push
+    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
+    return gradients * scale, hessians * scale
+
+
+def lambdas(
+    judgements: Judgements,
+    scores: Values,
+    settings: LambdaSettings,
+    queries: NDArray[np.int64] | None = None,
+) -> tuple[Gradients, Hessians]:
+    """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named."""
+    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+    if queries is None:
+        queries = np.arange(len(judgements.query_weights))
+    _all_queries(judgements, scores, settings, queries, gradients, hessians)
+    return gradients, hessians
+
+
+@parallel_kernel
+def _all_queries(
+    judgements: Judgements,
+    scores: Values,
+    settings: LambdaSettings,
+    queries: NDArray[np.int64],
+    gradients: Gradients,
+    hessians: Hessians,
+) -> None:
+    for k in numba.prange(len(queries)):
+        q = queries[k]
+        if judgements.inverse_max_dcg[q] > 0.0:
+            first, end = judgements.query_start[q], judgements.query_start[q + 1]
+            _one_query(
+                scores[first:end],
+                judgements.gains[first:end],
+                judgements.discounts[: end - first],
+                judgements.inverse_max_dcg[q],
+                judgements.query_weights[q],
+                settings,
+                gradients[first:end],
+                hessians[first:end],
+            )
+
+
+@kernel
+def _one_query(
+    scores: Values,
+    gains: Values,
+    discounts: Values,
+    inverse_max_dcg: float,
+    weight: float,
+    settings: LambdaSettings,
+    gradients: Gradients,
+    hessians: Hessians,
+) -> None:
+    """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
+    n, sigma = len(scores), settings.sigma
+    order = np.argsort(-scores, kind="mergesort")  # stable
+    s, gain = scores[order], gains[order]
+    g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
+    push, curvature = np.empty(n), np.empty(n)
+    # The divisor of delta is offset + slope * distance, so that its two cases need no branch.
+    distances_count = settings.normalize_distance and s[0] != s[n - 1]
+    offset, slope = (DISTANCE_OFFSET, 1.0) if distances_count else (1.0, 0.0)
+    base, exp_s = 0, np.exp(sigma * (s - s[0]))
+    for i in range(min(settings.truncation, n - 1)):
+        if sigma * (s[base] - s[i]) > 300.0:
+            # Far below its base exp underflows, at 745: rank i becomes the base of those below it.
+            base, exp_s = i, np.exp(np.minimum(sigma * (s - s[i]), 0.0))
+        _pairs(
+            (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
+            (s[i + 1 :], gain[i + 1 :], discounts[i + 1 :], exp_s[i + 1 :]),
+            (sigma, sigma * inverse_max_dcg, offset, slope),
+            push[i + 1 :],
+            curvature[i + 1 :],
+        )
+        _add(push[i + 1 :], g[i + 1 :])
+        _add(curvature[i + 1 :], h[i + 1 :])
+        _add_sizes(push[i + 1 :], lambda_sums[i + 1 :])
+        g[i] -= _sum(push[i + 1 :])
+        h[i] += _sum(curvature[i + 1 :])
+    total = 2.0 * _sum(lambda_sums)
+    scale = weight * (np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0)
+    for i in range(n):
+        gradients[order[i]] = g[i] * scale
+        hessians[order[i]] = h[i] * scale
+
+
+@kernel
+def _pairs(
+    upper: tuple[float, float, float, float],
+    below: tuple[Values, Values, Values, Values],
+    factors: tuple[float, float, float, float],
+    push: Values,
+    curvature: Values,
+) -> None:
+    """The pairs of rank i and each rank j below: push = lambda, negative if j has the higher label;
+    curvature.
+
+    e = exp(-sigma * (s_i - s_j)) is a quotient of two exponentials, so that a query takes n of them and not n
+    * T. If i has the higher label then p = e / (1 + e), otherwise p = 1 / (1 + e), and p * (1 - p) = e / (1 +
+    e)^2 in both cases. There is one division and no branch, so that the compiler works on several pairs at
+    once.
+    """
+    s_i, gain_i, discount_i, inverse_exp_s_i = upper
+    s, gain, discount, exp_s = below
+    sigma, factor, offset, slope = factors
+    for j in range(len(s)):
+        e = exp_s[j] * inverse_exp_s_i
+        divisor = offset + slope * (s_i - s[j])
+        inverse = 1.0 / ((1.0 + e) * divisor)
+        delta = (gain_i - gain[j]) * (discount_i - discount[j]) * factor * inverse
+        push[j] = delta * (e if delta > 0.0 else 1.0)
+        curvature[j] = sigma * abs(delta) * e * (inverse * divisor)
+
+
+@kernel
+def _add(values: Values, sums: Values) -> None:
+    for i in range(len(sums)):
+        sums[i] += values[i]
+
+
+@kernel
+def _add_sizes(values: Values, sums: Values) -> None:
+    for i in range(len(sums)):
+        sums[i] += abs(values[i])
+
+
+@kernel
+def _sum(values: Values) -> float:
+    """As four interleaved sums, so that an addition need not wait for the one before; in a fixed order."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = len(values) // 4
+    for i in range(whole):
+        a += values[4 * i]
+        b += values[4 * i + 1]
+        c += values[4 * i + 2]
+        d += values[4 * i + 3]
+    for i in range(4 * whole, len(values)):
+        a += values[i]
+    return (a + b) + (c + d)

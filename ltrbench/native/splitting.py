@@ -1,0 +1,288 @@
+"""Splitting: the best cut of a leaf, over all features, thresholds and both directions of missing values.
+
+With the sums G of gradients and H of hessians over documents,
+
+    gain = score(G_left, H_left) + score(G_right, H_right) - score(G, H)
+    score(G, H) = -step * (2 * G + (H + l2) * step)
+    step = -G / (H + l2), clipped to [-max_delta_step, max_delta_step]
+
+which is G^2 / (H + l2) where nothing is clipped (Chen and Guestrin, 2016, "XGBoost: A Scalable Tree Boosting
+System", equation 7, without the factor 1/2). A cut must gain more than min_split_gain, and leave on either
+side min_docs_in_leaf documents and min_sum_hessian of hessian. Among equal gains the first is taken, in the
+order of feature, threshold, and missing values right before left. Missing values that a leaf has none of go
+to the side of more hessian.
+
+Histograms do not count documents, so the search goes in two steps. First every feature's best cut, whatever
+the counts; its gain is a bound. Then the feature of the highest bound: if on either side there is more
+hessian than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by
+bin and the feature's best cut is found again, until the highest gain is that of a counted feature. Few are
+ever counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.native.binning import BinnedFeatures
+from ltrbench.native.histogram import Histogram, Quantised, Rows
+from ltrbench.native.kernels import kernel, parallel_kernel
+from ltrbench.native.lambdas import Gradients, Hessians
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """What a cut must fulfil, as in BoostingRanker; a max_delta_step of 0 is no limit."""
+
+    min_docs_in_leaf: int = 20
+    min_sum_hessian: float = 1e-3
+    min_split_gain: float = 0.0
+    max_delta_step: float = 0.0
+    l2: float = 0.0
+
+    @property
+    def largest_step(self) -> float:
+        return self.max_delta_step or np.inf
+
+    @property
+    def least_hessian(self) -> float:
+        """A side without any hessian has no Newton step."""
+        return max(self.min_sum_hessian, np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A cut: documents with a bin of at most `bin`, and the missing if `missing_left`, go left."""
+
+    gain: float
+    feature: int
+    bin: int
+    missing_left: bool
+
+
+class _Terms(NamedTuple):
+    """What the gain of a cut depends on beside its sums."""
+
+    gradient_unit: float
+    hessian_unit: float
+    l2: float
+    largest_step: float
+    least_hessian: float
+
+
+def reference_split(
+    gradients: Gradients,
+    hessians: Hessians,
+    bins: NDArray[np.uint8],
+    num_bins: NDArray[np.int64],
+    settings: SplitSettings,
+) -> Split | None:
+    """The specification, on a leaf's (n,) gradients and hessians and its (F, n) bins: try every cut."""
+    best = None
+    for f, b, missing_left in _all_cuts(num_bins):
+        missing = bins[f] == num_bins[f] - 1
+        left = np.where(missing, missing_left, bins[f] <= b)
+        if min(left.sum(), (~left).sum()) < settings.min_docs_in_leaf:
+            continue
+        if min(hessians[left].sum(), hessians[~left].sum()) < settings.least_hessian:
+            continue
+        score_left, score_right, score = (
+            _reference_score(gradients[side], hessians[side], settings)
+            for side in (left, ~left, left | ~left)
+        )
+        gain = score_left + score_right - score
+        if gain > (best.gain if best else settings.min_split_gain):
+            if not missing.any():
+                missing_left = bool(hessians[left].sum() >= hessians[~left].sum())
+            best = Split(gain, f, b, missing_left)
+    return best
+
+
+def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
+    for f in range(len(num_bins)):
+        for b in range(num_bins[f] - 1):
+            yield f, b, False
+            yield f, b, True
+
+
+def _reference_score(gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> float:
+    g, h = gradients.sum(), hessians.sum() + settings.l2
+    step = np.clip(-g / h, -settings.largest_step, settings.largest_step)
+    return float(-step * (2.0 * g + h * step))
+
+
+def find_split(
+    binned: BinnedFeatures,
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    rows: Rows,
+    quantised: Quantised,
+    features: NDArray[np.bool_],
+    settings: SplitSettings,
+) -> Split | None:
+    """The best cut of a leaf, or None where no cut is allowed.
+
+    Args:
+        histogram: (B,), the leaf's.
+        rows: (n,), its documents.
+        features: (F,), whether a feature may be used.
+    """
+    if len(rows) < 2 * settings.min_docs_in_leaf:
+        return None
+    terms = _Terms(
+        quantised.gradient_unit,
+        quantised.hessian_unit,
+        settings.l2,
+        settings.largest_step,
+        settings.least_hessian,
+    )
+    gains = np.full(binned.num_features, -np.inf)
+    cuts = np.zeros((binned.num_features, 2), dtype=np.int64)
+    _bound_all(histogram, bin_start, features, terms, gains, cuts)
+    enough_hessian = quantised.largest_hessian * (settings.min_docs_in_leaf - 1)
+    chosen = _choose(
+        binned.words,
+        bin_start,
+        histogram,
+        rows,
+        settings.min_docs_in_leaf,
+        enough_hessian,
+        settings.min_split_gain,
+        terms,
+        gains,
+        cuts,
+    )
+    if chosen < 0:
+        return None
+    return Split(float(gains[chosen]), chosen, int(cuts[chosen, 0]), bool(cuts[chosen, 1]))
+
+
+@parallel_kernel
+def _bound_all(
+    histogram: Histogram,
+    bin_start: NDArray[np.int64],
+    features: NDArray[np.bool_],
+    terms: _Terms,
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> None:
+    """Every feature's best cut whatever the counts: gains (F,), cuts (F, 2) with the bin and the
+    direction."""
+    nothing = np.zeros(2 * 256, dtype=np.bool_)
+    for f in numba.prange(len(gains)):
+        if features[f]:
+            sums = histogram[bin_start[f] : bin_start[f + 1]]
+            gains[f], cuts[f, 0], cuts[f, 1] = _best_cut(sums, nothing, terms)
+
+
+@kernel
+def _choose(
+    words: NDArray[np.uint64],
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    rows: Rows,
+    min_docs: int,
+    enough_hessian: int,
+    min_split_gain: float,
+    terms: _Terms,
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> int:
+    """The feature to cut, whose entries in gains and cuts are then final; or -1."""
+    is_counted = np.zeros(len(gains), dtype=np.bool_)
+    while True:
+        f = int(np.argmax(gains))  # the first of equals
+        if not gains[f] > min_split_gain:
+            return -1
+        if is_counted[f]:
+            return f
+        sums = histogram[bin_start[f] : bin_start[f + 1]]
+        if _smaller_hessian(sums, cuts[f, 0], cuts[f, 1]) > enough_hessian:
+            if sums[-1] == 0:
+                cuts[f, 1] = _left_is_larger(sums, cuts[f, 0])
+            return f
+        counts = _count(words[f // 8], np.uint64(8 * (f % 8)), rows, len(sums))
+        gains[f], cuts[f, 0], cuts[f, 1] = _best_cut(sums, _refused(counts, min_docs), terms)
+        if counts[-1] == 0:
+            cuts[f, 1] = _left_is_larger(sums, cuts[f, 0])
+        is_counted[f] = True
+
+
+@kernel
+def _smaller_hessian(sums: Histogram, last_bin: int, missing_left: int) -> int:
+    """The hessian of the side that has less of it, in units."""
+    left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
+    return int(min(left & 0xFFFFFFFF, (sums.sum() - left) & 0xFFFFFFFF))
+
+
+@kernel
+def _left_is_larger(sums: Histogram, last_bin: int) -> int:
+    return int(2 * (sums[: last_bin + 1].sum() & 0xFFFFFFFF) >= (sums.sum() & 0xFFFFFFFF))
+
+
+@kernel
+def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: int) -> NDArray[np.int64]:
+    """(bins,), the leaf's documents in each bin of a feature."""
+    counts = np.zeros(num_bins, dtype=np.int64)
+    for i in range(len(rows)):
+        counts[(words[rows[i]] >> shift) & np.uint64(255)] += 1
+    return counts
+
+
+@kernel
+def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
+    """(2 * bins,), the cuts that leave a side too few documents: with missing values right, then with them
+    left."""
+    num_bins, total, left = len(counts), counts.sum(), 0
+    refused = np.ones(2 * num_bins, dtype=np.bool_)
+    for b in range(num_bins - 1):
+        left += counts[b]
+        refused[b] = min(left, total - left) < min_docs
+        refused[num_bins + b] = min(left + counts[-1], total - left - counts[-1]) < min_docs
+    return refused
+
+
+@kernel
+def _best_cut(sums: Histogram, refused: NDArray[np.bool_], terms: _Terms) -> tuple[float, int, int]:
+    """The best cut of a feature: its gain (-inf if none is allowed), its bin, and whether missing values go
+    left."""
+    left, missing = np.cumsum(sums[:-1]), sums[-1]
+    total = left[-1] + missing
+    scores = np.empty(len(left))
+    _score_cuts(left, total, refused, terms, scores)
+    best_bin, missing_left = int(np.argmax(scores)), 0
+    best = scores[best_bin]
+    if missing != 0:
+        _score_cuts(left + missing, total, refused[len(sums) :], terms, scores)
+        other_bin = int(np.argmax(scores))
+        if scores[other_bin] > best or (scores[other_bin] == best and other_bin < best_bin):
+            best, best_bin, missing_left = scores[other_bin], other_bin, 1
+    gradient, hessian = (total >> 32) * terms.gradient_unit, (total & 0xFFFFFFFF) * terms.hessian_unit
+    return best - _score(gradient, hessian, terms), best_bin, missing_left
+
+
+@kernel
+def _score_cuts(
+    left: Histogram, total: int, refused: NDArray[np.bool_], terms: _Terms, scores: NDArray[np.float64]
+) -> None:
+    """The two sides' scores of each cut, added; without a branch, so that several cuts are worked on at
+    once."""
+    for b in range(len(left)):
+        right = total - left[b]
+        g_left, h_left = (left[b] >> 32) * terms.gradient_unit, (left[b] & 0xFFFFFFFF) * terms.hessian_unit
+        g_right, h_right = (right >> 32) * terms.gradient_unit, (right & 0xFFFFFFFF) * terms.hessian_unit
+        score = _score(g_left, h_left, terms) + _score(g_right, h_right, terms)
+        too_little = (h_left < terms.least_hessian) | (h_right < terms.least_hessian) | refused[b]
+        scores[b] = -np.inf if too_little else score
+
+
+@kernel
+def _score(gradient: float, hessian: float, terms: _Terms) -> float:
+    hessian += terms.l2
+    step = max(-terms.largest_step, min(terms.largest_step, -gradient / hessian))
+    return -step * (2.0 * gradient + hessian * step)

@@ -1,0 +1,184 @@
+"""The native LambdaMART of `ltrbench.native` behind the Ranker contract.
+
+A field that is None takes LightGBM's default: the engine follows LightGBM where the literature leaves a
+choice.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.native.binning import MAX_BINS
+from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.kernels import announcing_compilation, threads
+from ltrbench.native.lambdas import LambdaSettings
+from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores, plant
+from ltrbench.rankers.base import (
+    BoostingRanker,
+    FitSummary,
+    check_features,
+    check_fitted,
+    require,
+    resolve_threads,
+)
+from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.rankers.library import read_model, write_model
+from ltrbench.shapes import Features, Scores
+
+MODEL_FILE = "model.npz"
+
+Number = TypeVar("Number", int, float)
+
+log = logging.getLogger("ltrbench")
+
+
+@dataclass(kw_only=True)
+class NativeRanker(BoostingRanker):
+    """LambdaMART on the lambdas of NDCG. Every sample is drawn anew for each tree."""
+
+    sigma: float = 1.0
+    """Slope of the logistic function of a pair's score difference."""
+    normalize_distance: bool = True
+    """Divides a pair's weight by 0.01 + |score difference|: one half of LightGBM's lambdarank_norm."""
+    normalize_query: bool = True
+    """Scales a query's gradients by log2(1 + S) / S, where S is the sum of its lambdas: the other half."""
+    query_fraction: float = 1.0
+    """Share of the queries that a tree is grown on."""
+    row_fraction: float = 1.0
+    """Share of the documents, of those queries, that a tree is grown on."""
+    feature_fraction: float = 1.0
+    """Share of the features that a tree may use."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._forest: Forest | None = None
+        self.feature_names: tuple[str, ...] = ()
+        require("max_bins", self.max_bins, at_most=MAX_BINS)
+        require("sigma", self.sigma, above=0)
+        for share in ("query_fraction", "row_fraction", "feature_fraction"):
+            require(share, getattr(self, share), above=0, at_most=1)
+        if self.extra:
+            raise ConfigError(
+                f"extra.{next(iter(self.extra))} has no effect: the native engine has no parameters but its "
+                f"fields, which are {', '.join(field.name for field in fields(self) if field.init)}."
+            )
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        monitor = self.monitor(valid, on_iteration)
+        valid_features = None
+        if monitor.wants_scores and valid is not None:
+            check_features(valid.features, train.num_features)
+            valid_features = valid.features
+        with threads(resolve_threads(self.num_threads)):
+            trees = boost(
+                train,
+                self._settings(),
+                valid_features,
+                monitor.should_stop if monitor.wants_scores else None,
+            )
+        kept = monitor.best_iteration or len(trees)
+        self._forest = plant(trees[:kept])
+        self.feature_names = train.feature_names
+        self.summary = FitSummary(kept, len(trees), monitor.seconds)
+        return self
+
+    def predict(self, features: Features) -> Scores:
+        forest = check_fitted(self._forest)
+        check_features(features, len(self.feature_names))
+        scores = np.zeros(len(features))
+        with threads(resolve_threads(self.num_threads)):
+            add_scores(forest, np.ascontiguousarray(features, dtype=np.float32), scores)
+        return scores
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        nodes = check_fitted(self._forest).nodes
+        inner = nodes.feature != NO_FEATURE
+        used, num_features = nodes.feature[inner], len(self.feature_names)
+        return {
+            "split": np.bincount(used, minlength=num_features).astype(np.float64),
+            "gain": np.bincount(used, weights=nodes.gain[inner], minlength=num_features),
+        }
+
+    def save(self, folder: Path) -> None:
+        forest = check_fitted(self._forest)
+        content = io.BytesIO()
+        names = np.array(self.feature_names)
+        np.savez(content, roots=forest.roots, feature_names=names, **forest.nodes._asdict())
+        write_model(folder, self, MODEL_FILE, content.getvalue())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker, content = read_model(folder, cls, MODEL_FILE)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            ranker._forest = Forest(arrays["roots"], Tree(*(arrays[name] for name in Tree._fields)))
+            ranker.feature_names = tuple(arrays["feature_names"].tolist())
+        return ranker
+
+    def warm_up(self) -> None:
+        """Compiles the engine by fitting four documents; or loads it, where this machine has done so
+        before."""
+        train = RankingDataset(
+            features=np.eye(4, 3, dtype=np.float32),
+            labels=np.array([0.0, 1.0, 0.0, 2.0]),
+            query_start=np.array([0, 2, 4]),
+        )
+        settings = BoostingSettings(num_trees=1, num_leaves=3, splits=SplitSettings(min_docs_in_leaf=1))
+        with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
+            boost(train, settings)
+            # Rows that a tree has not learned from take another way to their score, which is also predict's.
+            boost(train, replace(settings, row_fraction=0.5))
+
+    def unmatched(self) -> tuple[str, ...]:
+        return (
+            "native: bin edges are quantiles of its own",
+            "native: missing values have a bin beside max_bins, and go either way at every cut",
+        )
+
+    def _settings(self) -> BoostingSettings:
+        """The engine's settings, with LightGBM's defaults for what is None."""
+        return BoostingSettings(
+            num_trees=self.num_trees,
+            learning_rate=_or(self.learning_rate, 0.1),
+            num_leaves=_or(self.num_leaves, 31),
+            max_bins=_or(self.max_bins, MAX_BINS),
+            query_fraction=self.query_fraction,
+            row_fraction=self.row_fraction,
+            feature_fraction=self.feature_fraction,
+            seed=self.seed,
+            lambdas=LambdaSettings(
+                sigma=self.sigma,
+                truncation=_or(self.truncation, 30),
+                normalize_distance=self.normalize_distance,
+                normalize_query=self.normalize_query,
+            ),
+            splits=SplitSettings(
+                min_docs_in_leaf=_or(self.min_docs_in_leaf, 20),
+                min_sum_hessian=_or(self.min_sum_hessian, 1e-3),
+                min_split_gain=_or(self.min_split_gain, 0.0),
+                max_delta_step=_or(self.max_delta_step, 0.0),
+                l2=_or(self.l2, 0.0),
+            ),
+        )
+
+
+def _or(value: Number | None, default: Number) -> Number:
+    return default if value is None else value
+
+
+def _announce() -> None:
+    log.info("compiling the native engine, once per machine; this takes about 20 seconds, off the clock")
