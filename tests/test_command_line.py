@@ -307,7 +307,18 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
     assert "Traceback" in run(*words, folder=tmp_path, check=1, LTRBENCH_DEBUG="1").stderr
 
 
-def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(tmp_path: Path) -> None:
+def test_a_taken_folder_is_refused_and_its_old_numbers_are_not_shown_as_new(tmp_path: Path) -> None:
+    words = ["model=random", "hydra.run.dir=mine", *SMALL]
+    assert "| random |" in run(*words, folder=tmp_path).stdout
+    done = run(*words, folder=tmp_path, check=2)
+    assert "mine already holds a finished run" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
+    how: signal.Signals, tmp_path: Path
+) -> None:
     words = [
         "model=random,lightgbm",
         "-m",
@@ -321,7 +332,7 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(tmp_
         if line.startswith("lightgbm: fitting"):
             break
     time.sleep(2)  # well into the fit, which would take hours
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait(60) == 130

@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from ltrbench.cli.sweep import register_sweeper
 from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.errors import ConfigError, LtrbenchError, TrackingError, did_you_mean
 from ltrbench.experiment import run
-from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run, refuse_if_taken
 from ltrbench.tracking import Tracker
 
 log = logging.getLogger("ltrbench")
@@ -63,6 +64,7 @@ class Session:
         try:
             experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep)
             tracker = self._open_tracker(config, sweep)
+            refuse_if_taken(folder)
             self.folders.append(folder)
             run(experiment, folder, tracker)
         except Exception as error:
@@ -123,6 +125,8 @@ def launch(arguments: list[str]) -> int:
     """
     session = Session()
     status = "failed"
+    # A scheduler that ends the command lets it record and close what it was doing, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _run_hydra(session, arguments)
         status = "finished"

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from ltrbench.metrics.convention import Convention
 from ltrbench.metrics.ranking import Ranking
@@ -117,6 +116,9 @@ def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.
 
 def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
     """log C(n, k), and log 0 where k > n."""
+    # Imported here, because `--help` needs no binomials and would wait for SciPy twice as long as for NumPy.
+    from scipy.special import gammaln
+
     possible = k <= n
     n = np.where(possible, n, k)
     value: NDArray[np.float64] = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
