@@ -102,8 +102,7 @@ def cut_points(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32
 
 
 def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int64]:
-    """The indices of the distinct values that end a bin, when bins of equal weight are filled in rising
-    order.
+    """The indices of the distinct values that end a bin, when bins of equal weight are filled in order.
 
     A value weighs its count, but at most one bin: min(counts, capacity) sums to max_bins * capacity. Without
     that bound, a feature that is 0 for nine documents in ten would have but a tenth of its bins for all other
@@ -132,10 +131,6 @@ def reference_bins(
         bin_of_value = np.searchsorted(thresholds[f], column, side="left")
         bins[f] = np.where(np.isnan(column), num_bins[f] - 1, bin_of_value)
     return bins
-
-
-BLOCK = 1024
-"""Documents binned together: their values of eight features fill the nearest cache."""
 
 
 BLOCK = 1024

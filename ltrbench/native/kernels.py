@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core import event
 
 config: Any = numba.config  # its settings are made at import, unseen by a type checker
@@ -33,6 +34,8 @@ def parallel_kernel(function: Function) -> Function:
 
 
 def _compile(function: Function, *, parallel: bool) -> Function:
+    if config.DISABLE_JIT:  # to debug: NumPy's scalars would then warn where compiled code does not
+        return np.errstate(all="ignore")(function)
     # Without fastmath, and so without reordered sums, results have the same bits whatever the vector width.
     # With NumPy's error model a division by zero gives inf or NaN as in the reference, and does not keep
     # loops scalar.

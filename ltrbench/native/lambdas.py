@@ -90,6 +90,7 @@ def judge(dataset: RankingDataset, truncation: int) -> Judgements:
     )
 
 
+@np.errstate(over="ignore")  # of two far apart in the right order, exp is infinite and p is 0
 def reference_lambdas(
     scores: Values, gains: Values, inverse_max_dcg: float, settings: LambdaSettings
 ) -> tuple[Gradients, Hessians]:

@@ -55,10 +55,6 @@ class Forest(NamedTuple):
     roots: NDArray[np.int64]
     nodes: Tree
 
-    @property
-    def num_trees(self) -> int:
-        return len(self.roots) - 1
-
 
 def plant(trees: Sequence[Tree]) -> Forest:
     """Joins trees, at least one, into a forest."""
@@ -92,23 +88,36 @@ def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
 
 
 BLOCK = 64
-"""Documents that take a tree together, while its nodes are in the nearest cache."""
+"""Documents that walk down a tree together, while its nodes are in the nearest cache."""
 
 
 @parallel_kernel
 def _all_documents(roots: NDArray[np.int64], nodes: Tree, features: Features, scores: Scores) -> None:
     for block in numba.prange((len(scores) + BLOCK - 1) // BLOCK):
-        first, end = block * BLOCK, min((block + 1) * BLOCK, len(scores))
+        documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(scores)))
         for root in roots[:-1]:
-            for d in range(first, end):
-                scores[d] += nodes.value[_leaf(nodes, root, features[d])]
+            _one_tree(root, nodes, features[documents], scores[documents])
 
 
 @kernel
-def _leaf(nodes: Tree, node: np.int64, document: NDArray[np.float32]) -> np.int64:
-    """The leaf that a document reaches from a node."""
-    while nodes.feature[node] >= 0:
-        x = document[nodes.feature[node]]
-        goes_left = x <= nodes.threshold[node] or (x != x and nodes.missing_left[node])
-        node = np.int64(nodes.left[node] if goes_left else nodes.right[node])
-    return node
+def _one_tree(root: np.int64, nodes: Tree, features: Features, scores: Scores) -> None:
+    """Takes all documents one step down, then those that are not at a leaf yet another, until none is left.
+
+    A document waits for the value that its next step depends on; steps of different documents wait together.
+    """
+    node = np.full(len(scores), np.uint64(root))
+    walking = np.arange(len(scores)).astype(np.uint64)
+    while len(walking) > 0 and nodes.feature[root] >= 0:
+        num_walking = np.uint64(0)
+        for i in range(len(walking)):
+            d, here = walking[i], node[walking[i]]
+            x = features[d, np.uint64(nodes.feature[here])]
+            goes_left = (x <= nodes.threshold[here]) | ((x != x) & nodes.missing_left[here])
+            below = np.uint64(nodes.left[here] if goes_left else nodes.right[here])
+            node[d] = below
+            # Written in any case and kept if it walks on, so that there is no branch to guess.
+            walking[num_walking] = d
+            num_walking += np.uint64(nodes.feature[below] >= 0)
+        walking = walking[:num_walking]
+    for d in range(len(scores)):
+        scores[d] += nodes.value[node[d]]

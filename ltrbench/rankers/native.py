@@ -32,7 +32,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import OnIteration
-from ltrbench.rankers.library import read_model, write_model
+from ltrbench.rankers.library import read_model, unset_fields, write_model
 from ltrbench.shapes import Features, Scores
 
 MODEL_FILE = "model.npz"
@@ -107,11 +107,10 @@ class NativeRanker(BoostingRanker):
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         nodes = check_fitted(self._forest).nodes
-        inner = nodes.feature != NO_FEATURE
-        used, num_features = nodes.feature[inner], len(self.feature_names)
+        used, gain = nodes.feature[nodes.feature != NO_FEATURE], nodes.gain[nodes.feature != NO_FEATURE]
         return {
-            "split": np.bincount(used, minlength=num_features).astype(np.float64),
-            "gain": np.bincount(used, weights=nodes.gain[inner], minlength=num_features),
+            kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(np.float64)
+            for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
         }
 
     def save(self, folder: Path) -> None:
@@ -144,10 +143,14 @@ class NativeRanker(BoostingRanker):
             boost(train, replace(settings, row_fraction=0.5))
 
     def unmatched(self) -> tuple[str, ...]:
-        return (
-            "native: bin edges are quantiles of its own",
-            "native: missing values have a bin beside max_bins, and go either way at every cut",
-        )
+        unset = unset_fields(self)
+        shares = (self.query_fraction, self.row_fraction, self.feature_fraction)
+        sentences = {
+            f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
+            "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": True,
+            "Queries, rows and features are sampled in native's own way.": min(shares) < 1,
+        }
+        return tuple(sentence for sentence, applies in sentences.items() if applies)
 
     def _settings(self) -> BoostingSettings:
         """The engine's settings, with LightGBM's defaults for what is None."""

@@ -1,0 +1,62 @@
+"""What the tests of the engine's stages share: made-up data sets, and the golden files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.native.kernels import config
+
+MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
+"""For properties: the first call of a kernel takes seconds, and every call does where it is not compiled."""
+
+
+def query(labels: list[float], features: Any = None) -> RankingDataset:
+    """A data set of one query."""
+    columns = np.arange(len(labels))[:, None] if features is None else np.asarray(features)
+    return dataset(columns, np.asarray(labels, dtype=np.float64), [len(labels)])
+
+
+def dataset(
+    features: NDArray[Any], labels: NDArray[Any], sizes: list[int], weights: NDArray[np.float64] | None = None
+) -> RankingDataset:
+    return RankingDataset(
+        features=features.astype(np.float32),
+        labels=labels.astype(np.float64),
+        query_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        query_weights=weights,
+    )
+
+
+def make_dataset(
+    seed: int, num_queries: int = 40, num_features: int = 9, weighted: bool = False
+) -> RankingDataset:
+    """Labels that follow three features; with missing values, and a column that has no others."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 30, num_queries)
+    features = rng.normal(size=(sizes.sum(), num_features))
+    utility = features[:, 0] + features[:, 1] * features[:, 2] + 0.3 * rng.normal(size=len(features))
+    features[:, 3] = np.round(features[:, 3])
+    features[:, 4] = 7.0
+    features[:, 5] = np.nan
+    features[rng.random(features.shape) < 0.1] = np.nan
+    weights = rng.uniform(0.5, 2.0, num_queries) if weighted else None
+    return dataset(features, np.digitize(utility, [0.0, 1.0, 2.0]), sizes.tolist(), weights)
+
+
+def golden_lambdas() -> list[dict[str, Any]]:
+    """Real queries with LightGBM's gradients and hessians; skips the test where they are absent."""
+    beside_checkout = Path(__file__).parents[3] / "shared" / "golden"
+    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, "lightgbm_xgboost_lambdas.json")
+    if not path.is_file():
+        pytest.skip("the golden files are neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
+    queries: list[dict[str, Any]] = json.loads(path.read_text())
+    return queries

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from ltrbench.native import binning
+from ltrbench.native.binning import BinnedFeatures, bin_features, cut_points, reference_bins
+
+floats = st.one_of(
+    st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))
+)
+columns = arrays(np.float32, st.integers(1, 60), elements=floats)
+
+
+def bins_of(binned: BinnedFeatures) -> NDArray[np.uint8]:
+    """(F, D), taken out of the words."""
+    features = np.arange(binned.num_features)
+    shifts = (8 * (features % 8)).astype(np.uint64)[:, None]
+    return ((binned.words[features // 8] >> shifts) & np.uint64(255)).astype(np.uint8)
+
+
+def bin_all(features: NDArray[np.float32], max_bins: int = 255) -> BinnedFeatures:
+    return bin_features(features, max_bins, np.random.default_rng(0))
+
+
+@given(
+    arrays(np.float32, st.tuples(st.integers(1, 40), st.integers(1, 20)), elements=floats),
+    st.integers(2, 255),
+)
+@MAY_COMPILE
+def test_the_kernel_does_what_the_reference_says(features: NDArray[np.float32], max_bins: int) -> None:
+    binned = bin_all(features, max_bins)
+    np.testing.assert_array_equal(
+        bins_of(binned), reference_bins(features, binned.thresholds, binned.num_bins)
+    )
+
+
+@given(columns, st.integers(2, 255))
+@MAY_COMPILE
+def test_thresholds_part_raw_values_as_they_part_bins(column: NDArray[np.float32], max_bins: int) -> None:
+    binned = bin_all(column[:, None], max_bins)
+    bins, present = bins_of(binned)[0], ~np.isnan(column)
+    assert (bins[~present] == binned.num_bins[0] - 1).all()
+    assert binned.num_bins[0] - 1 <= max_bins
+    for b in range(binned.num_bins[0] - 1):
+        np.testing.assert_array_equal(column[present] <= binned.thresholds[0, b], bins[present] <= b)
+    np.testing.assert_array_equal(binned.thresholds[0, binned.num_bins[0] - 2 :], np.inf)
+
+
+@given(columns)
+@MAY_COMPILE
+def test_few_distinct_values_have_a_bin_each(column: NDArray[np.float32]) -> None:
+    distinct = np.unique(column[~np.isnan(column)])
+    assert bin_all(column[:, None]).num_bins[0] - 1 == max(1, len(distinct))
+
+
+def test_thresholds_of_few_values_lie_halfway() -> None:
+    np.testing.assert_array_equal(cut_points(np.array([4, 1, 1, 3], dtype=np.float32), 255), [2.0, 3.5])
+
+
+def test_neighbouring_and_extreme_floats_are_told_apart() -> None:
+    one, largest = np.float32(1), np.finfo(np.float32).max
+    column = np.array([-largest, 0, one, np.nextafter(one, np.float32(2)), largest], dtype=np.float32)
+    np.testing.assert_array_equal(bins_of(bin_all(column[:, None]))[0], range(5))
+
+
+def test_many_values_fill_bins_of_equal_weight() -> None:
+    column = np.random.default_rng(0).lognormal(size=10_000).astype(np.float32)
+    sizes = np.bincount(bins_of(bin_all(column[:, None], max_bins=50))[0])
+    np.testing.assert_allclose(sizes, len(column) / 50, atol=1)
+
+
+def test_a_frequent_value_takes_one_bin_and_not_those_of_the_others() -> None:
+    rng = np.random.default_rng(0)
+    column = np.where(rng.random(20_000) < 0.9, 0.0, rng.normal(size=20_000)).astype(np.float32)
+    binned = bin_all(column[:, None])
+    assert binned.num_bins[0] - 1 >= 250
+    sizes = np.bincount(bins_of(binned)[0])
+    assert np.sort(sizes)[-2] <= 3 * (column != 0).sum() / 250
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_constant_or_missing_feature_has_one_bin_of_values(value: float) -> None:
+    binned = bin_all(np.full((7, 2), value, dtype=np.float32))
+    np.testing.assert_array_equal(binned.num_bins, 2)
+    np.testing.assert_array_equal(bins_of(binned), 1 if np.isnan(value) else 0)
+
+
+def test_many_documents_are_sampled_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binning, "SAMPLE_SIZE", 300)
+    features = np.random.default_rng(0).normal(size=(2_000, 3)).astype(np.float32)
+    first, again, other = (bin_features(features, 20, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.thresholds, again.thresholds)
+    assert (first.thresholds != other.thresholds).any()
+    # The sample's twentieths are off by chance, 1 % of all documents each way: a bin has 2 to 9 % of them.
+    assert (np.bincount(bins_of(first)[0]) > 0.01 * len(features)).all()

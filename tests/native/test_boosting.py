@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_cases import dataset, make_dataset, query
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.metrics import evaluate
+from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.kernels import threads
+from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.tree import NO_FEATURE, Tree, add_scores, plant
+
+SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
+SAMPLED = replace(SMALL, query_fraction=0.7, row_fraction=0.8, feature_fraction=0.6)
+
+
+def scores_of(trees: list[Tree], data: RankingDataset) -> NDArray[np.float64]:
+    scores = np.zeros(data.num_documents)
+    add_scores(plant(trees), data.features, scores)
+    return scores
+
+
+def assert_same(first: list[Tree], second: list[Tree]) -> None:
+    for one, other in zip(first, second, strict=True):
+        for array, other_array in zip(one, other, strict=True):
+            np.testing.assert_array_equal(array, other_array)
+
+
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED])
+def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
+    data = make_dataset(0, num_queries=120, weighted=True)
+    models = []
+    for num_threads in (1, 2):
+        with threads(num_threads):
+            models.append(boost(data, settings))
+    assert_same(*models)
+
+
+def test_the_seed_decides_what_is_sampled_and_nothing_else() -> None:
+    data = make_dataset(1)
+    assert_same(boost(data, SAMPLED), boost(data, SAMPLED))
+    assert_same(boost(data, SMALL), boost(data, replace(SMALL, seed=5)))
+    other = boost(data, replace(SAMPLED, seed=5))
+    assert (scores_of(boost(data, SAMPLED), data) != scores_of(other, data)).any()
+
+
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED])
+def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSettings) -> None:
+    train, valid, seen = make_dataset(2), make_dataset(3), []
+
+    def watch(
+        iteration: int, train_scores: NDArray[np.float64], valid_scores: NDArray[np.float64] | None
+    ) -> bool:
+        seen.append((iteration, train_scores, valid_scores))
+        return False
+
+    trees = boost(train, settings, valid.features, watch)
+    assert [iteration for iteration, _, _ in seen] == list(range(1, len(trees) + 1))
+    for iteration, train_scores, valid_scores in seen:
+        np.testing.assert_array_equal(train_scores, scores_of(trees[:iteration], train))
+        np.testing.assert_array_equal(valid_scores, scores_of(trees[:iteration], valid))
+
+
+def test_whoever_watches_may_end_it() -> None:
+    assert len(boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)) == 3
+
+
+def test_boosting_ranks_train_better_and_better() -> None:
+    data = make_dataset(5)
+    trees = boost(data, replace(SMALL, num_trees=20))
+    few, many = (evaluate(data, scores_of(trees[:n], data), ["ndcg@10"]).means["ndcg@10"] for n in (1, 20))
+    assert 0.6 < few < many - 0.05
+
+
+def test_a_leaf_takes_its_shrunk_newton_step() -> None:
+    data = make_dataset(6)
+    splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
+    settings = replace(SMALL, num_trees=1, learning_rate=0.3, splits=splits)
+    (tree,) = boost(data, settings)
+    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    scores = scores_of([tree], data)
+    leaves = tree.feature == NO_FEATURE
+    clipped = 0
+    for value in np.unique(tree.value[leaves]):
+        here = scores == value
+        step = -gradients[here].sum() / (hessians[here].sum() + 0.5)
+        assert value == pytest.approx(0.3 * np.clip(step, -0.4, 0.4), rel=1e-9)
+        clipped += abs(step) > 0.4
+    assert 0 < clipped < leaves.sum()
+
+
+def test_a_query_of_weight_two_counts_as_if_it_were_there_twice() -> None:
+    made = make_dataset(7, num_queries=20)
+    # Rounded, so that the same values do not fall into other bins when some are there twice.
+    data = dataset(np.round(2 * made.features), made.labels, made.query_sizes.tolist())
+    splits = SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.1)
+    settings = replace(SMALL, splits=splits)
+    twice = data.take_queries([*range(20), 0, 1, 2])
+    weighted = dataset(
+        data.features, data.labels, data.query_sizes.tolist(), weights=np.where(np.arange(20) < 3, 2.0, 1.0)
+    )
+    np.testing.assert_allclose(
+        scores_of(boost(twice, settings), data), scores_of(boost(weighted, settings), data), rtol=1e-6
+    )
+
+
+def test_a_tree_uses_no_more_features_than_its_share() -> None:
+    data = make_dataset(8, num_features=10)
+    trees = boost(data, replace(SMALL, num_trees=20, feature_fraction=0.2))
+    used = [set(tree.feature[tree.feature != NO_FEATURE].tolist()) for tree in trees]
+    assert max(len(features) for features in used) <= 2
+    assert len(set.union(*used)) > 2
+
+
+def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
+    # Two queries that contradict each other; a tree learns from one of them only.
+    features = np.tile(np.arange(4.0), 2)[:, None]
+    data = dataset(features, np.array([0, 0, 1, 1, 1, 1, 0, 0]), [4, 4])
+    settings = replace(SMALL, num_trees=1, query_fraction=0.5, splits=SplitSettings(min_docs_in_leaf=1))
+    for seed in range(4):
+        scores = scores_of(boost(data, replace(settings, seed=seed)), data)
+        np.testing.assert_array_equal(scores[:4], scores[4:])
+        assert abs(scores[3] - scores[0]) > 0.0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        query([1.0]),
+        query([0.0, 1.0]),
+        query([2.0, 2.0, 2.0]),
+        query([0.0, 0.0]),
+        query([0, 1, 2, 0], features=np.full((4, 1), 3.0)),
+        query([0, 1, 2, 0], features=np.full((4, 2), np.nan)),
+        dataset(np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 1, 1]), [1, 2, 3]),
+    ],
+    ids=["one document", "two", "all alike", "none relevant", "constant", "all missing", "small queries"],
+)
+def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingDataset) -> None:
+    for splits in (SplitSettings(), SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0)):
+        trees = boost(data, replace(SMALL, splits=splits))
+        assert len(trees) == SMALL.num_trees
+        assert np.isfinite(scores_of(trees, data)).all()
+
+
+def test_documents_that_cannot_be_told_apart_get_no_score() -> None:
+    # The gradients of the only leaf sum to zero, but for rounding.
+    data = query([0, 1, 2, 0], features=np.full((4, 1), 3.0))
+    np.testing.assert_allclose(scores_of(boost(data, SMALL), data), 0.0, atol=1e-12)
+
+
+def test_queries_of_ten_thousand_documents_and_grades_above_thirty_are_learned() -> None:
+    rng = np.random.default_rng(9)
+    features = rng.normal(size=(10_000, 3))
+    data = dataset(features, np.digitize(features[:, 0], [1.0, 2.0]) * 20, [10_000])
+    scores = scores_of(boost(data, replace(SMALL, num_trees=2)), data)
+    assert evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"] > 0.99
+
+
+def test_train_is_not_changed() -> None:
+    data = make_dataset(10, weighted=True)
+    before = data.fingerprint
+    boost(data, SAMPLED)
+    assert make_dataset(10, weighted=True).fingerprint == before
+    fresh = dataset(data.features, data.labels, data.query_sizes.tolist(), data.query_weights)
+    assert fresh.fingerprint == before

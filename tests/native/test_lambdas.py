@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE, dataset, golden_lambdas, query
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.metrics import evaluate
+from ltrbench.native.lambdas import LambdaSettings, judge, lambdas, reference_lambdas
+
+PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
+
+documents = st.lists(
+    st.tuples(st.integers(0, 4), st.one_of(st.integers(-3, 3), st.floats(-1000, 1000))),
+    min_size=1,
+    max_size=12,
+)
+any_settings = st.builds(
+    LambdaSettings,
+    sigma=st.sampled_from([0.5, 1.0, 2.0]),
+    truncation=st.integers(1, 15),
+    normalize_distance=st.booleans(),
+    normalize_query=st.booleans(),
+)
+
+
+def of_query(
+    labels: list[float], scores: Any, options: LambdaSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return lambdas(judge(query(labels), options.truncation), np.asarray(scores, dtype=np.float64), options)
+
+
+@given(documents, any_settings)
+@MAY_COMPILE
+def test_the_kernel_does_what_the_reference_says(
+    documents: list[tuple[int, float]], options: LambdaSettings
+) -> None:
+    labels, scores = [float(label) for label, _ in documents], np.array([float(s) for _, s in documents])
+    judged = judge(query(labels), options.truncation)
+    got = lambdas(judged, scores, options)
+    expected = reference_lambdas(scores, judged.gains, float(judged.inverse_max_dcg[0]), options)
+    # A quotient of exponentials is off by an ulp of a score of 1000, 1e-13, where exp of a difference is not.
+    np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lightgbm", LambdaSettings()),
+        ("lightgbm,norm=false", PLAIN),
+        ("lightgbm,truncation=3", LambdaSettings(truncation=3)),
+        ("lightgbm,sigma=2", LambdaSettings(sigma=2.0)),
+    ],
+)
+def test_lambdas_are_lightgbms_on_real_queries(name: str, options: LambdaSettings) -> None:
+    for golden in golden_lambdas():
+        gradients, hessians = of_query(golden["labels"], golden["scores"], options)
+        # LightGBM reads the sigmoid from a table of 2^20 steps, which departs from exp by up to 2e-5.
+        np.testing.assert_allclose(gradients, golden[name]["g"], rtol=0, atol=3e-5)
+        np.testing.assert_allclose(hessians, golden[name]["h"], rtol=0, atol=3e-5)
+
+
+def test_lambdas_are_lightgbms_on_one_query_by_hand() -> None:
+    # Run with LightGBM 4.7.0 at its default parameters.
+    gradients, hessians = of_query([3, 0, 1, 2, 0], [0.1, 0.2, 0.9, 0.3, -0.5], LambdaSettings())
+    expected_gradients = [-0.603279412, 0.341468215, 0.271139681, -0.0531179383, 0.0437895283]
+    expected_hessians = [0.246206626, 0.172647581, 0.112920664, 0.185360402, 0.0303545911]
+    np.testing.assert_allclose(gradients, expected_gradients, rtol=0, atol=3e-5)
+    np.testing.assert_allclose(hessians, expected_hessians, rtol=0, atol=3e-5)
+
+
+def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:
+    # RankLib's lambdas are positive where a document should rise, and come without normalisation or cutoff.
+    gradients, _ = of_query([0, 0, 0, 1, 1, 0, 1, 1, 0, 0], np.zeros(10), PLAIN)
+    published = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
+    np.testing.assert_allclose(-gradients, published, atol=5e-4)
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=6), st.randoms(use_true_random=False))
+@MAY_COMPILE
+def test_a_pair_counts_by_what_swapping_its_documents_does_to_ndcg(labels: list[int], random: Any) -> None:
+    scores = np.array(random.sample(range(10), len(labels)), dtype=np.float64)
+    data = query([float(label) for label in labels])
+
+    def ndcg(scores: NDArray[np.float64]) -> float:
+        return float(np.nan_to_num(evaluate(data, scores, ["ndcg"]).means["ndcg"]))
+
+    expected = np.zeros(len(labels))
+    for a, b in combinations(range(len(labels)), 2):
+        hi, lo = (a, b) if labels[a] > labels[b] else (b, a)
+        swapped = scores.copy()
+        swapped[[a, b]] = scores[[b, a]]
+        delta = 0.0 if labels[a] == labels[b] else abs(ndcg(swapped) - ndcg(scores))
+        push = delta / (1.0 + np.exp(scores[hi] - scores[lo]))
+        expected[hi] -= push
+        expected[lo] += push
+    gradients, _ = lambdas(judge(data, len(labels)), scores, PLAIN._replace(truncation=len(labels)))
+    np.testing.assert_allclose(gradients, expected, atol=1e-12)
+
+
+@given(documents, any_settings)
+@MAY_COMPILE
+def test_gradients_of_a_query_sum_to_zero_and_hessians_are_not_negative(
+    documents: list[tuple[int, float]], options: LambdaSettings
+) -> None:
+    gradients, hessians = of_query([label for label, _ in documents], [s for _, s in documents], options)
+    assert abs(gradients.sum()) <= 1e-12 * (1.0 + np.abs(gradients).sum())
+    assert (hessians >= 0.0).all()
+
+
+def test_the_hessian_is_the_derivative_of_the_gradient_where_ranks_do_not_change() -> None:
+    labels, scores, step = [2.0, 0.0, 1.0], np.array([0.3, 0.2, -0.4]), 1e-6
+    _, hessians = of_query(labels, scores, PLAIN)
+    for d in range(3):
+        moved = scores.copy()
+        moved[d] += step
+        slope = (of_query(labels, moved, PLAIN)[0][d] - of_query(labels, scores, PLAIN)[0][d]) / step
+        assert hessians[d] == pytest.approx(slope, rel=1e-4)
+
+
+def test_ties_are_ranked_in_the_order_of_rows() -> None:
+    first, _ = of_query([0, 1, 0], [0.0, 0.0, 0.0], PLAIN)
+    # Swapping the relevant document with the one above it changes NDCG more than with the one below.
+    assert abs(first[0]) > abs(first[2])
+
+
+def test_truncation_leaves_out_pairs_of_two_documents_below_it() -> None:
+    gradients, hessians = of_query([0, 0, 0, 2, 1], [5.0, 4.0, 3.0, 2.0, 1.0], PLAIN._replace(truncation=1))
+    np.testing.assert_array_equal(
+        gradients[[1, 2]], 0.0
+    )  # all their pairs with other labels lie below rank 1
+    assert gradients[0] == pytest.approx(-gradients[3:].sum())
+    assert hessians[0] > 0.0
+
+
+@pytest.mark.parametrize("labels", [[0.0, 0.0, 0.0], [2.0, 2.0], [3.0], [0.0]])
+def test_a_query_with_nothing_to_order_has_no_lambdas(labels: list[float]) -> None:
+    gradients, hessians = of_query(labels, np.arange(len(labels)), LambdaSettings())
+    np.testing.assert_array_equal([gradients, hessians], 0.0)
+
+
+def test_weights_multiply_and_queries_left_out_have_no_lambdas() -> None:
+    labels, sizes, scores = np.array([0, 2, 1, 0, 1.0]), [3, 2], np.array([0.1, 0.0, 0.2, 0.0, -1.0])
+    features = np.zeros((5, 1))
+    options = LambdaSettings()
+    plain = lambdas(judge(dataset(features, labels, sizes), 30), scores, options)
+    weighted_data = dataset(features, labels, sizes, weights=np.array([2.0, 0.5]))
+    weighted = lambdas(judge(weighted_data, 30), scores, options)
+    np.testing.assert_allclose(weighted, np.array(plain) * [2, 2, 2, 0.5, 0.5], rtol=1e-15)
+    second = lambdas(judge(dataset(features, labels, sizes), 30), scores, options, np.array([1]))
+    np.testing.assert_array_equal(second, np.array(plain) * [0, 0, 0, 1, 1])
+
+
+def test_scores_so_far_apart_that_exp_underflows_are_still_told_apart() -> None:
+    scores = np.array([3000.0, 1500.0, 1499.0, 0.0, -1.0])
+    labels = [0.0, 0.0, 1.0, 0.0, 1.0]
+    judged = judge(query(labels), 30)
+    got = lambdas(judged, scores, PLAIN)
+    expected = reference_lambdas(scores, judged.gains, float(judged.inverse_max_dcg[0]), PLAIN)
+    np.testing.assert_allclose(got, expected, rtol=1e-11)
+    assert got[1][3] > 0.0  # the pair of scores 0 and -1, 3000 below the best
+
+
+def test_labels_of_many_grades_keep_finite_lambdas() -> None:
+    gradients, hessians = of_query([60, 0, 31, 30], [0.0, 1.0, 2.0, 3.0], LambdaSettings())
+    assert np.isfinite([gradients, hessians]).all()
+    assert np.argmin(gradients) == 0

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.native.binning import BinnedFeatures, bin_features, reference_bins
+from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
+from ltrbench.native.splitting import Split, SplitSettings, find_split, reference_split
+
+
+class Leaf(NamedTuple):
+    """Some documents of a binned data set, with quantised gradients."""
+
+    binned: BinnedFeatures
+    bins: NDArray[np.uint8]
+    quantised: Quantised
+    rows: NDArray[np.uint32]
+
+    def find(self, settings: SplitSettings, features: NDArray[np.bool_] | None = None) -> Split | None:
+        bin_start = bin_starts(self.binned)
+        histogram = np.empty(bin_start[-1], dtype=np.int64)
+        build_histogram(self.binned, bin_start, self.rows, self.quantised.packed, histogram)
+        used = np.ones(self.binned.num_features, dtype=np.bool_) if features is None else features
+        return find_split(self.binned, bin_start, histogram, self.rows, self.quantised, used, settings)
+
+    def find_by_reference(self, settings: SplitSettings) -> Split | None:
+        packed = self.quantised.packed[self.rows]
+        gradients = (packed >> 32).astype(np.float64) * self.quantised.gradient_unit
+        hessians = (packed & 0xFFFFFFFF).astype(np.float64) * self.quantised.hessian_unit
+        return reference_split(gradients, hessians, self.bins[:, self.rows], self.binned.num_bins, settings)
+
+
+def make_leaf(
+    features: NDArray[np.float64], gradients: NDArray[np.float64], hessians: NDArray[np.float64]
+) -> Leaf:
+    values = features.astype(np.float32)
+    binned = bin_features(values, 10, np.random.default_rng(0))
+    bins = reference_bins(values, binned.thresholds, binned.num_bins)
+    return Leaf(binned, bins, quantise(gradients, hessians), np.arange(len(features), dtype=np.uint32))
+
+
+def random_leaf(seed: int, missing_share: float) -> Leaf:
+    """Gradients follow a feature, hessians are as uneven as those of lambdas, and some documents are out."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(60, 4))
+    features[:, 1] = np.round(features[:, 1])
+    gradients = np.where(features[:, 2] > 0.5, -1.0, 0.3) + rng.normal(size=60)
+    hessians = rng.random(60) ** 4
+    hessians[rng.random(60) < 0.2] = 0.0
+    features[rng.random(features.shape) < missing_share] = np.nan
+    leaf = make_leaf(features, gradients, hessians)
+    return leaf._replace(rows=np.flatnonzero(rng.random(60) < 0.7).astype(np.uint32))
+
+
+any_settings = st.builds(
+    SplitSettings,
+    min_docs_in_leaf=st.integers(1, 22),
+    min_sum_hessian=st.sampled_from([0.0, 1e-3, 0.5]),
+    min_split_gain=st.sampled_from([0.0, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.2]),
+    l2=st.sampled_from([0.0, 1.0]),
+)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]), any_settings)
+@MAY_COMPILE
+def test_the_kernel_does_what_the_reference_says(
+    seed: int, missing_share: float, settings: SplitSettings
+) -> None:
+    leaf = random_leaf(seed, missing_share)
+    got, expected = leaf.find(settings), leaf.find_by_reference(settings)
+    if expected is None or got is None:
+        assert got is expected
+        return
+    assert (got.feature, got.bin, got.missing_left) == (expected.feature, expected.bin, expected.missing_left)
+    assert got.gain == pytest.approx(expected.gain, rel=1e-9)
+
+
+def test_the_gain_is_the_formula_of_the_contract() -> None:
+    gradients, hessians = np.array([-2.0, -1.0, 1.5, 2.5]), np.array([1.0, 0.5, 0.5, 1.0])
+    split = make_leaf(np.arange(4.0)[:, None], gradients, hessians).find(
+        SplitSettings(min_docs_in_leaf=1, l2=0.5)
+    )
+    assert split is not None
+    assert (split.feature, split.bin) == (0, 1)
+    expected = (-3.0) ** 2 / (1.5 + 0.5) + 4.0**2 / (1.5 + 0.5) - 1.0**2 / (3.0 + 0.5)
+    assert split.gain == pytest.approx(expected, rel=1e-8)  # quantised to 2^-31
+
+
+def test_a_bound_on_the_step_bounds_the_gain() -> None:
+    gradients, hessians = np.array([-2.0, -1.0, 1.5, 2.5]), np.array([1.0, 0.5, 0.5, 1.0])
+    split = make_leaf(np.arange(4.0)[:, None], gradients, hessians).find(
+        SplitSettings(min_docs_in_leaf=1, max_delta_step=0.1)
+    )
+    assert split is not None
+    # All step 0.1, the children instead of 2 and 2.67, the parent of 0.33: 2 * |G| * 0.1 - H * 0.01 each.
+    expected = (0.6 - 0.015) + (0.8 - 0.015) - (0.2 - 0.03)
+    assert split.gain == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("missing_gradient", [-5.0, 5.0])
+def test_missing_values_go_where_their_gradients_belong(missing_gradient: float) -> None:
+    features = np.array([0.0, 0.0, 1.0, 1.0, np.nan, np.nan])[:, None]
+    gradients = np.array([-5.0, -5.0, 5.0, 5.0, missing_gradient, missing_gradient])
+    split = make_leaf(features, gradients, np.ones(6)).find(SplitSettings(min_docs_in_leaf=1))
+    assert split is not None
+    assert split.missing_left == (missing_gradient < 0)
+
+
+def test_missing_or_not_is_a_cut_of_its_own() -> None:
+    features = np.array([3.0, 3.0, np.nan, np.nan])[:, None]
+    split = make_leaf(features, np.array([1.0, 1, -1, -1]), np.ones(4)).find(
+        SplitSettings(min_docs_in_leaf=2)
+    )
+    assert split is not None
+    assert (split.bin, split.missing_left) == (0, False)
+
+
+def test_without_missing_values_their_direction_is_that_of_more_hessian() -> None:
+    features = np.arange(4.0)[:, None]
+    for hessians, expected in ((np.array([2.0, 2, 1, 1]), True), (np.array([1.0, 1, 2, 2]), False)):
+        leaf = make_leaf(features, np.array([1.0, 1, -1, -1]), hessians)
+        split = leaf.find(SplitSettings(min_docs_in_leaf=2))
+        assert split is not None
+        assert split.missing_left == expected
+
+
+def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
+    column = np.array([0.0, 1, 2, 3])
+    # Cutting before or after the two middle documents gains the same, and both features are alike.
+    leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, 0, 0, 1]), np.ones(4))
+    split = leaf.find(SplitSettings(min_docs_in_leaf=1))
+    assert split is not None
+    assert (split.feature, split.bin) == (0, 0)
+
+
+def test_a_feature_that_may_not_be_used_is_not() -> None:
+    column = np.array([0.0, 0, 1, 1])
+    leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 1, 1]), np.ones(4))
+    split = leaf.find(SplitSettings(min_docs_in_leaf=1), np.array([False, True]))
+    assert split is not None
+    assert split.feature == 1
+
+
+def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
+    # The best cut has two documents on its left, whose hessian would do for many of the others.
+    gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
+    leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
+    for min_docs, smaller_side in ((1, 2), (3, 3)):
+        split = leaf.find(SplitSettings(min_docs_in_leaf=min_docs))
+        assert split is not None
+        goes_left = leaf.bins[0] <= split.bin
+        assert min(goes_left.sum(), (~goes_left).sum()) >= min_docs
+        assert goes_left.sum() == smaller_side
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SplitSettings(min_docs_in_leaf=3),
+        SplitSettings(min_docs_in_leaf=1, min_sum_hessian=10.0),
+        SplitSettings(min_docs_in_leaf=1, min_split_gain=1e6),
+    ],
+)
+def test_no_cut_where_none_is_allowed(settings: SplitSettings) -> None:
+    leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
+    assert leaf.find(settings) is None
+
+
+def test_no_cut_of_constant_features_or_without_gradients() -> None:
+    settings = SplitSettings(min_docs_in_leaf=1)
+    assert make_leaf(np.full((4, 2), 3.0), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None
+    assert make_leaf(np.full((4, 2), np.nan), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None
+    assert make_leaf(np.arange(4.0)[:, None], np.zeros(4), np.zeros(4)).find(settings) is None
+    assert make_leaf(np.arange(4.0)[:, None], np.zeros(4), np.ones(4)).find(settings) is None

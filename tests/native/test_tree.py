@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+from engine_cases import MAY_COMPILE
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores, plant, reference_scores
+
+
+def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:
+    """Leaves are cut at random until there are enough."""
+    size = 2 * num_leaves - 1
+    feature, left, right = np.full(size, NO_FEATURE), np.arange(size), np.arange(size)
+    leaves = [0]
+    for first_new in range(1, size, 2):
+        node = leaves.pop(rng.integers(len(leaves)))
+        feature[node] = rng.integers(num_features)
+        left[node], right[node] = first_new, first_new + 1
+        leaves += [first_new, first_new + 1]
+    return Tree(
+        feature=feature.astype(np.int32),
+        threshold=rng.normal(size=size).astype(np.float32),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        missing_left=rng.random(size) < 0.5,
+        gain=np.zeros(size),
+        value=np.where(feature == NO_FEATURE, rng.normal(size=size), 0.0),
+    )
+
+
+def random_case(seed: int, num_documents: int = 20) -> tuple[list[Tree], NDArray[np.float32]]:
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, int(rng.integers(1, 9)), num_features=3) for _ in range(rng.integers(1, 6))]
+    features = rng.normal(size=(num_documents, 3)).astype(np.float32)
+    features[rng.random(features.shape) < 0.2] = np.nan
+    return trees, features
+
+
+def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    scores = np.zeros(len(features))
+    add_scores(forest, features, scores)
+    return scores
+
+
+@given(st.integers(0, 2**32 - 1))
+@MAY_COMPILE
+def test_the_kernel_does_what_the_reference_says(seed: int) -> None:
+    trees, features = random_case(seed)
+    np.testing.assert_array_equal(scores_of(plant(trees), features), reference_scores(trees, features))
+
+
+def test_the_score_of_a_document_does_not_depend_on_its_batch() -> None:
+    trees, features = random_case(0, num_documents=200)
+    forest, together = plant(trees), scores_of(plant(trees), features)
+    for first, end in ((0, 1), (63, 65), (64, 200), (199, 200), (7, 7)):
+        np.testing.assert_array_equal(scores_of(forest, features[first:end]), together[first:end])
+
+
+def test_adding_tree_after_tree_gives_the_bits_of_all_at_once() -> None:
+    trees, features = random_case(1)
+    scores = np.zeros(len(features))
+    for tree in trees:
+        add_scores(plant([tree]), features, scores)
+    np.testing.assert_array_equal(scores, scores_of(plant(trees), features))
+
+
+def test_a_value_equal_to_the_threshold_goes_left() -> None:
+    one_cut = Tree(
+        feature=np.array([0, NO_FEATURE, NO_FEATURE], dtype=np.int32),
+        threshold=np.array([0.1, 0, 0], dtype=np.float32),
+        left=np.array([1, 1, 2], dtype=np.int32),
+        right=np.array([2, 1, 2], dtype=np.int32),
+        missing_left=np.array([True, False, False]),
+        gain=np.zeros(3),
+        value=np.array([0.0, -1.0, 1.0]),
+    )
+    above = np.nextafter(np.float32(0.1), np.float32(1))
+    features = np.array([[0.1], [above], [np.nan], [-np.inf], [np.inf]], dtype=np.float32)
+    np.testing.assert_array_equal(scores_of(plant([one_cut]), features), [-1, 1, -1, -1, 1])

@@ -1,0 +1,216 @@
+"""The native backend beyond what every backend promises, which is in test_conformance.py."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.letor import read_letor
+from ltrbench.data.synthetic import make_synthetic
+from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.metrics import evaluate
+from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.rankers.native import NativeRanker
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_synthetic(num_queries=80, seed=3)
+
+
+@pytest.fixture(scope="module")
+def valid() -> RankingDataset:
+    return make_synthetic(num_queries=40, seed=4)
+
+
+def small(**fields: Any) -> NativeRanker:
+    return NativeRanker(**({"num_trees": 8, "num_leaves": 7} | fields))
+
+
+def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
+    explicit = NativeRanker(
+        num_trees=5,
+        learning_rate=0.1,
+        num_leaves=31,
+        min_docs_in_leaf=20,
+        min_sum_hessian=1e-3,
+        min_split_gain=0.0,
+        max_delta_step=0.0,
+        l2=0.0,
+        max_bins=255,
+        truncation=30,
+    )
+    np.testing.assert_array_equal(
+        NativeRanker(num_trees=5).fit(data).predict(data.features),
+        explicit.fit(data).predict(data.features),
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"learning_rate": 0.3},
+        {"num_leaves": 3},
+        {"min_docs_in_leaf": 300},
+        {"min_sum_hessian": 30.0},
+        {"min_split_gain": 20.0},
+        {"max_delta_step": 0.1},
+        {"l2": 50.0},
+        {"max_bins": 4},
+        {"truncation": 1},
+        {"sigma": 2.0},
+        {"normalize_distance": False},
+        {"normalize_query": False},
+        {"query_fraction": 0.5},
+        {"row_fraction": 0.5},
+        {"feature_fraction": 0.5},
+    ],
+)
+def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str, Any]) -> None:
+    default = small().fit(data).predict(data.features)
+    assert (small(**fields).fit(data).predict(data.features) != default).any()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"extra": {"boosting": "dart"}}, r"extra\.boosting has no effect.* num_leaves.* sigma"),
+        ({"max_bins": 256}, "max_bins is 256; it must be at most 255"),
+        ({"sigma": 0.0}, "sigma is 0.0; it must be more than 0"),
+        ({"row_fraction": 1.5}, "row_fraction is 1.5; it must be more than 0 and at most 1"),
+        ({"query_fraction": 0.0}, "query_fraction is 0.0"),
+    ],
+)
+def test_a_setting_that_cannot_be_honoured_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        small(**fields)
+
+
+def test_early_stopping_keeps_the_best_iteration(data: RankingDataset, valid: RankingDataset) -> None:
+    values: list[float] = []
+
+    def watch(
+        iteration: int,
+        train: NDArray[Any],
+        valid_scores: NDArray[Any] | None,
+    ) -> None:
+        assert valid_scores is not None
+        values.append(evaluate(valid, valid_scores, ["ndcg@5"]).means["ndcg@5"])
+
+    ranker = small(num_trees=60, learning_rate=0.5, early_stopping=EarlyStopping("ndcg@5", patience=6))
+    ranker.fit(data, valid, watch)
+    best = int(np.argmax(values))
+    assert ranker.summary is not None
+    assert ranker.summary.num_trees == best + 1
+    assert ranker.summary.num_iterations == len(values) == best + 1 + 6
+    assert ranker.summary.monitor_seconds > 0.0
+    kept = evaluate(valid, ranker.predict(valid.features), ["ndcg@5"]).means["ndcg@5"]
+    assert kept == values[best]
+    shorter = small(num_trees=best + 1, learning_rate=0.5).fit(data)
+    np.testing.assert_array_equal(ranker.predict(valid.features), shorter.predict(valid.features))
+
+
+def test_a_validation_set_without_a_rule_changes_nothing(data: RankingDataset, valid: RankingDataset) -> None:
+    np.testing.assert_array_equal(
+        small().fit(data, valid).predict(data.features), small().fit(data).predict(data.features)
+    )
+
+
+def test_threads_give_the_same_bits_and_are_given_back(data: RankingDataset) -> None:
+    before = numba.get_num_threads()
+    one, two = (small(num_threads=n, row_fraction=0.7).fit(data) for n in (1, 2))
+    np.testing.assert_array_equal(one.predict(data.features), two.predict(data.features))
+    assert numba.get_num_threads() == before
+
+
+def test_saved_and_loaded_it_is_the_same(data: RankingDataset, tmp_path: Path) -> None:
+    ranker = small(l2=2.0, early_stopping=EarlyStopping("ndcg@3", 5)).fit(data)
+    ranker.save(tmp_path)
+    loaded = NativeRanker.load(tmp_path)
+    assert loaded == ranker
+    assert loaded.summary == ranker.summary
+    assert loaded.feature_names == data.feature_names
+    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+    for kind, values in ranker.importance().items():
+        np.testing.assert_array_equal(loaded.importance()[kind], values)
+
+
+def test_a_damaged_model_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+    small().fit(data).save(tmp_path)
+    (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-20])
+    with pytest.raises(ResultError):
+        NativeRanker.load(tmp_path)
+
+
+def test_importance_counts_every_cut_and_its_gain(data: RankingDataset) -> None:
+    importance = small().fit(data).importance()
+    assert importance["split"].shape == importance["gain"].shape == (data.num_features,)
+    assert importance["split"].sum() == 8 * (7 - 1)
+    np.testing.assert_array_equal(importance["split"] > 0, importance["gain"] > 0)
+
+
+def test_misuse_is_told_in_words(data: RankingDataset) -> None:
+    with pytest.raises(ConfigError, match="not fitted"):
+        small().predict(data.features)
+    fitted = small().fit(data)
+    with pytest.raises(DataError, match=r"features have shape \(5, 3\)"):
+        fitted.predict(np.zeros((5, 3), dtype=np.float32))
+    with pytest.raises(DataError):
+        small(early_stopping=EarlyStopping()).fit(data, make_narrow())
+
+
+def make_narrow() -> RankingDataset:
+    return RankingDataset(
+        features=np.zeros((2, 3), dtype=np.float32), labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
+    )
+
+
+def test_predict_takes_any_layout_and_no_documents_at_all(data: RankingDataset) -> None:
+    ranker = small().fit(data)
+    expected = ranker.predict(data.features)
+    np.testing.assert_array_equal(ranker.predict(np.asfortranarray(data.features)), expected)
+    np.testing.assert_array_equal(ranker.predict(data.features[::2]), expected[::2])
+    assert ranker.predict(data.features[:0]).shape == (0,)
+
+
+def test_after_warm_up_nothing_is_left_to_compile(
+    data: RankingDataset, valid: RankingDataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    small().warm_up()
+    with numba.core.event.install_recorder("numba:compile") as recorder, caplog.at_level(logging.INFO):
+        small(row_fraction=0.5, feature_fraction=0.5, query_fraction=0.5, early_stopping=EarlyStopping()).fit(
+            data, valid
+        ).predict(valid.features)
+        small().fit(data).predict(np.zeros((3, data.num_features), dtype=np.float32))
+        small().warm_up()
+    assert recorder.buffer == []
+    assert "compiling" not in caplog.text
+
+
+def test_on_mq2008_it_ranks_as_well_as_lightgbm(letor_data: Callable[[str], Path]) -> None:
+    values: dict[str, list[float]] = {"native": [], "lightgbm": []}
+    for fold in range(1, 6):
+        folder = letor_data("MQ2008") / f"Fold{fold}"
+        train = read_letor(folder / "train.txt")
+        train_set = lgb.Dataset(train.features, train.labels, group=train.query_sizes)
+        peer = lgb.train({"objective": "lambdarank", "verbose": -1, "num_threads": 1}, train_set, 100)
+        native = NativeRanker(num_trees=100).fit(train)
+        for name in ("vali.txt", "test.txt"):
+            data = read_letor(folder / name)
+            for model, scores in (
+                ("native", native.predict(data.features)),
+                ("lightgbm", np.asarray(peer.predict(data.features))),
+            ):
+                values[model].append(evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"])
+    # A fold's value moves by 0.02 either way with bin edges, or with how documents in a leaf are counted; the
+    # mean over ten moves by a third of that.
+    assert np.mean(values["native"]) == pytest.approx(np.mean(values["lightgbm"]), abs=0.01)
