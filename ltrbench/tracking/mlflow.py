@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.errors import TrackingError
-from ltrbench.results import FINISHED, Run, RunResult
+from ltrbench.results import FINISHED, LearningCurve, Run, RunResult
 from ltrbench.tracking.base import Tracker
 
 try:
@@ -204,6 +204,7 @@ def _metrics(run: Run) -> list[Any]:
     ]
     last = curve.iterations[-1] + 1 if curve.iterations else 0
     final: dict[str, float | None] = {
+        **_at_iteration(curve, result.best_iteration),
         **result.metrics,
         **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
         "peak_memory_mb": result.peak_memory_mb,
@@ -211,6 +212,14 @@ def _metrics(run: Run) -> list[Any]:
     }
     points += [Metric(_key(name), value, now, last) for name, value in final.items() if value is not None]
     return points
+
+
+def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:
+    """The curve's values at the iteration that was kept."""
+    if iteration not in curve.iterations:
+        return {}
+    place = curve.iterations.index(iteration)
+    return {name: values[place] for name, values in curve.values.items()}
 
 
 def _key(name: str) -> str:
