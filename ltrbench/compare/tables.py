@@ -103,14 +103,13 @@ def _difference(row: Row, comparison: Comparison) -> str:
 def _counts(comparison: Comparison) -> str:
     folds = {item.cell[0] for row in comparison.rows for item in row.judged} - {None}
     queries = max(row.num_queries for row in comparison.rows)
-    parts = (
-        [f"fold {next(iter(folds))}"]
-        if len(folds) == 1
-        else [f"mean over {len(folds)} folds"]
-        if folds
-        else []
-    )
-    parts += [f"{queries} paired queries"] if queries else []
+    parts = []
+    if len(folds) == 1:
+        parts.append(f"fold {next(iter(folds))}")
+    elif folds:
+        parts.append(f"mean over {len(folds)} folds")
+    if queries:
+        parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
     return ", ".join(parts) or "one model"
 
 
