@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,9 @@ def build_experiment(
     Raises:
         ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
     """
+    if config.early_stopping is not None:
+        # Built for its checks: a model that does not stop early would otherwise let a mistake in it pass.
+        OmegaConf.to_object(config.early_stopping)
     return Experiment(
         model=str(choices["model"]),
         ranker=build(config, "model", Ranker),
@@ -163,11 +167,15 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}") from None
     except AttributeError:
         raise ConfigError(f"{key}._target_ is '{target}', but {module_name} has no '{class_name}'.") from None
-    if not (isinstance(found, type) and issubclass(found, kind) and dataclasses.is_dataclass(found)):
+    if not (isinstance(found, type) and issubclass(found, kind)) or not _can_be_built(found):
         raise ConfigError(
-            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__}."
+            f"{key}._target_ is '{target}', which is not a dataclass that makes a {kind.__name__} whole."
         )
     return found
+
+
+def _can_be_built(found: type[Any]) -> bool:
+    return dataclasses.is_dataclass(found) and not inspect.isabstract(found)
 
 
 def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:

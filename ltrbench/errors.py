@@ -31,12 +31,12 @@ class ResultError(LtrbenchError):
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the choice closest to `word`, or the empty string.
+    """The end of a sentence: `; did you mean 'x'?` for the choice closest to `word`, or a full stop.
 
     >>> did_you_mean("num_leavs", ["num_leaves", "num_trees"])
     "; did you mean 'num_leaves'?"
     >>> did_you_mean("zzz", ["num_leaves"])
-    ''
+    '.'
     """
     close = difflib.get_close_matches(word, list(choices), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    return f"; did you mean '{close[0]}'?" if close else "."

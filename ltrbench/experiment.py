@@ -20,10 +20,10 @@ from ltrbench import provenance
 from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, LtrbenchError, TrackingError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
 from ltrbench.memory import MemoryMeter
 from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric
-from ltrbench.rankers import OnIteration, Ranker
+from ltrbench.rankers import BoostingRanker, OnIteration, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.results import (
     FAILED,
@@ -32,7 +32,7 @@ from ltrbench.results import (
     Run,
     RunResult,
     ScoredSplit,
-    refuse_if_taken,
+    claim,
     write_run,
 )
 from ltrbench.shapes import PerQuery, Scores
@@ -108,15 +108,16 @@ def run(experiment: Experiment, folder: Path, tracker: Tracker | None = None) ->
     Raises:
         LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
     """
-    refuse_if_taken(folder)
     mirror = tracker or NoTracking()
     begun = _begin(experiment)
-    try:
-        done = _measure(experiment, begun, folder)
-    except BaseException as error:
-        failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
-        _mirror(mirror, write_run(folder, failed))
-        raise
+    with claim(folder):
+        try:
+            done = _measure(experiment, begun, folder)
+        except BaseException as error:
+            failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
+            _mirror(mirror, write_run(folder, failed))
+            raise
+    log.info("%s: %s", experiment.model, _verdict(done.result, experiment.metrics))
     _mirror(mirror, done)
     return done
 
@@ -143,6 +144,7 @@ def _begin(experiment: Experiment) -> RunResult:
         unmatched=ranker.unmatched(),
         overrides=experiment.overrides,
         sweep=experiment.sweep,
+        started_in=str(Path.cwd()),
         started=_now(),
         commit=provenance.commit(),
         versions=provenance.versions(ranker.packages),
@@ -156,6 +158,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
     load, warm_up, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with load:
         splits = experiment.source.load()
+    _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with warm_up:
         ranker.warm_up()
@@ -193,9 +196,23 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    done = write_run(folder, result, ranker, scored, per_query, recorder.curve)
-    log.info("%s: %s", experiment.model, _verdict(result, experiment.metrics))
-    return done
+    return write_run(folder, result, ranker, scored, per_query, recorder.curve)
+
+
+def _check_stopping(ranker: Ranker, splits: Splits) -> None:
+    """A rule of stopping without anything to look at would pass for a fit that was stopped by it."""
+    if not isinstance(ranker, BoostingRanker) or ranker.early_stopping is None:
+        return
+    if splits.valid is None:
+        raise ConfigError(
+            "early_stopping is set, but there is no validation set to stop by; set data.valid_share, or "
+            "early_stopping=null."
+        )
+    if not has_relevant_document(splits.valid).any():
+        raise DataError(
+            "early_stopping is set, but no query of the validation set has a relevant document (a label of 1 "
+            "or more); give another with data.valid, or early_stopping=null."
+        )
 
 
 def _watcher(recorder: CurveRecorder) -> OnIteration | None:
@@ -236,9 +253,13 @@ def _size(dataset: RankingDataset) -> str:
 
 
 def _verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
-    values = (f"{name} {result.metrics[f'test/{name}']:.4f}" for name in metrics)
+    values = (f"{name} {_figure(result.metrics[f'test/{name}'])}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
     return f"test {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _describe(error: BaseException) -> str:
@@ -246,7 +267,8 @@ def _describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return "".join(traceback.format_exception(error)).strip()
+    summary = f"{type(error).__name__}: {error}"
+    return f"{summary}\n\n{''.join(traceback.format_exception(error)).strip()}"
 
 
 def _now() -> str:

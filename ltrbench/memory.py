@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,6 +33,7 @@ class MemoryMeter:
         self._before: float | None = None
 
     def __enter__(self) -> Self:
+        _give_back()
         try:
             _CLEAR.write_text(_RESET_PEAK)
             self._before = _resident_mb("VmRSS")
@@ -42,6 +46,13 @@ class MemoryMeter:
     ) -> None:
         if self._before is not None:
             self.rise_mb = max(_resident_mb("VmHWM") - self._before, 0.0)
+
+
+def _give_back() -> None:
+    """Returns freed memory to the system, or a block would reuse unseen what the one before it has freed."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # a C library other than glibc keeps what it keeps
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _resident_mb(key: str) -> float:

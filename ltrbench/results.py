@@ -14,12 +14,14 @@ A run's folder holds
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
+import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -37,9 +39,14 @@ FINISHED, FAILED = "finished", "failed"
 
 RESULT_FILE = "result.json"
 SCORES_FILE = "scores.npz"
+# Where MLflow keeps artifacts, the files of runs among them.
+_COPIES = ("mlruns", "mlartifacts")
+
 PER_QUERY_FILE = "per_query.csv"
 CURVE_FILE = "learning_curve.csv"
 MODEL_FOLDER = "model"
+RUN_FILES = (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, RESULT_FILE)
+"""What a run writes into its folder, in the order in which it is moved there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +68,7 @@ class RunResult:
         threads: how many the ranker was given.
         unmatched: where the backend departs from the shared parameters.
         overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
+        started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
     """
 
@@ -78,6 +86,7 @@ class RunResult:
     unmatched: Sequence[str] = ()
     overrides: Sequence[str] = ()
     sweep: str | None = None
+    started_in: str = ""
     started: str = ""
     finished: str = ""
     commit: str | None = None
@@ -124,8 +133,12 @@ class Run:
             raise ResultError(f"{self.path / SCORES_FILE} cannot be read ({error}); run it again.") from None
         if "scores" not in arrays:
             raise ResultError(f"{self.path} holds no scores of '{split}'.")
-        scores = arrays.pop("scores")
-        return ScoredSplit(Judgments(**arrays), scores)
+        known = {item.name for item in fields(Judgments)}
+        try:
+            judgments = Judgments(**{name: array for name, array in arrays.items() if name in known})
+        except TypeError as error:
+            raise ResultError(f"{self.path / SCORES_FILE} is incomplete ({error}); run it again.") from None
+        return ScoredSplit(judgments, arrays["scores"])
 
     def learning_curve(self) -> LearningCurve:
         """Metric values by iteration; empty where none were recorded."""
@@ -133,7 +146,7 @@ class Run:
         path = self.path / CURVE_FILE
         if not path.exists():
             return curve
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 curve.iterations.append(int(row.pop("iteration")))
                 for name, value in row.items():
@@ -168,20 +181,41 @@ def write_run(
         if curve is not None and curve.iterations:
             _write_curve(staging / CURVE_FILE, curve)
         text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
-        (staging / RESULT_FILE).write_text(text + "\n")
-        for name in (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, RESULT_FILE):
+        (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        for name in RUN_FILES:
             if (staging / name).exists():
                 (staging / name).rename(folder / name)
     return Run(folder, result)
 
 
-def refuse_if_taken(folder: Path) -> None:
-    """Raises ResultError where a folder already holds a finished run, before anything is computed."""
-    if (folder / RESULT_FILE).exists() and read_run(folder).result.status == FINISHED:
+@contextlib.contextmanager
+def claim(folder: Path) -> Iterator[None]:
+    """Makes sure, before anything is computed, that a run can be written here, and by nobody else meanwhile.
+
+    Raises:
+        ResultError: where another run is at work there, or something stands there that a run would write.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = [name for name in RUN_FILES if (folder / name).exists()]
+    if taken == [RESULT_FILE] and read_run(folder).result.status == FAILED:
+        taken = []  # a failed run leaves nothing but its reason, and may be tried again
+    if taken:
         raise ResultError(
-            f"{folder} already holds a finished run. Delete it, or choose another folder with "
-            "hydra.run.dir=... or hydra.sweep.dir=..."
+            f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not need, "
+            "or choose another folder with hydra.run.dir=... or hydra.sweep.dir=..."
         )
+    mark = folder / ".running"
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        raise ResultError(
+            f"{folder} is in use by another run. Choose another folder with hydra.run.dir=...; if that "
+            f"run was killed, delete {mark}."
+        ) from None
+    try:
+        yield
+    finally:
+        mark.unlink()
 
 
 def read_run(folder: Path) -> Run:
@@ -192,7 +226,7 @@ def read_run(folder: Path) -> Run:
     """
     path = folder / RESULT_FILE
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ResultError(
             f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, such as outputs/DATE/TIME."
@@ -203,9 +237,22 @@ def read_run(folder: Path) -> Run:
         raise ResultError(f"{path} is not a result of format {FORMAT}, the one that this version reads.")
     known = {item.name for item in fields(RunResult)}
     try:
-        return Run(folder, RunResult(**{name: value for name, value in record.items() if name in known}))
-    except TypeError as error:
+        result = RunResult(**{name: value for name, value in record.items() if name in known})
+        _check_whole(result)
+    except (TypeError, KeyError, AttributeError) as error:
         raise ResultError(f"{path} is incomplete ({error}); run it again.") from None
+    return Run(folder, result)
+
+
+def _check_whole(result: RunResult) -> None:
+    """Looks up what every reader of a run relies on; KeyError or TypeError where it is not there."""
+    _ = result.data["name"]
+    if result.status == FINISHED:
+        _ = [result.data[split]["fingerprint"] for split in ("train", "test")]
+        _ = result.data["train"]["features"], result.data["test"]["queries_without_relevant_document"]
+        _ = result.convention["name"], result.convention["gain"]
+        if not any(name.startswith("test/") for name in result.metrics):
+            raise KeyError("metrics of test")
 
 
 def find_runs(folders: Iterable[Path]) -> list[Run]:
@@ -220,12 +267,21 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
             raise ResultError(
                 f"{folder} is not a folder. Give folders of runs or of a sweep, such as multirun/DATE/TIME."
             )
-        paths = sorted(folder.rglob(RESULT_FILE), key=_natural)
-        if not paths:
+        places = sorted(_places_of_runs(folder), key=_natural)
+        if not places:
             raise ResultError(f"{folder} holds no run: there is no {RESULT_FILE} in or below it.")
-        for path in paths:
-            found.setdefault(path.parent.resolve(), read_run(path.parent))
+        for place in places:
+            found.setdefault(place.resolve(), read_run(place))
     return list(found.values())
+
+
+def _places_of_runs(folder: Path) -> Iterator[Path]:
+    """Folders with a result, but not copies of runs in an MLflow store, nor what is hidden."""
+    for place, inside, files in os.walk(folder):
+        inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
+        if RESULT_FILE in files:
+            inside.clear()
+            yield Path(place)
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -245,7 +301,7 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
 
 
 def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["query_id", "num_documents", *per_query])
         columns = [
@@ -258,7 +314,7 @@ def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, P
 
 
 def _write_curve(path: Path, curve: LearningCurve) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["iteration", *curve.values])
         writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))

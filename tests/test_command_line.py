@@ -245,7 +245,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
         (["compare"], "Missing argument 'DIR...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),
         (["compare", "multirun", "--metrc", "map"], "No such option"),
-        (["ui"], "there is no run in or below"),
+        (["ui"], "holds no run"),
         (["model=natve"], "did you mean 'native'?"),
         (["modl=native"], "did you mean 'model'?"),
         (["params.num_leavs=3"], "Key 'num_leavs' not in 'Params'"),
@@ -311,7 +311,7 @@ def test_a_taken_folder_is_refused_and_its_old_numbers_are_not_shown_as_new(tmp_
     words = ["model=random", "hydra.run.dir=mine", *SMALL]
     assert "| random |" in run(*words, folder=tmp_path).stdout
     done = run(*words, folder=tmp_path, check=2)
-    assert "mine already holds a finished run" in done.stderr
+    assert "mine already holds model, scores.npz, per_query.csv, result.json" in done.stderr
     assert done.stdout == ""
 
 

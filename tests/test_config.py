@@ -34,9 +34,11 @@ def test_a_class_outside_the_environment_is_named() -> None:
         find_class("no_such_module.Ranker", Ranker, "model")
     with pytest.raises(ConfigError, match=r"ltrbench.rankers.random has no 'Randm'"):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
-    with pytest.raises(ConfigError, match="not a dataclass derived from Ranker"):
+    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
         find_class("pathlib.Path", Ranker, "model")
-    with pytest.raises(ConfigError, match="not a dataclass derived from Ranker"):
+    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
+        find_class("ltrbench.rankers.base.BoostingRanker", Ranker, "model")
+    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
         find_class("ltrbench.data.RankingDataset", Ranker, "model")
 
 

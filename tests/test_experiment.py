@@ -123,7 +123,7 @@ def test_a_taken_folder_is_refused_before_anything_is_computed(tmp_path: Path) -
     experiment = Experiment(model="random", ranker=RandomRanker(), source=Toy())
     run(experiment, tmp_path)
     before = (tmp_path / "result.json").read_bytes()
-    with pytest.raises(ResultError, match="already holds a finished run"):
+    with pytest.raises(ResultError, match=r"already holds model, scores\.npz"):
         run(experiment, tmp_path)
     assert (tmp_path / "result.json").read_bytes() == before
 

@@ -144,6 +144,11 @@ def test_an_unknown_name_is_refused(name: str, message: str) -> None:
         parse_metric(name)
 
 
+def test_a_label_beyond_what_a_gain_can_hold_is_refused() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 1100, whose exponential gain is infinite"):
+        value("ndcg@5", [0.0, 1100.0], [1.0, 2.0])
+
+
 def test_scores_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError, match=r"shape \(2,\), but the data set has 3 documents"):
         evaluate(one_query([0, 1, 2]), np.array([1.0, 2.0]), ["mrr"])

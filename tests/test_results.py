@@ -18,9 +18,9 @@ from ltrbench.results import (
     LearningCurve,
     RunResult,
     ScoredSplit,
+    claim,
     find_runs,
     read_run,
-    refuse_if_taken,
     write_run,
 )
 
@@ -29,8 +29,14 @@ RESULT = RunResult(
     model="native",
     params="matched",
     seed=3,
-    data={"name": "toy"},
+    data={
+        "name": "toy",
+        "train": {"fingerprint": "a", "features": 3},
+        "test": {"fingerprint": "b", "queries_without_relevant_document": 0.0},
+    },
     metrics={"test/ndcg@10": 0.5, "test/map": float("nan")},
+    convention={"name": "default", "gain": "exponential_gain"},
+    config={"model": {"_target_": "ltrbench.rankers.random.RandomRanker"}},
     seconds={"fit": 1.5},
 )
 JUDGMENTS = Judgments(
@@ -91,12 +97,37 @@ def test_runs_are_found_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tmp_path: Path) -> None:
     write_run(tmp_path / "done", RESULT)
-    with pytest.raises(ResultError, match=r"already holds a finished run.*hydra.run.dir"):
-        refuse_if_taken(tmp_path / "done")
-    write_run(tmp_path / "failed", RunResult(status=FAILED, model="native", params="matched", seed=0))
-    refuse_if_taken(tmp_path / "failed")
-    write_run(tmp_path / "failed", RESULT)
+    with (
+        pytest.raises(ResultError, match=r"already holds result.json.*hydra.run.dir"),
+        claim(tmp_path / "done"),
+    ):
+        raise AssertionError
+    failed = RunResult(status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"})
+    write_run(tmp_path / "failed", failed)
+    with claim(tmp_path / "failed"):
+        write_run(tmp_path / "failed", RESULT)
     assert read_run(tmp_path / "failed").result.status == FINISHED
+
+
+def test_what_a_user_keeps_under_the_name_of_a_runs_file_is_refused_before_anything_is_computed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(ResultError, match="already holds model, which a run would write"), claim(tmp_path):
+        raise AssertionError
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
+    with claim(tmp_path), pytest.raises(ResultError, match="in use by another run"), claim(tmp_path):
+        raise AssertionError
+    with claim(tmp_path):
+        pass
+
+
+def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_again(tmp_path: Path) -> None:
+    for place in ("multirun/0", "mlruns/1/abc/artifacts", ".cache/0"):
+        write_run(tmp_path / place, RESULT)
+    assert [run.path for run in find_runs([tmp_path])] == [tmp_path / "multirun/0"]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +138,8 @@ def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tm
         ("[]", "is not a result of format 1"),
         (json.dumps({"format": 2}), "is not a result of format 1"),
         (json.dumps({"format": 1, "model": "native"}), "is incomplete"),
+        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), "is incomplete"),
+        (json.dumps({"format": 1, **vars(RESULT), "data": {}}), "is incomplete"),
     ],
 )
 def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, message: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 import click
 
-from ltrbench.cli.errors import as_paragraph, exit_code
+from ltrbench.cli.errors import as_paragraph, debugging, exit_code
 from ltrbench.errors import ConfigError, did_you_mean
 
 
@@ -25,8 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except Exception as error:
-        if os.environ.get("LTRBENCH_DEBUG") == "1":
-            raise
+        if debugging():
+            click.echo("".join(traceback.format_exception(error)), err=True)
         click.echo(as_paragraph(error), err=True)
         return exit_code(error)
 

@@ -3,6 +3,8 @@ it is."""
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from ltrbench.errors import LtrbenchError
@@ -16,7 +18,13 @@ def as_paragraph(error: BaseException) -> str:
         return f"error: {error.format_message()}"
     if isinstance(error, LtrbenchError):
         return f"error: {error}"
-    return f"failed: {type(error).__name__}: {error} (LTRBENCH_DEBUG=1 shows the traceback)"
+    remedy = "" if debugging() else " (LTRBENCH_DEBUG=1 shows the traceback)"
+    return f"failed: {type(error).__name__}: {error}{remedy}"
+
+
+def debugging() -> bool:
+    """Whether tracebacks are wanted."""
+    return os.environ.get("LTRBENCH_DEBUG") == "1"
 
 
 def exit_code(error: BaseException) -> int:

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +28,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph
+from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
 from ltrbench.cli.sweep import register_sweeper
 from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema
-from ltrbench.errors import ConfigError, LtrbenchError, TrackingError, did_you_mean
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError, did_you_mean
 from ltrbench.experiment import run
-from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run, refuse_if_taken
+from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.tracking import Tracker
 
 log = logging.getLogger("ltrbench")
@@ -60,19 +61,25 @@ class Session:
         overrides = tuple(composed.overrides.task)
         if sweep is not None:
             log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
-        folder = _relative(Path(composed.runtime.output_dir))
+        folder = Path(composed.runtime.output_dir)
+        self.folders.append(folder)
         try:
             experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep)
             tracker = self._open_tracker(config, sweep)
-            refuse_if_taken(folder)
-            self.folders.append(folder)
             run(experiment, folder, tracker)
+        except ResultError as error:
+            # The folder is another run's, whose numbers must not be shown as this one's.
+            self.folders.remove(folder)
+            self._tell(error)
         except Exception as error:
-            if os.environ.get("LTRBENCH_DEBUG") == "1":
-                log.exception("the job failed")
-            # Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case.
-            self.errors.append(error)
-            log.error("%s", as_paragraph(error))
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        """Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case."""
+        self.errors.append(error)
+        if debugging():
+            log.error("".join(traceback.format_exception(error)))
+        log.error("%s", as_paragraph(error))
 
     def _open_tracker(self, config: DictConfig, sweep: str | None) -> Tracker:
         if self.tracker is None:
@@ -96,7 +103,8 @@ class Session:
 
     def report(self) -> None:
         """Prints the comparison on standard output, and says where everything lies."""
-        runs = [read_run(folder) for folder in self.folders if (folder / RESULT_FILE).exists()]
+        folders = [_relative(folder) for folder in self.folders]
+        runs = [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
         if not runs:
             return
         # Late, because it is not needed for --help, which has to answer at once.
@@ -135,7 +143,13 @@ def launch(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         status = "interrupted"
         click.echo("interrupted", err=True)
+        session.report()
         return INTERRUPTED
+    except PermissionError as error:
+        raise ConfigError(
+            f"{error.filename} cannot be written. Start in another folder, or name one for runs with "
+            "hydra.run.dir=... or hydra.sweep.dir=..."
+        ) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_composition_message(error)) from error
     finally:
@@ -189,7 +203,7 @@ def _composition_message(error: BaseException) -> str:
     lines = [line.strip() for message in messages for line in message.splitlines()]
     told = list(itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines))
     text = " ".join(line for line in told if line and not line.startswith(_HYDRAS_OWN))
-    return text + _what_was_meant(text, told)
+    return text + _what_was_meant(text, told).rstrip(".")
 
 
 def _what_was_meant(text: str, lines: list[str]) -> str:

@@ -18,6 +18,7 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
 
 _FOLDER = click.Path(path_type=Path)
+_SQLITE = "sqlite:///"
 
 
 @click.group()
@@ -113,9 +114,9 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
 
 def _ranker_target(run: Run, named: str | None) -> str:
     """The class to load a model with. One outside ltrbench is imported only if the command line names it."""
-    target = str(run.result.config["model"]["_target_"])
     if named is not None:
         return named
+    target = str(run.result.config.get("model", {}).get("_target_"))
     if not target.startswith("ltrbench.rankers."):
         raise ConfigError(
             f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder "
@@ -125,18 +126,22 @@ def _ranker_target(run: Run, named: str | None) -> str:
 
 
 def _newest_store(folder: Path) -> str:
-    try:
-        newest = max(find_runs([folder]), key=lambda run: run.result.started)
-    except ResultError:
+    """The store of the newest tracked run, wherever the command is given."""
+    tracked = [run for run in find_runs([folder]) if run.result.config.get("tracking", {}).get("uri")]
+    if not tracked:
+        raise ResultError(f"no run below {folder} was tracked; run one, or name a store with --uri.")
+    result = max(tracked, key=lambda run: run.result.started).result
+    uri = str(result.config["tracking"]["uri"])
+    database = uri.removeprefix(_SQLITE)
+    if database == uri:
+        return uri
+    # A relative path starts where the run was started.
+    path = Path(result.started_in, database)
+    if not path.exists():
         raise ResultError(
-            f"there is no run in or below {folder}. Run something first, or name a store with --uri."
-        ) from None
-    uri = newest.result.config.get("tracking", {}).get("uri")
-    if uri is None:
-        raise ResultError(
-            f"{newest.path}, the newest run below {folder}, was not tracked; name a store with --uri."
+            f"the store {path}, which the newest run went to, is not there; name one with --uri."
         )
-    return str(uri)
+    return f"{_SQLITE}{path}"
 
 
 @contextlib.contextmanager

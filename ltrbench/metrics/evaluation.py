@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics.convention import DEFAULT, Convention
 from ltrbench.metrics.functions import METRICS
 from ltrbench.metrics.ranking import rank
@@ -50,7 +50,7 @@ def evaluate(
 
     Raises:
         ConfigError: on an unknown metric or a cutoff that is not a positive whole number.
-        DataError: on scores of another length, or NaN.
+        DataError: on scores of another length, or NaN; on a label whose gain is infinite.
 
     >>> from ltrbench.data import RankingDataset
     >>> data = RankingDataset(features=[[0.0]] * 4, labels=[3, 0, 1, 2], query_start=[0, 4])
@@ -59,6 +59,7 @@ def evaluate(
     (0.325296, 1.0)
     """
     parsed = {name: parse_metric(name) for name in names}
+    _check_gains(dataset, convention)
     ranking = rank(dataset, scores)
     counts = has_relevant_document(dataset, convention)
     per_query = {}
@@ -70,6 +71,17 @@ def evaluate(
         skipped_share=float(np.mean(~counts)),
         convention=convention,
     )
+
+
+def _check_gains(judgments: Judgments, convention: Convention) -> None:
+    with np.errstate(over="ignore"):
+        overflows = ~np.isfinite(convention.gain(judgments.labels.max(keepdims=True)))
+    if overflows.any():
+        row = int(judgments.labels.argmax())
+        raise DataError(
+            f"labels[{row}] is {judgments.labels[row]:g}, whose {convention.gain.__name__.replace('_', ' ')} "
+            "is infinite; map the labels to small grades."
+        )
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:

@@ -61,6 +61,10 @@ class Ranker(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
 
+    def __post_init__(self) -> None:
+        require("seed", self.seed, at_least=0)
+        require("num_threads", self.num_threads, at_least=0)
+
     @abstractmethod
     def fit(
         self,
@@ -143,6 +147,7 @@ class BoostingRanker(Ranker):
     """The backend's own parameters under their own names, passed through unchanged."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require("num_trees", self.num_trees, at_least=1)
         require("learning_rate", self.learning_rate, above=0)
         require("num_leaves", self.num_leaves, at_least=2)
@@ -153,7 +158,6 @@ class BoostingRanker(Ranker):
         require("l2", self.l2, at_least=0)
         require("max_bins", self.max_bins, at_least=2)
         require("truncation", self.truncation, at_least=1)
-        require("num_threads", self.num_threads, at_least=0)
 
     def clean_copy(self) -> Self:
         kept = self.summary.num_trees if self.summary else None

@@ -56,7 +56,7 @@ def require_choice(name: str, value: str | None, choices: Sequence[str]) -> None
     >>> require_choice("objective", "ndcg", ["ndcg", "map"])
     """
     if value is not None and value not in choices:
-        close = did_you_mean(value, choices) or "."
+        close = did_you_mean(value, choices)
         raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")
 
 
@@ -79,7 +79,7 @@ def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str])
     names = set(known)
     for name in extra:
         if name not in names:
-            close = did_you_mean(name, names) or "."
+            close = did_you_mean(name, names)
             raise ConfigError(
                 f"extra.{name} has no effect in {library}{close} Give a parameter's main name, as its "
                 "documentation has it, not an alias."

@@ -234,7 +234,8 @@ class LightGBMRanker(BoostingRanker):
     def unmatched(self) -> tuple[str, ...]:
         unset = unset_fields(self)
         if unset == SHARED_FIELDS:
-            return ("LightGBM's own defaults are used, not the shared parameters.",)
+            own = "LightGBM's own defaults are used, not the shared parameters"
+            return (f"{own}; but deterministic is on." if self.deterministic else f"{own}.",)
         forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
         sampled = min(self.bagging_fraction, self.feature_fraction, self.feature_fraction_bynode) < 1
         sentences = {

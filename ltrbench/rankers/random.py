@@ -27,6 +27,7 @@ class RandomRanker(Ranker):
     """
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._num_features: int | None = None
 
     def fit(

@@ -30,6 +30,7 @@ class SingleFeatureRanker(Ranker):
     """What the features are compared by, on train, under the default convention."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         parse_metric(self.metric)
         self._num_features: int | None = None
         self._feature, self._sign = 0, 1.0

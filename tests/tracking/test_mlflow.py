@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -13,12 +17,14 @@ from mlflow.entities import Run as MlflowRun
 from ltrbench.errors import TrackingError
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
+from ltrbench.tracking import mlflow as adapter
 from ltrbench.tracking.mlflow import MLflowTracker
 
-# MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector.
+# MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
+# which complains of them from Python 3.13 on.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
 ]
 
 ITERATIONS = 600
@@ -38,7 +44,7 @@ def tracker(tmp_path: Path, empty_database: Path) -> MLflowTracker:
     return MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
 
 
-def make_run(folder: Path, status: str = FINISHED) -> Run:
+def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
     curve = LearningCurve(
         list(range(1, ITERATIONS + 1)),
         {
@@ -67,7 +73,7 @@ def make_run(folder: Path, status: str = FINISHED) -> Run:
     )
     ranker = RandomRanker()
     ranker._num_features = 3
-    return write_run(folder, result, ranker=ranker, curve=curve)
+    return write_run(folder, replace(result, **changes), ranker=ranker, curve=curve)
 
 
 def logged(tracker: MLflowTracker) -> list[MlflowRun]:
@@ -131,8 +137,10 @@ def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
         "fold": "2",
         "fingerprint.test": "f00d",
         "commit": "abc",
+        "mlflow.source.git.commit": "abc",
         "version.numpy": "2",
         "command": "python -m ltrbench model=native data=mq2008",
+        "folder": str(tmp_path / "run"),
     }
     assert expected.items() <= run.data.tags.items()
     assert run.info.end_time - run.info.start_time == 60_000
@@ -151,7 +159,40 @@ def test_the_learning_curve_is_whole_and_the_kept_models_value_is_the_latest(
         ITERATIONS + 1: 0.75,
     }
     assert run.data.metrics["valid/ndcg_at_10"] == 0.75
+    # Train has no final evaluation: its value is that of the curve at the kept iteration, 450.
     assert run.data.metrics["train/ndcg_at_5"] == 450 / ITERATIONS
+
+
+def test_a_curve_that_ends_with_the_kept_model_has_no_point_behind_its_end(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "run", best_iteration=ITERATIONS, metrics={"valid/ndcg@10": 1.0}))
+    (run,) = logged(tracker)
+    client = MlflowClient(tracker.uri)
+    for name in ("valid/ndcg_at_10", "train/ndcg_at_5"):
+        history = client.get_metric_history(run.info.run_id, name)
+        assert sorted(point.step for point in history) == list(range(1, ITERATIONS + 1))
+
+
+def test_no_parameter_is_lost_to_what_mlflow_does_not_allow(tracker: MLflowTracker, tmp_path: Path) -> None:
+    extra = {
+        "a[0]": 1,
+        "a(0)": 2,
+        "../up": 3,
+        "long": "x" * 10_000,
+        "name" * 100: 4,
+        "address": "http://me:secret@host:5000",
+        **{f"p{number}": number for number in range(250)},
+    }
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "run", config={"extra": extra}))
+    (run,) = logged(tracker)
+    params = run.data.params
+    assert len(params) == len(extra)
+    assert (params["extra.a_0_"], params["extra.a_0__"], params["extra.../up"]) == ("1", "2", "3")
+    assert params["extra.long"] == "x" * 5999 + "…"
+    assert params["extra.address"] == "http://me:***@host:5000"
 
 
 def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -166,8 +207,26 @@ def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path
         "learning_curve.csv",
         "model",
     }
-    copy = Path(client.download_artifacts(run.info.run_id, "result.json", str(tmp_path)))
-    assert copy.read_bytes() == (tmp_path / "run/result.json").read_bytes()
+    (tmp_path / "copy").mkdir()
+    for name in ("result.json", "learning_curve.csv", "model/random.json"):
+        copy = Path(client.download_artifacts(run.info.run_id, name, str(tmp_path / "copy")))
+        assert copy.read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_a_relative_store_is_one_place_wherever_the_process_goes(
+    empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(empty_database, tmp_path / "here/mlflow.db")
+    tracker, made = MLflowTracker(), make_run(tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "here")
+    tracker.open(None)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tracker.log(made)
+    assert tracker.where == "sqlite:///mlflow.db, experiment 'ltrbench'"
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {"mlflow.db", "mlruns"}
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_store_can_be_filled_again_from_the_folders(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -186,15 +245,109 @@ def test_a_failed_run_says_why(tracker: MLflowTracker, tmp_path: Path) -> None:
     assert (run.info.status, run.data.tags["error"]) == ("FAILED", "boom")
 
 
+def test_of_a_long_traceback_the_end_is_kept(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open(None)
+    tracker.log(
+        make_run(tmp_path / "run", error="frame\n" * 2000 + "ValueError: here", started="", finished="")
+    )
+    (run,) = logged(tracker)
+    text = run.data.tags["error"]
+    assert len(text) == 5000
+    assert text.startswith("…")
+    assert text.endswith("ValueError: here")
+
+
+def test_a_run_that_was_cut_off_is_not_shown_as_running(
+    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(adapter, "_log_artifacts", full)
+    tracker.open(None)
+    with pytest.raises(
+        TrackingError, match=r"cannot be used: OSError: No space left on device\. Name another"
+    ):
+        tracker.log(make_run(tmp_path / "run"))
+    assert [run.info.status for run in logged(tracker)] == ["KILLED"]
+
+
 def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         closed_port = probe.getsockname()[1]
-    tracker = MLflowTracker(uri=f"http://127.0.0.1:{closed_port}")
+    tracker = MLflowTracker(uri=f"http://me:secret@127.0.0.1:{closed_port}")
+    environment, began = dict(os.environ), time.monotonic()
     with pytest.raises(
-        TrackingError, match=rf"http://127.0.0.1:{closed_port} cannot be used: .*tracking=none"
-    ):
+        TrackingError,
+        match=rf"http://me:\*\*\*@127.0.0.1:{closed_port} cannot be used: .*refused.*tracking=none",
+    ) as caught:
         tracker.open("sweep")
+    assert time.monotonic() - began < 10
+    assert "secret" not in str(caught.value)
+    assert dict(os.environ) == environment
+
+
+def test_what_the_user_has_set_for_mlflow_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with adapter._environment({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}):
+        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "5"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"no database" * 100, "file is not a database"), (None, "unable to open")]
+)
+def test_a_file_that_is_no_database_is_refused_at_once(
+    content: bytes | None, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mlflow.db"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    began = time.monotonic()
+    with pytest.raises(TrackingError, match=rf"mlflow.db cannot be used: .*{reason}.*tracking=none"):
+        MLflowTracker(uri=f"sqlite:///{path}").open(None)
+    assert time.monotonic() - began < 10
+
+
+def test_a_database_that_another_process_made_meanwhile_is_kept(tmp_path: Path, empty_database: Path) -> None:
+    database = tmp_path / "mlflow.db"
+    shutil.copy(empty_database, database)
+    adapter._create_database(database)
+    assert database.read_bytes() == empty_database.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(tracking_uri: str) -> None:
+        Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(adapter, "MlflowClient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}").open("sweep")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_is_lost_meanwhile_is_told(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open("sweep")
+    (tmp_path / "mlflow.db").unlink()
+    made = make_run(tmp_path / "run")
+    with pytest.raises(TrackingError, match="was deleted while it was in use"):
+        tracker.log(made)
+    with pytest.raises(TrackingError, match="was deleted while it was in use"):
+        tracker.close("finished")
+
+
+def test_a_store_is_named_and_opened_before_it_is_used(tracker: MLflowTracker, tmp_path: Path) -> None:
+    made = make_run(tmp_path / "run")
+    with pytest.raises(TrackingError, match="is not open"):
+        tracker.log(made)
+    with pytest.raises(TrackingError, match="uri is empty"):
+        MLflowTracker(uri="").open(None)
 
 
 def test_a_store_of_no_known_kind_is_refused() -> None:

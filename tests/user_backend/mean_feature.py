@@ -24,6 +24,7 @@ class MeanFeatureRanker(Ranker):
     """Of the covariance, sign kept."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._weights: NDArray[np.float64] | None = None
 
     def fit(
