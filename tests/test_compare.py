@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ def write(
         commit="abc",
         versions={"python": "3"},
         machine={"cpu": "some", "cores": 2},
-        overrides=(f"model={model}", *fields.pop("overrides", ())),
+        overrides=(f"model={model}",),
+        config={
+            "model": {"_target_": model, "seed": seed, **fields.pop("settings", {})},
+            "data": fields.pop("data_settings", {}),
+        },
     )
     return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)})
 
@@ -79,7 +84,7 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path
     assert comparison.rows[0].difference is None
 
 
-def test_folds_are_pooled_by_query_and_averaged_by_fold(tmp_path: Path) -> None:
+def test_metrics_and_differences_are_means_over_folds_so_that_they_agree(tmp_path: Path) -> None:
     runs = [
         write(tmp_path / f"{model}{fold}", model, fold=fold)
         for model in ("native", "xgboost")
@@ -91,7 +96,21 @@ def test_folds_are_pooled_by_query_and_averaged_by_fold(tmp_path: Path) -> None:
     assert native.metrics["ndcg@5"] == pytest.approx(
         np.mean([run.result.metrics["test/ndcg@5"] for run in runs[:3]])
     )
+    ours, theirs = native.metrics["ndcg@10"], xgboost.metrics["ndcg@10"]
+    assert ours is not None
+    assert theirs is not None
+    assert xgboost.difference == pytest.approx(theirs - ours)
     assert "mean over 3 folds" in render(comparison)
+
+
+def test_the_interval_over_cells_of_equal_spread_is_that_of_independent_means() -> None:
+    rng = np.random.default_rng(0)
+    cells = [rng.normal(size=400) for _ in range(5)]
+    interval = t_interval(cells)
+    assert interval is not None
+    standard_error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in cells)) / len(cells)
+    # With some two thousand degrees of freedom Student's t is the normal distribution to three digits.
+    assert interval[1] - interval[0] == pytest.approx(2 * stats.norm.ppf(0.975) * standard_error, rel=1e-3)
 
 
 def test_a_query_counts_once_however_many_seeds_there_are(tmp_path: Path) -> None:
@@ -105,23 +124,54 @@ def test_a_query_counts_once_however_many_seeds_there_are(tmp_path: Path) -> Non
     assert comparison.rows[1].seconds["fit"] == pytest.approx(np.mean([1.0, 2.0, 3.0]))
 
 
-def test_a_model_that_lacks_a_fold_is_named_and_paired_on_the_others(tmp_path: Path) -> None:
+def test_a_model_that_lacks_a_fold_is_named_and_only_the_common_folds_are_counted(tmp_path: Path) -> None:
     runs = [write(tmp_path / f"n{fold}", "native", fold=fold) for fold in (1, 2)]
     runs.append(write(tmp_path / "x", "xgboost", fold=2))
     (comparison,) = compare(runs)
-    assert comparison.rows[1].num_queries == NUM_QUERIES - 1
+    native, xgboost = comparison.rows
+    assert xgboost.num_queries == NUM_QUERIES - 1
+    assert native.metrics["ndcg@10"] == pytest.approx(runs[1].result.metrics["test/ndcg@10"])
     assert any(note.startswith("xgboost was judged on 1 of 2 test sets") for note in comparison.notes)
+
+
+def test_runs_on_different_splits_of_a_data_set_are_never_averaged(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / str(share), "native", fold=number, data_settings={"valid_share": share})
+        for number, share in enumerate((0.1, 0.4))
+    ]
+    unfolded = [Run(run.path, replace(run.result, data={**run.result.data, "fold": None})) for run in runs]
+    names = [comparison.data for comparison in compare(unfolded)]
+    assert names == ["toy data.valid_share=0.1", "toy data.valid_share=0.4"]
+
+
+def test_a_failure_on_a_data_set_that_nothing_finished_on_is_still_told(tmp_path: Path) -> None:
+    failed = RunResult(
+        status=FAILED,
+        model="native",
+        params="matched",
+        seed=0,
+        data={"name": "other"},
+        error="no such file\nmore",
+    )
+    (comparison,) = compare([write(tmp_path / "a", "native"), write_run(tmp_path / "b", failed)])
+    assert f"native failed ({tmp_path / 'b'}): no such file" in comparison.notes
+
+
+def test_a_baseline_that_is_several_rows_is_refused(tmp_path: Path) -> None:
+    runs = [write(tmp_path / name, "native", settings={"l2": name}) for name in ("0", "1")]
+    with pytest.raises(ConfigError, match="baseline 'native' is 2 rows; name one: native l2=0, native l2=1"):
+        compare(runs, baseline="native")
 
 
 def test_settings_that_vary_tell_rows_of_a_model_apart(tmp_path: Path) -> None:
     runs = [
-        write(tmp_path / leaves, "native", overrides=(f"params.num_leaves={leaves}", "params.l2=1", "seed=4"))
+        write(tmp_path / leaves, "native", settings={"num_leaves": int(leaves), "l2": 1.0}, seed=4)
         for leaves in ("15", "31")
     ]
     (comparison,) = compare(runs)
     assert [row.label for row in comparison.rows] == [
-        "native params.num_leaves=15",
-        "native params.num_leaves=31",
+        "native num_leaves=15",
+        "native num_leaves=31",
     ]
 
 
@@ -155,13 +205,13 @@ def test_an_unknown_baseline_or_metric_is_refused(tmp_path: Path) -> None:
 
 
 def test_identical_scores_differ_by_zero_with_an_empty_interval(tmp_path: Path) -> None:
-    runs = [write(tmp_path / name, "native", overrides=(f"params.l2={name}",)) for name in ("0", "1")]
+    runs = [write(tmp_path / name, "native", settings={"l2": name}) for name in ("0", "1")]
     (comparison,) = compare(runs)
     assert (comparison.rows[1].difference, comparison.rows[1].interval) == (0.0, (0.0, 0.0))
 
 
 def test_one_query_has_no_interval() -> None:
-    assert t_interval(np.array([0.5])) is None
+    assert t_interval([np.array([0.5])]) is None
 
 
 def test_json_holds_no_nan_and_each_run_with_its_metrics_and_path(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """From runs to rows: each model's metrics, and its paired difference to the baseline, query by query.
 
-Runs of a data set are arranged in cells: what was judged (fold and fingerprint of test). Runs of one model in
-one cell differ in their seed; their per-query values are averaged first, so that a query counts once. A
-difference to the baseline is taken over the queries of the cells that both have. Every value is computed anew
-from the stored raw scores.
+A table holds the runs of one data set with one way of splitting it. Its rows are models; where runs of a
+model have different settings, a row is a model with its settings. The runs of a row are arranged in cells:
+what was trained on and judged (fold and fingerprints). Runs in one cell differ in their seed; their per-query
+values are averaged first, so that a query counts once. Only the cells that every row has are counted. Every
+value is computed anew from the stored raw scores.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -24,13 +25,14 @@ from ltrbench.metrics import Evaluation, evaluate, parse_metric
 from ltrbench.results import FINISHED, Run, RunResult
 from ltrbench.shapes import PerQuery
 
-Cell = tuple[int | None, str]
-"""The fold and the fingerprint of test."""
+Cell = tuple[int | None, str, str | None, str]
+"""The fold, and the fingerprints of train, valid and test."""
 
 CONFIDENCE = 0.95
 
-# Settings that make another cell or name the model, and so do not tell two rows apart.
-_NOT_IN_LABEL = ("model", "seed", "data", "experiment", "hydra", "tracking")
+# What does not tell two rows of a model apart, and what every fold of a data set has of its own.
+_NOT_A_SETTING = ("_target_", "seed")
+_OF_A_FOLD = ("fold", "train", "valid", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +54,9 @@ class Row:
         label: the model's name, with the settings that tell it from other rows of the same model.
         judged: its runs, in order, with their evaluations.
         metrics: name -> mean over cells of the mean over queries; None where no query counts.
-        difference: mean over paired queries of (this - baseline) in the comparison's metric; None for the
-            baseline and where there is no common cell.
-        interval: 95 % interval of that difference, Student's t over queries; None for fewer than two.
+        difference: mean over cells of the mean over paired queries of (this - baseline) in the comparison's
+            metric; None for the baseline and where there is no common cell.
+        interval: its 95 % interval, Student's t; None where a cell has fewer than two queries.
         num_queries: how many queries the difference was taken over.
         seconds: kind -> mean over runs.
         peak_memory_mb, trees: mean over the runs that have one; None where none has.
@@ -107,69 +109,114 @@ def compare(runs: Sequence[Run], metric: str | None = None, baseline: str | None
         raise ResultError(f"there is no finished run to compare. {'; '.join(_failure(run) for run in runs)}")
     chosen = metric or _default_metric(finished)
     parse_metric(chosen)
-    by_data: dict[str, list[Run]] = {}
-    for run in runs:
-        by_data.setdefault(str(run.result.data["name"]), []).append(run)
-    comparisons = [_compare_on(name, group, chosen, baseline) for name, group in by_data.items()]
-    return [comparison for comparison in comparisons if comparison is not None]
+    tables = _by_data(finished)
+    _check_baseline(finished, baseline)
+    failures = [_failure(run) for run in runs if run.result.status != FINISHED]
+    # A failure may have happened before its data was known, so that each stands under the first table.
+    return [
+        _compare_on(name, group, chosen, baseline, failures if number == 0 else [])
+        for number, (name, group) in enumerate(tables.items())
+    ]
 
 
-def _compare_on(data: str, runs: Sequence[Run], metric: str, baseline: str | None) -> Comparison | None:
-    """The comparison on one data set; None where none of its runs is finished."""
-    finished = [run for run in runs if run.result.status == FINISHED]
-    if not finished:
-        return None
-    groups = _by_label(finished)
+def _compare_on(
+    data: str, runs: Sequence[Run], metric: str, baseline: str | None, failures: Sequence[str]
+) -> Comparison:
+    groups = _by_label(runs)
     base = _find_baseline(groups, baseline)
-    reported = (name for run in finished for name in _reported(run))
+    reported = (name for run in runs for name in _reported(run))
     names = list(dict.fromkeys([metric, *reported]))
     judged = {label: [_judge(run, names) for run in group] for label, group in groups.items()}
+    counted, notes = _in_common_cells(judged)
     rows = [
-        _row(label, own, None if label == base else judged[base], metric) for label, own in judged.items()
+        _row(label, own, None if label == base else counted[base], metric) for label, own in counted.items()
     ]
-    failures = [_failure(run) for run in runs if run.result.status != FINISHED]
-    notes = [*_cell_notes(judged, base), *failures, *_run_notes(finished)]
-    published = finished[0].result.config.get("data", {}).get("published")
+    published = runs[0].result.config.get("data", {}).get("published")
     return Comparison(
-        data, metric, base, tuple(rows), tuple(notes), Published(**published) if published else None
+        data=data,
+        metric=metric,
+        baseline=base,
+        rows=tuple(rows),
+        notes=(*notes, *failures, *_run_notes(runs)),
+        published=Published(**published) if published else None,
     )
+
+
+def _by_data(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Table name -> runs: a data set's name, with those of its settings that vary where the fold does not."""
+    settings = [_flatten(run.result.config.get("data", {})) for run in runs]
+    places = [(str(run.result.data["name"]), run.result.data.get("fold")) for run in runs]
+    tables: dict[str, list[Run]] = {}
+    for run, own, place in zip(runs, settings, places, strict=True):
+        rivals = [other for other, elsewhere in zip(settings, places, strict=True) if elsewhere == place]
+        of_fold = _OF_A_FOLD if place[1] is not None else ()
+        words = [f"data.{word}" for word in _varied(own, rivals, of_fold)]
+        tables.setdefault(" ".join([place[0], *words]), []).append(run)
+    return tables
 
 
 def _by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    settings = [_settings(run) for run in runs]
-    keys = sorted({key for item in settings for key in item})
-    varied = [key for key in keys if len({item.get(key) for item in settings}) > 1]
+    """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
+    settings = [_flatten(run.result.config.get("model", {})) for run in runs]
+    kinds = [(run.result.model, run.result.params) for run in runs]
     groups: dict[str, list[Run]] = {}
-    for run, item in zip(runs, settings, strict=True):
-        words = [run.result.model, *(f"{key}={item[key]}" for key in varied if key in item)]
-        groups.setdefault(" ".join(words), []).append(run)
+    for run, own, kind in zip(runs, settings, kinds, strict=True):
+        rivals = [other for other, its in zip(settings, kinds, strict=True) if its == kind]
+        of_model = {params for model, params in kinds if model == kind[0]}
+        # Under library parameters every setting differs from the matched ones: the one word says it.
+        words = [f"params={kind[1]}"] if len(of_model) > 1 and run.result.best_iteration is not None else []
+        words += _varied(own, rivals, _NOT_A_SETTING)
+        groups.setdefault(" ".join([kind[0], *words]), []).append(run)
     return groups
 
 
-def _settings(run: Run) -> dict[str, str]:
-    """The run's own settings that may tell its row from another, with their values."""
-    pairs = (override.lstrip("+").partition("=") for override in run.result.overrides)
-    return {
-        key: value
-        for key, _, value in pairs
-        if key.startswith("model.") or key.partition(".")[0] not in _NOT_IN_LABEL
-    }
+def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence[str]) -> list[str]:
+    """`key=value` of those settings that are not the same in all rivals."""
+    keys = sorted({key for item in rivals for key in item} - set(but))
+    return [
+        f"{key}={own[key]}"
+        for key in keys
+        if key in own and any(item.get(key) != own[key] for item in rivals)
+    ]
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _check_baseline(runs: Sequence[Run], wanted: str | None) -> None:
+    """Raises ConfigError where no table has a row of that name."""
+    labels = [label for group in _by_data(runs).values() for label in _by_label(group)]
+    models = [run.result.model for run in runs]
+    if wanted is not None and wanted not in (*labels, *models):
+        known = list(dict.fromkeys(labels))
+        raise ConfigError(
+            f"no finished run of baseline '{wanted}'{did_you_mean(wanted, known)} "
+            f"There are {', '.join(known)}."
+        )
 
 
 def _find_baseline(groups: dict[str, list[Run]], wanted: str | None) -> str:
-    if wanted is None:
-        return next(iter(groups))
-    for label, group in groups.items():
-        if wanted in (label, group[0].result.model):
-            return label
-    raise ConfigError(
-        f"no finished run of baseline '{wanted}'{did_you_mean(wanted, groups)} There are {', '.join(groups)}."
-    )
+    """The row of that label or model; the first where none is named, or this table has none of that name."""
+    if wanted in groups:
+        return str(wanted)
+    of_model = [label for label, group in groups.items() if group[0].result.model == wanted]
+    if len(of_model) > 1:
+        raise ConfigError(f"baseline '{wanted}' is {len(of_model)} rows; name one: {', '.join(of_model)}.")
+    return of_model[0] if of_model else next(iter(groups))
 
 
 def _judge(run: Run, names: Sequence[str]) -> Judged:
     scored = run.scored("test")
-    cell = (run.result.data.get("fold"), str(run.result.data["test"]["fingerprint"]))
+    data = run.result.data
+    fingerprints = [data.get(split, {}).get("fingerprint") for split in ("train", "valid", "test")]
+    cell: Cell = (data.get("fold"), *fingerprints)
     evaluation = evaluate(scored.judgments, scored.scores, names)
     return Judged(run, cell, scored.judgments.query_ids, evaluation)
 
@@ -189,17 +236,34 @@ def mean_over_seeds(judged: Sequence[Judged], metric: str) -> PerQuery:
     return means
 
 
+def _in_common_cells(judged: dict[str, list[Judged]]) -> tuple[dict[str, list[Judged]], list[str]]:
+    """The runs in the cells that every row has, and what has to be said of the others."""
+    cells = {label: {item.cell for item in own} for label, own in judged.items()}
+    everywhere, common = set().union(*cells.values()), set.intersection(*cells.values())
+    if common == everywhere:
+        return judged, []
+    if not common:
+        return judged, ["The rows have no test set in common: each mean is over the row's own."]
+    lacking = [
+        f"{label} was judged on {len(own)} of {len(everywhere)} test sets; only the {len(common)} that every "
+        "row has are counted."
+        for label, own in cells.items()
+        if len(own) < len(everywhere)
+    ]
+    return {label: [item for item in own if item.cell in common] for label, own in judged.items()}, lacking
+
+
 def _row(label: str, judged: Sequence[Judged], base: Sequence[Judged] | None, metric: str) -> Row:
     cells = by_cell(judged)
-    differences = np.array([]) if base is None else _paired_differences(cells, by_cell(base), metric)
+    differences = [] if base is None else _paired_differences(cells, by_cell(base), metric)
     results = [item.run.result for item in judged]
     return Row(
         label=label,
         judged=tuple(judged),
         metrics={name: _mean_over_cells(cells, name) for name in judged[0].evaluation.means},
-        difference=float(differences.mean()) if differences.size else None,
+        difference=fmean(float(values.mean()) for values in differences) if differences else None,
         interval=t_interval(differences),
-        num_queries=differences.size,
+        num_queries=sum(map(len, differences)),
         seconds=_mean_seconds(results),
         peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
         trees=_mean_known(result.best_iteration for result in results),
@@ -208,15 +272,15 @@ def _row(label: str, judged: Sequence[Judged], base: Sequence[Judged] | None, me
 
 def _paired_differences(
     cells: dict[Cell, list[Judged]], base: dict[Cell, list[Judged]], metric: str
-) -> PerQuery:
-    common = [
+) -> list[PerQuery]:
+    """The differences of each common cell, one a query that counts."""
+    differences = [
         mean_over_seeds(own, metric) - mean_over_seeds(base[cell], metric)
         for cell, own in cells.items()
         if cell in base
     ]
-    differences = np.concatenate(common) if common else np.array([])
-    paired: PerQuery = differences[~np.isnan(differences)]
-    return paired
+    counted = [values[~np.isnan(values)] for values in differences]
+    return [values for values in counted if values.size]
 
 
 def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None:
@@ -224,20 +288,27 @@ def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None
     return None if math.isnan(mean) else mean
 
 
-def t_interval(differences: PerQuery) -> tuple[float, float] | None:
-    """The 95 % interval of a mean difference, mean -+ t(n - 1) s / sqrt(n); Student, 1908. None for n < 2.
+def t_interval(cells: Sequence[PerQuery]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean over cells of a mean difference over queries.
 
-    Assumes independent queries and a mean that is close to normal, as it is from some dozens of queries on.
+    mean -+ t(df) sqrt(sum_c v_c) / C with v_c = s_c^2 / n_c for each of C cells (Student, 1908, for C = 1), and
+    df = (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) (Satterthwaite, 1946). None where a cell has only one query.
+    Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
 
-    >>> t_interval(np.array([0.0, 0.0, 0.0]))
+    >>> t_interval([np.array([0.0, 0.0, 0.0])])
     (0.0, 0.0)
     """
-    if len(differences) < 2:
+    if not cells or min(map(len, cells)) < 2:
         return None
-    mean = float(differences.mean())
+    mean = fmean(float(values.mean()) for values in cells)
+    variances = np.array([values.var(ddof=1) / len(values) for values in cells])
+    if not variances.any():
+        return mean, mean
+    sizes = np.array([len(values) for values in cells])
+    degrees = variances.sum() ** 2 / (variances**2 / (sizes - 1)).sum()
     # stdtrit is the quantile of Student's t; importing scipy.stats for it would take most of a second.
-    quantile = float(stdtrit(len(differences) - 1, (1 + CONFIDENCE) / 2))
-    half = quantile * float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    quantile = float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+    half = quantile * math.sqrt(variances.sum()) / len(cells)
     return mean - half, mean + half
 
 
@@ -261,17 +332,6 @@ def _default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-def _cell_notes(judged: dict[str, list[Judged]], base: str) -> list[str]:
-    cells = {label: {item.cell for item in own} for label, own in judged.items()}
-    everywhere = set().union(*cells.values())
-    return [
-        f"{label} was judged on {len(own)} of {len(everywhere)} test sets: its means are over those, "
-        f"its difference over those it shares with {base}."
-        for label, own in cells.items()
-        if len(own) < len(everywhere)
-    ]
-
-
 def _run_notes(runs: Sequence[Run]) -> list[str]:
     convention = runs[0].result.convention
     share = fmean(run.result.data["test"]["queries_without_relevant_document"] for run in runs)
@@ -290,8 +350,9 @@ def _run_notes(runs: Sequence[Run]) -> list[str]:
 
 
 def _failure(run: Run) -> str:
-    reason = (run.result.error or "unknown").splitlines()
-    return f"{run.result.model} failed ({run.path}): {reason[-1] if reason else 'unknown'}"
+    # The first line says what went wrong; a traceback may follow.
+    reason = (run.result.error or "unknown").partition("\n")[0]
+    return f"{run.result.model} failed ({run.path}): {reason}"
 
 
 def as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def publish(comparisons: Sequence[Comparison], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     runs = [item.run for comparison in comparisons for row in comparison.rows for item in row.judged]
     tables = "\n".join(f"## {render(comparison)}" for comparison in comparisons)
-    (folder / "table.md").write_text(f"# {folder.name}\n\n{tables}\n{_made_by(runs)}")
+    (folder / "table.md").write_text(f"# {folder.resolve().name}\n\n{tables}\n{_made_by(runs)}")
     (folder / "environment.json").write_text(json.dumps(_environment(runs), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
 
@@ -72,7 +72,7 @@ def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
     values: dict[tuple[str, int | None, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
-            for (fold, _), judged in by_cell(row.judged).items():
+            for (fold, *_), judged in by_cell(row.judged).items():
                 means = mean_over_seeds(judged, comparison.metric).tolist()
                 for query_id, value in zip(judged[0].query_ids.tolist(), means, strict=True):
                     values.setdefault((comparison.data, fold, query_id), {})[row.label] = value
