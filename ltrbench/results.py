@@ -201,8 +201,8 @@ def claim(folder: Path) -> Iterator[None]:
         taken = []  # a failed run leaves nothing but its reason, and may be tried again
     if taken:
         raise ResultError(
-            f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not need, "
-            "or choose another folder with hydra.run.dir=... or hydra.sweep.dir=..."
+            f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "
+            "need, or choose another folder with hydra.run.dir=... or hydra.sweep.dir=..."
         )
     mark = folder / ".running"
     try:

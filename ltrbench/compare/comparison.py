@@ -291,7 +291,7 @@ def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None
 def t_interval(cells: Sequence[PerQuery]) -> tuple[float, float] | None:
     """The 95 % interval of the mean over cells of a mean difference over queries.
 
-    mean -+ t(df) sqrt(sum_c v_c) / C with v_c = s_c^2 / n_c for each of C cells (Student, 1908, for C = 1), and
+    mean -+ t(df) sqrt(sum_c v_c) / C with v_c = s_c^2 / n_c for C cells (Student, 1908, where C = 1), and
     df = (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) (Satterthwaite, 1946). None where a cell has only one query.
     Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.errors import TrackingError
-from ltrbench.results import FINISHED, LearningCurve, Run, RunResult
+from ltrbench.results import FINISHED, RUN_FILES, LearningCurve, Run, RunResult
 from ltrbench.tracking.base import Tracker
 
 try:
@@ -60,6 +60,9 @@ _SECONDS_TO_UNLOCK = 5
 
 # Makes the UI open on runs and their metrics, not on the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+
+# Texts of a data set's YAML for people, in which no two runs differ.
+_NO_PARAMETERS = ("data.obtain", "data.published")
 
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
@@ -223,13 +226,11 @@ def _create_database(database: Path) -> None:
 
 
 def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
-    """The run's folder without what is hidden: unfinished files, and Hydra's copy of the configuration."""
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
-            continue
+    """What the run has written; a user may have chosen a folder that holds more than that."""
+    for path in (folder / name for name in RUN_FILES):
         if path.is_dir():
             client.log_artifacts(run_id, str(path), artifact_path=path.name)
-        else:
+        elif path.exists():
             client.log_artifact(run_id, str(path))
 
 
@@ -291,6 +292,8 @@ def _tags(run: Run, parent: str) -> dict[str, str]:
 def _params(result: RunResult) -> list[Param]:
     values: dict[str, Any] = {}
     for name, value in _flatten(result.config):
+        if name.startswith(_NO_PARAMETERS):
+            continue
         key = _key(name)
         while key in values:
             # Two names that differ in what MLflow does not allow, which must not cost one of them its value.
