@@ -190,6 +190,7 @@ def test_after_warm_up_nothing_is_left_to_compile(
         small(row_fraction=0.5, feature_fraction=0.5, query_fraction=0.5, early_stopping=EarlyStopping()).fit(
             data, valid
         ).predict(valid.features)
+        small(sigma=1, l2=1, max_delta_step=1, min_split_gain=1, min_sum_hessian=1).fit(data)
         small().fit(data).predict(np.zeros((3, data.num_features), dtype=np.float32))
         small().warm_up()
     assert recorder.buffer == []

@@ -29,8 +29,7 @@ from ltrbench.native.tree import Scores, Tree, add_scores, plant
 from ltrbench.shapes import Features
 
 OnIteration = Callable[[int, Scores, Scores | None], bool]
-"""Called after an iteration with its number, from 1, and the scores of train and of valid; True ends the
-fit."""
+"""Called after an iteration with its number, from 1, and the scores of train and valid; True ends the fit."""
 
 
 @dataclass(frozen=True)

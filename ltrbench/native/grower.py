@@ -185,5 +185,6 @@ def _partition(
         scratch[num_right] = row
         num_left += goes_left
         num_right += np.uint64(1) - goes_left
-    rows[num_left:] = scratch[:num_right]
+    for i in range(num_right):
+        rows[num_left + np.uint64(i)] = scratch[i]
     return int(num_left)

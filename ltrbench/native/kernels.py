@@ -79,8 +79,7 @@ class _FirstCompilation(event.Listener):
 
 @contextmanager
 def announcing_compilation(announce: Callable[[], None]) -> Iterator[None]:
-    """Calls `announce` when the first kernel is compiled inside the block; never, if all come from the
-    cache."""
+    """Calls `announce` once if a kernel is compiled inside the block, and not if all come from the cache."""
     with event.install_listener("numba:compile", _FirstCompilation(announce)):
         yield
 

@@ -171,8 +171,7 @@ def _bound_all(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Every feature's best cut whatever the counts: gains (F,), cuts (F, 2) with the bin and the
-    direction."""
+    """Every feature's best cut whatever the counts: gains (F,); cuts (F, 2), the bin and the direction."""
     nothing = np.zeros(2 * 256, dtype=np.bool_)
     for f in numba.prange(len(gains)):
         if features[f]:
@@ -236,8 +235,7 @@ def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: in
 
 @kernel
 def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
-    """(2 * bins,), the cuts that leave a side too few documents: with missing values right, then with them
-    left."""
+    """(2 * bins,), the cuts that leave a side too few documents: missing values right, then left."""
     num_bins, total, left = len(counts), counts.sum(), 0
     refused = np.ones(2 * num_bins, dtype=np.bool_)
     for b in range(num_bins - 1):
@@ -249,8 +247,7 @@ def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
 
 @kernel
 def _best_cut(sums: Histogram, refused: NDArray[np.bool_], terms: _Terms) -> tuple[float, int, int]:
-    """The best cut of a feature: its gain (-inf if none is allowed), its bin, and whether missing values go
-    left."""
+    """A feature's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left."""
     left, missing = np.cumsum(sums[:-1]), sums[-1]
     total = left[-1] + missing
     scores = np.empty(len(left))
@@ -270,8 +267,7 @@ def _best_cut(sums: Histogram, refused: NDArray[np.bool_], terms: _Terms) -> tup
 def _score_cuts(
     left: Histogram, total: int, refused: NDArray[np.bool_], terms: _Terms, scores: NDArray[np.float64]
 ) -> None:
-    """The two sides' scores of each cut, added; without a branch, so that several cuts are worked on at
-    once."""
+    """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
     for b in range(len(left)):
         right = total - left[b]
         g_left, h_left = (left[b] >> 32) * terms.gradient_unit, (left[b] & 0xFFFFFFFF) * terms.hessian_unit

@@ -129,8 +129,7 @@ class NativeRanker(BoostingRanker):
         return ranker
 
     def warm_up(self) -> None:
-        """Compiles the engine by fitting four documents; or loads it, where this machine has done so
-        before."""
+        """Compiles the engine by fitting four documents, or loads it where this machine has compiled it."""
         train = RankingDataset(
             features=np.eye(4, 3, dtype=np.float32),
             labels=np.array([0.0, 1.0, 0.0, 2.0]),
@@ -153,10 +152,13 @@ class NativeRanker(BoostingRanker):
         return tuple(sentence for sentence, applies in sentences.items() if applies)
 
     def _settings(self) -> BoostingSettings:
-        """The engine's settings, with LightGBM's defaults for what is None."""
+        """The engine's settings, with LightGBM's defaults for what is None.
+
+        A whole number given for a float becomes one: kernels are compiled for the types of their arguments.
+        """
         return BoostingSettings(
             num_trees=self.num_trees,
-            learning_rate=_or(self.learning_rate, 0.1),
+            learning_rate=float(_or(self.learning_rate, 0.1)),
             num_leaves=_or(self.num_leaves, 31),
             max_bins=_or(self.max_bins, MAX_BINS),
             query_fraction=self.query_fraction,
@@ -164,17 +166,17 @@ class NativeRanker(BoostingRanker):
             feature_fraction=self.feature_fraction,
             seed=self.seed,
             lambdas=LambdaSettings(
-                sigma=self.sigma,
+                sigma=float(self.sigma),
                 truncation=_or(self.truncation, 30),
                 normalize_distance=self.normalize_distance,
                 normalize_query=self.normalize_query,
             ),
             splits=SplitSettings(
                 min_docs_in_leaf=_or(self.min_docs_in_leaf, 20),
-                min_sum_hessian=_or(self.min_sum_hessian, 1e-3),
-                min_split_gain=_or(self.min_split_gain, 0.0),
-                max_delta_step=_or(self.max_delta_step, 0.0),
-                l2=_or(self.l2, 0.0),
+                min_sum_hessian=float(_or(self.min_sum_hessian, 1e-3)),
+                min_split_gain=float(_or(self.min_split_gain, 0.0)),
+                max_delta_step=float(_or(self.max_delta_step, 0.0)),
+                l2=float(_or(self.l2, 0.0)),
             ),
         )
 

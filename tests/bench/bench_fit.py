@@ -35,8 +35,7 @@ GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB3
 
 
 def make_dataset(num_documents: int, seed: int) -> RankingDataset:
-    """Shaped like MSLR-WEB30K: 120 documents a query, and of the 136 columns a third each continuous, counts,
-    mostly 0."""
+    """Shaped like MSLR-WEB30K: about 120 documents a query; columns dense, of counts, or mostly 0."""
     rng = np.random.default_rng(seed)
     sizes = np.clip(np.exp(rng.normal(4.6, 0.6, num_documents // 50)), 5, 1000).astype(np.int64)
     query_start = np.concatenate([[0], np.cumsum(sizes)])
