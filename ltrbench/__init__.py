@@ -2,7 +2,7 @@
 
 The rooms, each importing only from those before it:
 `data -> metrics -> native -> rankers -> results -> tracking -> experiment -> compare -> cli`.
-`shapes`, `errors` and `clock` are the floor that all of them stand on.
+`shapes`, `errors`, `clock`, `memory` and `provenance` are the floor that all of them stand on.
 
 >>> import ltrbench
 >>> ltrbench.__version__ == __version__
