@@ -110,6 +110,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
 
 
 def _ranker_target(run: Run, named: str | None) -> str:
