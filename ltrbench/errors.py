@@ -22,6 +22,10 @@ class ConfigError(LtrbenchError):
     """A setting that does not exist, has the wrong type, or cannot be honoured."""
 
 
+class UndefinedMetricError(ConfigError):
+    """A metric that a convention does not define, at all or on these data."""
+
+
 class TrackingError(LtrbenchError):
     """A tracking store that cannot be reached or refuses what it is given."""
 

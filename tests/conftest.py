@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first example of a test may have to compile a kernel, which no deadline of one example allows for.
+settings.register_profile("kernels", deadline=None)
+settings.load_profile("kernels")
 
 
 @pytest.fixture(scope="session")

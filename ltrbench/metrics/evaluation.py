@@ -1,7 +1,7 @@
 """From scores to numbers: names such as `ndcg@10` parsed, per-query values and their mean.
 
 A name is a metric of `functions.py` with or without a cutoff. What can be shared between calls on the same
-data set (the ideal ranking) is cached on the data set, so that `evaluate` is cheap enough to be called at
+data set (the ideal ranking) is kept with the data set, so that `evaluate` is cheap enough to be called at
 every iteration.
 """
 
@@ -14,10 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.metrics.convention import DEFAULT, Convention
-from ltrbench.metrics.functions import METRICS
-from ltrbench.metrics.ranking import rank
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean
+from ltrbench.metrics.convention import (
+    DEFAULT,
+    Aggregation,
+    Convention,
+    TableGain,
+    Ties,
+    exponential_gain,
+)
+from ltrbench.metrics.functions import ALIASES, METRICS
+from ltrbench.metrics.ranking import Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 
 
@@ -26,15 +33,17 @@ class Evaluation:
     """What metrics say of one score vector.
 
     Attributes:
-        means: name -> mean over the queries that count, weighted by query_weights; NaN where none counts.
+        means: name -> mean over the queries that count; NaN where none counts.
         per_query: name -> (Q,) values; NaN for a skipped query.
-        skipped_share: the share of queries without a relevant document, which are skipped.
+        skipped: name -> the number of queries left out of the mean.
+        share_without_relevant: the share of queries without a relevant document.
         convention: what the numbers were computed under.
     """
 
     means: Mapping[str, float]
     per_query: Mapping[str, PerQuery]
-    skipped_share: float
+    skipped: Mapping[str, int]
+    share_without_relevant: float
     convention: Convention
 
 
@@ -46,58 +55,80 @@ def evaluate(
     Args:
         dataset: the documents with their labels; the features are not looked at.
         scores: (D,), higher is ranked earlier.
-        names: such as `ndcg@10`, `map`, `mrr`, `precision@5`.
+        names: such as `ndcg@10`, `map`, `mrr`, `precision@5`; see `functions.py` for all.
+        convention: what the names leave open; `preset("lightgbm")` and its like are those of libraries.
 
     Raises:
         ConfigError: on an unknown metric or a cutoff that is not a positive whole number.
-        DataError: on scores of another length, or NaN; on a label whose gain is infinite.
+        UndefinedMetricError: where the convention does not define a metric, at all or on these data.
+        DataError: on scores of another length, or NaN; on a label that has no gain, or an infinite one.
+
+    Two queries of four and two documents; in the second there is nothing to find:
 
     >>> from ltrbench.data import RankingDataset
-    >>> data = RankingDataset(features=[[0.0]] * 4, labels=[3, 0, 1, 2], query_start=[0, 4])
-    >>> evaluation = evaluate(data, np.array([0.1, 0.2, 0.9, 0.3]), ["ndcg@2", "mrr"])
-    >>> round(evaluation.means["ndcg@2"], 6), evaluation.means["mrr"]
-    (0.325296, 1.0)
+    >>> from ltrbench.metrics import preset
+    >>> data = RankingDataset(
+    ...     features=[[0.0]] * 6, labels=[3, 0, 1, 2, 0, 0], query_start=[0, 4, 6], query_ids=["a", "b"]
+    ... )
+    >>> scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
+    >>> evaluation = evaluate(data, scores, ["ndcg@2", "mrr", "err@10"])
+    >>> {name: round(mean, 6) for name, mean in evaluation.means.items()}
+    {'ndcg@2': 0.325296, 'mrr': 1.0, 'err@10': 0.233704}
+    >>> evaluation.per_query["ndcg@2"].round(6).tolist(), evaluation.skipped["ndcg@2"]
+    ([0.325296, nan], 1)
+
+    The same scores as LightGBM, which counts the second query 1, and as scikit-learn, whose gain is the label
+    and which counts it 0:
+
+    >>> round(evaluate(data, scores, ["ndcg@2"], preset("lightgbm")).means["ndcg@2"], 6)
+    0.662648
+    >>> round(evaluate(data, scores, ["ndcg@2"], preset("sklearn")).means["ndcg@2"], 6)
+    0.265361
     """
-    parsed = {name: parse_metric(name) for name in names}
-    _check_gains(dataset, convention)
-    ranking = rank(dataset, scores)
-    counts = has_relevant_document(dataset, convention)
-    per_query = {}
-    for name, (metric, k) in parsed.items():
-        per_query[name] = np.where(counts, METRICS[metric](ranking, k, convention), np.nan)
-    return Evaluation(
-        means={name: _mean(values, dataset) for name, values in per_query.items()},
-        per_query=per_query,
-        skipped_share=float(np.mean(~counts)),
-        convention=convention,
-    )
+    rankings: dict[tuple[Ties, str | None], Ranking] = {}
+    per_query, means, skipped = {}, {}, {}
+    for name in names:
+        metric, k = parse_metric(name)
+        own = convention.of(metric)
+        _check_defined(metric, own, dataset)
+        _check_gains(dataset, own)
+        policy = (own.ties, own.score_dtype)
+        if policy not in rankings:
+            rankings[policy] = rank(dataset, _rounded(scores, own.score_dtype), own.ties)
+        cutoff = own.default_cutoff if k is None and METRICS[metric].no_cutoff is None else k
+        values = METRICS[metric].function(rankings[policy], cutoff, own)
+        found = ~np.isnan(values)
+        values = np.where(found, values, own.no_relevant.value_of_query)
+        per_query[name] = values
+        means[name] = _mean(values, found, dataset.query_weights, own.aggregation)
+        skipped[name] = int(np.isnan(values).sum())
+    share = float(np.mean(~has_relevant_document(dataset, convention)))
+    return Evaluation(means, per_query, skipped, share, convention)
 
 
-def _check_gains(judgments: Judgments, convention: Convention) -> None:
-    with np.errstate(over="ignore"):
-        overflows = ~np.isfinite(convention.gain(judgments.labels.max(keepdims=True)))
-    if overflows.any():
-        row = int(judgments.labels.argmax())
-        raise DataError(
-            f"labels[{row}] is {judgments.labels[row]:g}, whose {convention.gain.__name__.replace('_', ' ')} "
-            "is infinite; map the labels to small grades."
-        )
+def warm_up() -> None:
+    """Compiles the evaluator's kernels, or loads them where this machine has compiled them: off the clock."""
+    tiny = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
+    evaluate(tiny, np.array([1.0, 0.0]), ["ndcg@10", "mean_ndcg", "err", "auc"])
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
     """`ndcg@10` -> ("ndcg", 10); `map` -> ("map", None).
 
     Raises:
-        ConfigError: on an unknown metric or a cutoff that is not a positive whole number.
+        ConfigError: on an unknown metric, a cutoff that is not a positive whole number, or a cutoff of a
+            metric that takes none.
 
-    >>> parse_metric("ndcg@10"), parse_metric("map")
+    >>> parse_metric("ndcg@10"), parse_metric("ap")
     (('ndcg', 10), ('map', None))
     """
-    metric, at, cutoff = name.partition("@")
+    word, at, cutoff = name.partition("@")
+    metric = ALIASES.get(word, word)
     if metric not in METRICS:
+        known = sorted([*METRICS, *ALIASES])
         raise ConfigError(
-            f"unknown metric '{name}'{did_you_mean(metric, METRICS)} Known are {', '.join(sorted(METRICS))}, "
-            "each with or without a cutoff, as in ndcg@10."
+            f"unknown metric '{name}'{did_you_mean(word, known)} Known are {', '.join(known)}, "
+            "most of them with or without a cutoff, as in ndcg@10."
         )
     if not at:
         return metric, None
@@ -105,6 +136,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         raise ConfigError(
             f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
         )
+    if METRICS[metric].no_cutoff:
+        raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
     return metric, int(cutoff)
 
 
@@ -114,9 +147,92 @@ def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT
     return best >= convention.relevance_threshold
 
 
-def _mean(values: PerQuery, judgments: Judgments) -> float:
+def _check_defined(metric: str, convention: Convention, judgments: Judgments) -> None:
+    """Raises UndefinedMetricError: another definition of the metric is never put in its place."""
+    if convention.metrics is not None and metric not in convention.metrics:
+        raise UndefinedMetricError(
+            f"the convention {convention.name} does not define {metric}; it has "
+            f"{', '.join(sorted(convention.metrics))}. Ask for one of these, or take another convention."
+        )
+    labels = judgments.labels
+    if metric in convention.binary_metrics:
+        _refuse_labels(
+            labels * (labels - 1.0) != 0,
+            judgments,
+            f"{convention.name} defines {metric} for the labels 0 and 1 only; map them, or take another "
+            "convention.",
+        )
+    if convention.largest_label is not None:
+        _refuse_labels(
+            labels > convention.largest_label,
+            judgments,
+            f"{convention.name} takes labels up to {convention.largest_label:g} for {metric}; map them to "
+            "smaller grades.",
+        )
+    short = np.flatnonzero(judgments.query_sizes < convention.fewest_documents)
+    if short.size:
+        raise UndefinedMetricError(
+            f"query {judgments.query_ids[short[0]]} has {judgments.query_sizes[short[0]]} document; "
+            f"{convention.name} refuses queries of fewer than {convention.fewest_documents} documents. Leave "
+            "them out, or take another convention."
+        )
+
+
+def _refuse_labels(refused: NDArray[np.bool_], judgments: Judgments, reason: str) -> None:
+    rows = np.flatnonzero(refused)
+    if rows.size:
+        raise UndefinedMetricError(f"labels[{rows[0]}] is {judgments.labels[rows[0]]:g}; {reason}")
+
+
+def _check_gains(judgments: Judgments, convention: Convention) -> None:
+    """Raises DataError where a label has no gain, or an infinite one. A data set is looked at once."""
+    gain = convention.gain
+
+    def check() -> PerQuery:
+        labels = judgments.labels
+        if gain is exponential_gain or isinstance(gain, TableGain):
+            rows = np.flatnonzero(labels % 1 != 0)
+            if rows.size:
+                raise DataError(
+                    f"labels[{rows[0]}] is {labels[rows[0]]:g}; the gain 2^label - 1, or one from a table, "
+                    "is meant for whole grades. Map the labels to 0, 1, 2, ..., or take the gain linear."
+                )
+        row = int(labels.argmax())
+        if isinstance(gain, TableGain) and labels[row] >= len(gain.gains):
+            raise DataError(
+                f"labels[{row}] is {labels[row]:g}, but the table of gains ends with label "
+                f"{len(gain.gains) - 1}; give a gain for each label."
+            )
+        with np.errstate(over="ignore"):
+            if not np.isfinite(gain(labels[[row]])).all():
+                raise DataError(
+                    f"labels[{row}] is {labels[row]:g}, whose gain is infinite; map the labels to small "
+                    "grades."
+                )
+        return np.empty(0)
+
+    judgments.remember(("gains", gain), check)
+
+
+def _rounded(scores: Scores, dtype: str | None) -> Scores:
+    if dtype is None:
+        return scores
+    with np.errstate(over="ignore"):  # a score beyond float32 is infinite there, and ties with its like
+        return np.asarray(scores).astype(dtype)
+
+
+def _mean(
+    values: PerQuery,
+    found: NDArray[np.bool_],
+    query_weights: NDArray[np.float64] | None,
+    aggregation: Aggregation,
+) -> float:
     counted = ~np.isnan(values)
     if not counted.any():
         return float("nan")
-    weights = None if judgments.query_weights is None else judgments.query_weights[counted]
-    return float(np.average(values[counted], weights=weights))
+    if query_weights is None or aggregation is Aggregation.UNWEIGHTED:
+        return float(values[counted].mean())
+    if aggregation is Aggregation.UNWEIGHTED_EMPTY:
+        factors = np.where(found, query_weights, 1.0)
+        return float((values * factors)[counted].sum() / query_weights.sum())
+    return float(np.average(values[counted], weights=query_weights[counted]))

@@ -1,8 +1,8 @@
 """The metrics, one function each. To add one, write its function here and decorate it with its name.
 
 A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention, and returns (Q,) values: the expected
-value over all orders of tied documents. Queries without a relevant document may get any value: `evaluate`
-skips them.
+value over all orders of tied documents; NaN for a query in which there is nothing to find, or no pair to
+order, to which `evaluate` gives the convention's value.
 
 In the formulas r is a rank from 0, l_r the label there, rel_r whether l_r reaches the convention's relevance
 threshold, G the gain and D the discount, n the number of documents and R of relevant documents of the query.
@@ -11,73 +11,135 @@ threshold, G the gain and D the discount, n the number of documents and R of rel
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.metrics.convention import Convention
-from ltrbench.metrics.ranking import Ranking
+from ltrbench.errors import DataError
+from ltrbench.metrics.convention import Convention, Denominator
+from ltrbench.metrics.ranking import Ranking, sum_first
 from ltrbench.shapes import PerQuery
 
-Metric = Callable[[Ranking, int | None, Convention], PerQuery]
+Function = Callable[[Ranking, int | None, Convention], PerQuery]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric under its name.
+
+    Attributes:
+        function: computes it.
+        no_cutoff: why it takes no cutoff; None where it does.
+    """
+
+    function: Function
+    no_cutoff: str | None = None
+
+
 METRICS: dict[str, Metric] = {}
+ALIASES = {"ap": "map"}
+"""Other names in use; a result keeps the name that was asked for."""
 
 
-def metric(name: str) -> Callable[[Metric], Metric]:
+def metric(name: str, *, no_cutoff: str | None = None) -> Callable[[Function], Function]:
     """Gives a metric its name in the grammar `name@k`."""
 
-    def register(function: Metric) -> Metric:
-        METRICS[name] = function
+    def register(function: Function) -> Function:
+        METRICS[name] = Metric(function, no_cutoff)
         return function
 
     return register
 
 
+@metric("cg")
+def cumulative_gain(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """CG@k = sum over r < min(k, n) of G(l_r) (Järvelin and Kekäläinen, 2002, equation 1)."""
+    gains = _gains(ranking, convention)
+    return _where_found(ranking, convention, ranking.sum_first(ranking.tie_mean(gains), k))
+
+
+@metric("dcg")
+def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """DCG@k = sum over r < min(k, n) of G(l_r) D(r).
+
+    Järvelin and Kekäläinen, 2002, "Cumulated gain-based evaluation of IR techniques", equation 2; ties as in
+    McSherry and Najork, 2008, "Computing Information Retrieval Performance Measures Efficiently in the
+    Presence of Tied Scores", section 2.4: each document of a run counts the run's mean gain.
+    """
+    return _where_found(ranking, convention, _dcg(ranking, k, convention))
+
+
 @metric("ndcg")
 def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """NDCG@k = DCG@k / ideal DCG@k, with DCG@k = sum over r < min(k, n) of G(l_r) D(r).
+    """NDCG@k = DCG@k / ideal DCG@k, the DCG@k of the labels from the highest to the lowest.
 
-    Järvelin and Kekäläinen, 2002, "Cumulated gain-based evaluation of IR techniques"; ties as in McSherry and
-    Najork, 2008, "Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied
-    Scores", section 2.4: each document of a run counts the run's mean gain.
+    Järvelin and Kekäläinen, 2002, section 2.3; ties as in `dcg`.
     """
-    discounts = np.where(_within(ranking.ranks, k), convention.discount(ranking.ranks), 0.0)
-    dcg = ranking.sum_by_query(ranking.tie_mean(convention.gain(ranking.labels)) * discounts)
-    ideal = ranking.sum_by_query(convention.gain(ranking.ideal_labels) * discounts)
-    return np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0)
+    return _quotient(_dcg(ranking, k, convention), _ideal_dcg(ranking, k, convention))
+
+
+@metric("mean_ndcg", no_cutoff="it is the mean of NDCG@1, ..., NDCG@n over the n documents of a query")
+def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """MeanNDCG = (1 / n) sum over k = 1, ..., n of NDCG@k (LETOR 4.0's evaluation script)."""
+    from ltrbench.metrics.kernels import running_sum
+
+    judgments = ranking.judgments
+    discounts = _discounts(ranking, convention)[judgments.ranks_of_rows]
+    dcg_at = running_sum(ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start)
+    ideal_gains = convention.gain(judgments.labels_best_first)
+    ideal_at = running_sum(ideal_gains * discounts, judgments.query_start)
+    return sum_first(_quotient(dcg_at, ideal_at), judgments, None) / judgments.query_sizes
 
 
 @metric("precision")
 def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """P@k = (sum over r < min(k, n) of rel_r) / k; without a cutoff, k is n. A short list is not excused."""
-    hits = np.where(_within(ranking.ranks, k), ranking.tie_mean(_relevance(ranking, convention)), 0.0)
-    places = np.diff(ranking.query_start) if k is None else k
-    return ranking.sum_by_query(hits) / places
+    """P@k = (sum over r < min(k, n) of rel_r) / k; without a cutoff, k is n.
+
+    A list shorter than k is excused only where the convention divides by min(k, n).
+    """
+    relevance = _relevance(ranking, convention)
+    sizes = ranking.judgments.query_sizes
+    if k is None:
+        places = sizes
+    elif convention.precision_denominator is Denominator.K_UP_TO_SIZE:
+        places = np.minimum(sizes, k)
+    else:
+        places = np.full(len(sizes), k)
+    hits = ranking.sum_first(ranking.tie_mean(relevance), k)
+    return np.where(ranking.sum_first(relevance, None) > 0, hits / places, np.nan)
+
+
+@metric("recall")
+def recall(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """Recall@k = (sum over r < min(k, n) of rel_r) / R."""
+    relevance = _relevance(ranking, convention)
+    return _quotient(ranking.sum_first(ranking.tie_mean(relevance), k), ranking.sum_first(relevance, None))
 
 
 @metric("map")
 def average_precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """AP@k = (sum over r < min(k, n) of rel_r P@(r + 1)) / min(R, k); its mean over queries is MAP.
 
-    Tied documents as in McSherry and Najork, 2008, section 2.3: in a run of t documents, m of them relevant,
-    that starts at rank a behind R_a relevant ones, the place at offset j counts
-    (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
+    A convention may divide by R instead, or ignore k. Tied documents as in McSherry and Najork, 2008, section
+    2.3: in a run of t documents, m of them relevant, that starts at rank a behind R_a relevant ones, the
+    place at offset j counts (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
     """
+    k = k if convention.average_precision_cutoff else None
     relevance = _relevance(ranking, convention)
-    num_relevant = ranking.sum_by_query(relevance)
-    run_size = ranking.tie_size[ranking.tie]
-    run_relevant = ranking.tie_mean(relevance) * run_size
-    first = ranking.tie_start[ranking.tie]
-    offset = np.arange(len(first)) - first
-    relevant_before_run = _before_run(ranking, relevance)
-    expected_in_run = offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
-    contribution = (
-        (run_relevant / run_size) * (relevant_before_run + 1.0 + expected_in_run) / (ranking.ranks + 1.0)
-    )
-    total = ranking.sum_by_query(np.where(_within(ranking.ranks, k), contribution, 0.0))
-    possible = num_relevant if k is None else np.minimum(num_relevant, k)
-    return np.divide(total, possible, out=np.zeros_like(total), where=possible > 0)
+    contribution = ranking.tie_mean(relevance) * (_before_run(ranking, relevance) + 1.0)
+    if ranking.has_ties:
+        run_size = ranking.tie_size[ranking.tie]
+        run_relevant = ranking.tie_mean(relevance) * run_size
+        offset = np.arange(len(run_size)) - ranking.tie_start[ranking.tie]
+        expected_in_run = offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
+        contribution += ranking.tie_mean(relevance) * expected_in_run
+    total = ranking.sum_first(contribution / (ranking.judgments.ranks_of_rows + 1.0), k)
+    possible = ranking.sum_first(relevance, None)
+    if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
+        possible = np.minimum(possible, k)
+    return _quotient(total, possible)
 
 
 @metric("mrr")
@@ -89,29 +151,164 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
     C(t, m).
     """
     relevance = _relevance(ranking, convention)
-    run_size = ranking.tie_size[ranking.tie]
-    run_relevant = ranking.tie_mean(relevance) * run_size
-    first = ranking.tie_start[ranking.tie]
-    offset = np.arange(len(first)) - first
-    candidate = (run_relevant > 0.5) & (_before_run(ranking, relevance) == 0) & _within(ranking.ranks, k)
-    t, m, j = run_size[candidate], np.rint(run_relevant[candidate]), offset[candidate]
+    run_relevant = np.add.reduceat(relevance, ranking.tie_start)
+    first_with = (run_relevant > 0) & (_before_run(ranking, relevance)[ranking.tie_start] == 0)
+    candidate = first_with[ranking.tie]
+    run = ranking.tie[candidate]
+    t, m = ranking.tie_size[run], run_relevant[run]
+    j = np.flatnonzero(candidate) - ranking.tie_start[run]
     probability = np.zeros(len(relevance))
     probability[candidate] = np.exp(_log_binomial(t - j - 1, m - 1) - _log_binomial(t, m))
-    return ranking.sum_by_query(probability / (ranking.ranks + 1.0))
+    expected = ranking.sum_first(probability / (ranking.judgments.ranks_of_rows + 1.0), k)
+    return np.where(ranking.sum_first(relevance, None) > 0, expected, np.nan)
 
 
-def _within(ranks: NDArray[np.int64], k: int | None) -> NDArray[np.bool_]:
-    return np.ones(len(ranks), dtype=np.bool_) if k is None else ranks < k
+@metric("err")
+def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i).
+
+    p_r = (2^l_r - 1) / 2^l_max is the probability that the document satisfies, with the convention's highest
+    grade for l_max. Chapelle et al., 2009, "Expected Reciprocal Rank for Graded Relevance", equations 4 and
+    5; the expected value over orders of tied documents as `reference_expected_stop` in kernels.py derives it.
+
+    Raises:
+        DataError: where a label is above the highest grade, and its p above 1.
+    """
+    from ltrbench.metrics.kernels import expected_stop
+
+    stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
+    if stop.max() > 1.0 + 1e-12:
+        row = int(ranking.judgments.labels.argmax())
+        raise DataError(
+            f"labels[{row}] is {ranking.judgments.labels[row]:g}, above ERR's highest grade, "
+            f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to that "
+            "of the scale of the judgments."
+        )
+    longest = int(ranking.judgments.query_sizes.max())
+    values = expected_stop(stop, ranking.run_end, ranking.query_start, k or longest)
+    return np.where(_best_labels(ranking) > 0, values, np.nan)
+
+
+@metric("wta", no_cutoff="it looks at the first document only")
+def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """WTA = 1 if the first document bears the highest label of its query, otherwise 0.
+
+    Chen et al., 2009, "Ranking Measures and Loss Functions in Learning to Rank", section 2, who count the
+    loss, 1 - WTA.
+    """
+    best = np.repeat(_best_labels(ranking), ranking.judgments.query_sizes)
+    wins = ranking.sum_first(ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1)
+    return np.where(_best_labels(ranking) > 0, wins, np.nan)
+
+
+_PAIRS_OF_A_WHOLE_LIST = "it counts the pairs of the whole list"
+
+
+@metric("pairwise_accuracy", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """The share of the pairs of different labels that stand in the right order; a tied pair counts 1/2.
+
+    Joachims, 2002, "Optimizing Search Engines using Clickthrough Data", section 3: (1 + tau_a) / 2.
+    """
+    return _share_in_order(ranking, ranking.labels)
+
+
+@metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """AUC: the share of the pairs of a relevant and another document in the right order, a tied one 1/2.
+
+    Hanley and McNeil, 1982, "The Meaning and Use of the Area under a ROC Curve", in each query.
+    """
+    return _share_in_order(ranking, _relevance(ranking, convention))
+
+
+@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), of labels and scores, between -1 and 1.
+
+    Kendall, 1945, "The Treatment of Ties in Ranking Problems": of P pairs, C are in the right order, W in the
+    wrong one, T_s are tied in score and T_l in label. Scores that tie are part of the formula, and not
+    averaged over their orders.
+    """
+    right, wrong, tied_differing, tied = _count_pairs(ranking, ranking.labels)
+    sizes = ranking.judgments.query_sizes
+    differing_in_label = right + wrong + tied_differing
+    differing_in_score = sizes * (sizes - 1) / 2 - tied
+    return _quotient(right - wrong, np.sqrt(differing_in_label * differing_in_score))
+
+
+def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+    """(D,), G(l) at each place."""
+    return convention.gain(ranking.labels)
 
 
 def _relevance(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+    """(D,), rel at each place, 0 or 1."""
     return (ranking.labels >= convention.relevance_threshold).astype(np.float64)
+
+
+def _discounts(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+    """(largest query,), D(r) of each rank."""
+    return convention.discount(np.arange(ranking.judgments.query_sizes.max()))
+
+
+def _dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    gains = ranking.tie_mean(_gains(ranking, convention))
+    values = ranking.sum_first(gains, k, _discounts(ranking, convention))
+    if convention.zero_if_shorter_than_k and k is not None:
+        values = np.where(ranking.judgments.query_sizes < k, 0.0, values)
+    return values
+
+
+def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """(Q,), which scores do not change: kept with the judgments."""
+    judgments, key = ranking.judgments, ("ideal_dcg", convention.gain, convention.discount, k)
+
+    def compute() -> PerQuery:
+        gains = convention.gain(judgments.labels_best_first)
+        return sum_first(gains, judgments, k, _discounts(ranking, convention))
+
+    return judgments.remember(key, compute)
+
+
+def _best_labels(ranking: Ranking) -> PerQuery:
+    """(Q,), the highest label of each query."""
+    return ranking.judgments.labels_best_first[ranking.query_start[:-1]]
+
+
+def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:
+    """The values, NaN where no document of the query has a gain."""
+    return np.where(_ideal_dcg(ranking, 1, convention) > 0, values, np.nan)
+
+
+def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
+    """NaN where the denominator is 0: there is nothing to find."""
+    quotient = np.full(len(numerator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+    return quotient
 
 
 def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
     """(D,), the number of relevant documents of the query that rank before a place's run of tied scores."""
     before = np.cumsum(relevance) - relevance
-    return before[ranking.tie_start[ranking.tie]] - before[ranking.query_start[ranking.query]]
+    first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
+    before_query = before[ranking.query_start[:-1]]
+    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, ranking.judgments.query_sizes)
+    return counts
+
+
+def _share_in_order(ranking: Ranking, grades: NDArray[np.float64]) -> PerQuery:
+    right, wrong, tied_differing, _ = _count_pairs(ranking, grades)
+    return _quotient(right + 0.5 * tied_differing, right + wrong + tied_differing)
+
+
+def _count_pairs(ranking: Ranking, grades: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(4, Q): pairs in the right order, in the wrong one, tied of different grades, and tied in all."""
+    from ltrbench.metrics.kernels import count_pairs
+
+    distinct, codes = np.unique(grades, return_inverse=True)
+    counts: NDArray[np.float64] = count_pairs(codes, len(distinct), ranking.run_end, ranking.query_start)
+    return counts.T
 
 
 def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.kernels import kernel, parallel_kernel
+from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.shapes import Features
 
 MAX_BINS = 255

@@ -18,11 +18,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import bin_features
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.histogram import Rows, quantise
-from ltrbench.native.kernels import parallel_kernel
 from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import Scores, Tree, add_scores, plant

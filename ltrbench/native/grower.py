@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import kernel
 from ltrbench.native.binning import BinnedFeatures
 from ltrbench.native.histogram import Histogram, Quantised, Rows, bin_starts, build_histogram
-from ltrbench.native.kernels import kernel
 from ltrbench.native.splitting import Split, SplitSettings, find_split
 from ltrbench.native.tree import NO_FEATURE, Tree
 

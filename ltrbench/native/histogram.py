@@ -26,8 +26,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.native.binning import BinnedFeatures
-from ltrbench.native.kernels import kernel, parallel_kernel
 from ltrbench.native.lambdas import Gradients, Hessians
 
 Rows = NDArray[np.uint32]  # (n,), the documents of a leaf, rising

@@ -27,8 +27,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.native.kernels import kernel, parallel_kernel
 from ltrbench.shapes import QueryStart
 
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
@@ -63,14 +63,15 @@ class Judgements(NamedTuple):
         gains: (D,), G(l).
         discounts: (documents of the longest query,), D(r).
         inverse_max_dcg: (Q,), 1 / max_dcg, or 0 where no document is relevant.
-        query_weights: (Q,).
+        document_weights: (D,), factors of a document's gradient and hessian; a query's weight is that of each
+            of its documents.
     """
 
     query_start: QueryStart
     gains: Values
     discounts: NDArray[np.float64]
     inverse_max_dcg: NDArray[np.float64]
-    query_weights: NDArray[np.float64]
+    document_weights: NDArray[np.float64]
 
 
 def judge(dataset: RankingDataset, truncation: int) -> Judgements:
@@ -80,13 +81,12 @@ def judge(dataset: RankingDataset, truncation: int) -> Judgements:
     ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
     best_gains = np.exp2(dataset.labels_best_first) - 1.0
     max_dcg = np.add.reduceat(np.where(ranks < truncation, best_gains * discounts[ranks], 0.0), starts)
-    weights = dataset.query_weights
     return Judgements(
         query_start=dataset.query_start.copy(),
         gains=np.exp2(dataset.labels) - 1.0,
         discounts=discounts,
         inverse_max_dcg=np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0),
-        query_weights=np.ones(dataset.num_queries) if weights is None else weights.copy(),
+        document_weights=dataset.weight_of_document.copy(),
     )
 
 
@@ -126,7 +126,7 @@ def lambdas(
     """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named."""
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     if queries is None:
-        queries = np.arange(len(judgements.query_weights))
+        queries = np.arange(len(judgements.inverse_max_dcg))
     _all_queries(judgements, scores, settings, queries, gradients, hessians)
     return gradients, hessians
 
@@ -149,7 +149,7 @@ def _all_queries(
                 judgements.gains[first:end],
                 judgements.discounts[: end - first],
                 judgements.inverse_max_dcg[q],
-                judgements.query_weights[q],
+                judgements.document_weights[first:end],
                 settings,
                 gradients[first:end],
                 hessians[first:end],
@@ -162,7 +162,7 @@ def _one_query(
     gains: Values,
     discounts: Values,
     inverse_max_dcg: float,
-    weight: float,
+    weights: Values,
     settings: LambdaSettings,
     gradients: Gradients,
     hessians: Hessians,
@@ -194,10 +194,11 @@ def _one_query(
         g[i] -= _sum(push[i + 1 :])
         h[i] += _sum(curvature[i + 1 :])
     total = 2.0 * _sum(lambda_sums)
-    scale = weight * (np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0)
+    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
     for i in range(n):
-        gradients[order[i]] = g[i] * scale
-        hessians[order[i]] = h[i] * scale
+        factor = weights[order[i]] * scale
+        gradients[order[i]] = g[i] * factor
+        hessians[order[i]] = h[i] * factor
 
 
 @kernel

@@ -29,9 +29,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.native.binning import BinnedFeatures
 from ltrbench.native.histogram import Histogram, Quantised, Rows
-from ltrbench.native.kernels import kernel, parallel_kernel
 from ltrbench.native.lambdas import Gradients, Hessians
 
 

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.kernels import kernel, parallel_kernel
+from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.shapes import Features
 
 Scores = NDArray[np.float64]  # (D,), the engine's own are float64

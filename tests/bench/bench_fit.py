@@ -24,10 +24,10 @@ import lightgbm as lgb
 import numpy as np
 
 from ltrbench.clock import Stopwatch
+from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.binning import bin_features
-from ltrbench.native.kernels import threads
 from ltrbench.rankers.native import NativeRanker
 
 NUM_FEATURES = 136

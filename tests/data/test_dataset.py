@@ -104,6 +104,15 @@ BAD = {
     "too few document ids": ({"document_ids": ["a"]}, "but there are 6 documents"),
     "too few weights": ({"query_weights": [1.0]}, "but there are 3 queries"),
     "a weight of zero": ({"query_weights": [1, 0, 1]}, r"query_weights\[1\] is 0\.0; .*Leave out a query"),
+    "both kinds of weights": ({"document_weights": [1.0] * 6}, "are both given; give one"),
+    "a weight below zero": (
+        {"query_weights": None, "document_weights": [1, 1, -1, 1, 1, 1]},
+        r"document_weights\[2\] is -1\.0",
+    ),
+    "a query whose documents all weigh nothing": (
+        {"query_weights": None, "document_weights": [0.0] * 6},
+        r"query_weights\[0\] is 0\.0; .*Leave out a query",
+    ),
     "too many positions": ({"positions": [1] * 7}, "but there are 6 documents"),
 }
 
@@ -190,3 +199,36 @@ def test_all_queries_in_order_are_the_same_data() -> None:
 def test_a_query_that_does_not_exist_cannot_be_taken(queries: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         dataset().take_queries(queries)
+
+
+def test_weights_alike_within_each_query_are_query_weights() -> None:
+    sizes = dataset().query_sizes
+    given = dataset(query_weights=None, document_weights=np.repeat([1.0, 2.0, 3.0], sizes))
+    assert given.document_weights is None
+    assert given.query_weights is not None
+    assert given.query_weights.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_weights_that_vary_give_a_query_their_mean_and_go_with_their_rows() -> None:
+    weights = np.arange(6.0)
+    whole = dataset(query_weights=None, document_weights=weights)
+    queries = [weights[a:b] for a, b in zip(whole.query_start[:-1], whole.query_start[1:], strict=True)]
+    assert whole.query_weights is not None
+    np.testing.assert_allclose(whole.query_weights, [query.mean() for query in queries], rtol=1e-15)
+    np.testing.assert_array_equal(
+        whole.take_queries([2, 1]).weight_of_document, np.concatenate([queries[2], queries[1]])
+    )
+    assert whole.fingerprint != dataset(query_weights=whole.query_weights).fingerprint
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [{"query_weights": [1, 2, 6]}, {"query_weights": None, "document_weights": np.arange(6.0)}],
+)
+def test_scaled_weights_have_mean_one_over_queries_and_keep_their_ratios(weights: dict[str, Any]) -> None:
+    given = dataset(**weights)
+    scaled = given.with_mean_weight_one()
+    assert scaled.query_weights is not None
+    assert scaled.query_weights.mean() == pytest.approx(1, rel=1e-15)
+    ratios = scaled.weight_of_document * given.weight_of_document.sum() / scaled.weight_of_document.sum()
+    np.testing.assert_allclose(ratios, given.weight_of_document, rtol=1e-14)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
-from ltrbench.native.kernels import config
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
 """For properties: the first call of a kernel takes seconds, and every call does where it is not compiled."""

@@ -7,10 +7,10 @@ import pytest
 from engine_cases import dataset, make_dataset, query
 from numpy.typing import NDArray
 
+from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.kernels import threads
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Tree, add_scores, plant

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from ltrbench.native import kernels
+from ltrbench import compilation
 
 compiled = pytest.mark.skipif(
-    bool(kernels.config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT"
+    bool(compilation.config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT"
 )
 
 
@@ -24,11 +24,11 @@ def twice(x: float) -> float:
 def test_compilation_is_announced_once_and_only_if_it_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", str(tmp_path))
     said: list[str] = []
     for _ in range(2):  # the second function finds what the first has left in the cache
-        double = kernels.kernel(twice)
-        with kernels.announcing_compilation(lambda: said.append("compiling")):
+        double = compilation.kernel(twice)
+        with compilation.announcing_compilation(lambda: said.append("compiling")):
             assert double(1.5) == 3.0
             assert double(2) == 4
     assert said == ["compiling"]
@@ -41,11 +41,11 @@ def test_a_kernel_compiles_where_neither_package_nor_user_cache_can_be_written(
     # What is left of numba's ways to find a folder is the one that the configuration names.
     configured = [caching.UserProvidedCacheLocator]
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", configured)
-    monkeypatch.setattr(kernels.config, "CACHE_DIR", "")
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", "")
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.raises(RuntimeError, match="cannot cache"):
         numba.njit(cache=True)(twice)
-    assert kernels.kernel(twice)(1.5) == 3.0
+    assert compilation.kernel(twice)(1.5) == 3.0
     assert list(tmp_path.rglob("*.nbc"))
 
 
@@ -53,26 +53,26 @@ def test_the_temporary_cache_is_not_shared_with_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
-    first = kernels._temporary_cache()
+    first = compilation._temporary_cache()
     assert first.stat().st_mode & 0o077 == 0
-    assert kernels._temporary_cache() == first
+    assert compilation._temporary_cache() == first
     first.chmod(0o777)
-    assert kernels._temporary_cache() != first
+    assert compilation._temporary_cache() != first
 
 
 def test_threads_are_given_back() -> None:
     before = numba.get_num_threads()
-    with kernels.threads(1):
+    with compilation.threads(1):
         assert numba.get_num_threads() == 1
     assert numba.get_num_threads() == before
-    with kernels.threads(10_000):
-        assert numba.get_num_threads() == kernels.config.NUMBA_NUM_THREADS
+    with compilation.threads(10_000):
+        assert numba.get_num_threads() == compilation.config.NUMBA_NUM_THREADS
 
 
 def test_a_sum_is_not_reordered() -> None:
     # 1e16 + 1 is 1e16 again: with reordered or contracted arithmetic the result would be another.
     values = np.array([1e16, 1.0, -1e16, 1.0])
-    assert kernels.kernel(_sum_in_order)(values) == 1.0
+    assert compilation.kernel(_sum_in_order)(values) == 1.0
 
 
 def _sum_in_order(values: Any) -> Any:

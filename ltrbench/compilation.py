@@ -1,4 +1,4 @@
-"""How the loops of this room are compiled: one decorator, and a watch on when compilation happens.
+"""How loops are compiled: one decorator, and a watch on when compilation happens.
 
 `kernel` compiles a function with numba on its first call and caches the machine code on disk, so that a
 machine compiles once. A cached kernel may call kernels of its own file only: numba does not notice a change

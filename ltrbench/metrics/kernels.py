@@ -1,0 +1,226 @@
+"""The loops of the metrics that NumPy would take too long for: ordering each query, and sums along a ranking.
+
+Imported by whoever needs a kernel, when it does, because `--help` needs none and would wait for numba. Each
+kernel stands below its plain reference, which says what it computes; a test holds the two together. Queries
+are independent of each other, so that the result is the same on any number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import kernel
+from ltrbench.shapes import PerQuery, QueryStart
+
+Values = NDArray[np.float64]  # (D,), one a place, or one a document
+
+_RUN = 16  # documents sorted by insertion before they are merged; 8 and 32 were no faster
+
+
+def reference_order(keys: Values, query_start: QueryStart, given: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(D,) rows, each query's by falling key, those of equal keys as in `given`: a stable sort."""
+    order = given.copy()
+    for first, end in itertools.pairwise(query_start):
+        rows = given[first:end]
+        order[first:end] = rows[np.argsort(-keys[rows], kind="stable")]
+    return order
+
+
+@kernel
+def order_within_queries(
+    keys: Values, query_start: QueryStart, given: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """As `reference_order`: sorts runs by insertion, then merges them, on the keys beside the rows."""
+    order = given.copy()
+    largest = 0
+    for query in range(len(query_start) - 1):
+        largest = max(largest, query_start[query + 1] - query_start[query])
+    key, key_aside = np.empty(largest), np.empty(largest)
+    row, row_aside = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
+    for query in range(len(query_start) - 1):
+        first = query_start[query]
+        n = query_start[query + 1] - first
+        for i in range(n):
+            row[i] = given[first + i]
+            key[i] = keys[row[i]]
+        for start in range(0, n, _RUN):
+            for i in range(start + 1, min(start + _RUN, n)):
+                k, r, j = key[i], row[i], i
+                while j > start and key[j - 1] < k:
+                    key[j], row[j] = key[j - 1], row[j - 1]
+                    j -= 1
+                key[j], row[j] = k, r
+        width = _RUN
+        while width < n:
+            for start in range(0, n, 2 * width):
+                middle, end = min(start + width, n), min(start + 2 * width, n)
+                i, j = start, middle
+                for place in range(start, end):
+                    if i < middle and (j == end or key[i] >= key[j]):
+                        key_aside[place], row_aside[place] = key[i], row[i]
+                        i += 1
+                    else:
+                        key_aside[place], row_aside[place] = key[j], row[j]
+                        j += 1
+            key, key_aside = key_aside, key
+            row, row_aside = row_aside, row
+            width *= 2
+        for i in range(n):
+            order[first + i] = row[i]
+    return order
+
+
+def reference_run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
+    """(D,), each value replaced by the mean over its run; a run ends where the next one starts."""
+    sizes = np.diff(np.append(run_start, len(values)))
+    means: Values = np.repeat(np.add.reduceat(values, run_start) / sizes, sizes)
+    return means
+
+
+@kernel
+def run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
+    """As `reference_run_means`, in one pass."""
+    means = np.empty(len(values))
+    for run in range(len(run_start)):
+        first = run_start[run]
+        end = run_start[run + 1] if run + 1 < len(run_start) else len(values)
+        total = 0.0
+        for place in range(first, end):
+            total += values[place]
+        for place in range(first, end):
+            means[place] = total / (end - first)
+    return means
+
+
+def reference_running_sum(values: Values, query_start: QueryStart) -> Values:
+    """(D,), the sum of a query's values up to and including each place."""
+    return np.concatenate([np.cumsum(values[first:end]) for first, end in itertools.pairwise(query_start)])
+
+
+@kernel
+def running_sum(values: Values, query_start: QueryStart) -> Values:
+    """As `reference_running_sum`; NumPy's cumsum over all queries would carry the rounding of all before."""
+    sums = np.empty(len(values))
+    for query in range(len(query_start) - 1):
+        total = 0.0
+        for place in range(query_start[query], query_start[query + 1]):
+            total += values[place]
+            sums[place] = total
+    return sums
+
+
+def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) -> float:
+    """Of one query: the expected 1 / (rank of the document at which the user stops), from 1, within k.
+
+    A user goes down the ranking and stops at document i with probability p_i = stop[i]. Places that share a
+    run, which ends before run_end[place], come in any order alike. Over all of them the first j documents of
+    a run of t are passed with the mean probability A_j = e_j(1 - p) / C(t, j), where e_j is the elementary
+    symmetric polynomial, so that the j-th of them, from 0, is where the user stops with A_j - A_{j + 1}. With
+    the documents taken in one after another, m of them so far,
+
+        A_j  <-  ((m - j) / m) A_j + (j / m) (1 - p_m) A_{j - 1}
+    """
+    value, passed_before, first = 0.0, 1.0, 0
+    while first < min(len(stop), k):
+        end = int(run_end[first])
+        passed = np.zeros(end - first + 1)  # A
+        passed[0] = 1.0
+        for m, p in enumerate(stop[first:end], start=1):
+            j = np.arange(1, m + 1)
+            passed[1 : m + 1] = ((m - j) * passed[1 : m + 1] + j * (1.0 - p) * passed[:m]) / m
+        for offset in range(min(end, k) - first):
+            value += passed_before * (passed[offset] - passed[offset + 1]) / (first + offset + 1)
+        passed_before *= float(passed[-1])
+        first = end
+    return value
+
+
+@kernel
+def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QueryStart, k: int) -> PerQuery:
+    """(Q,), `reference_expected_stop` of each query; run_end counts places of the whole data set."""
+    values = np.zeros(len(query_start) - 1)
+    for query in range(len(values)):
+        start = query_start[query]
+        last = min(query_start[query + 1], start + k)
+        passed_before, first = 1.0, start
+        while first < last:
+            end = run_end[first]
+            passed = np.zeros(end - first + 1)
+            passed[0] = 1.0
+            for m in range(1, end - first + 1):
+                left = 1.0 - stop[first + m - 1]
+                for j in range(m, 0, -1):
+                    passed[j] = ((m - j) * passed[j] + j * left * passed[j - 1]) / m
+            for j in range(min(end, last) - first):
+                values[query] += passed_before * (passed[j] - passed[j + 1]) / (first + j + 1 - start)
+            passed_before *= passed[-1]
+            first = end
+    return values
+
+
+def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64]) -> tuple[int, int, int, int]:
+    """Of one ranked query: its pairs of documents in the right order, in the wrong order, of different
+    grades in one run of tied scores, and all in one run."""
+    right = wrong = tied_differing = tied = 0
+    for i in range(len(grades)):
+        for j in range(i + 1, len(grades)):
+            if j < run_end[i]:
+                tied += 1
+                tied_differing += grades[i] != grades[j]
+            else:
+                right += grades[i] > grades[j]
+                wrong += grades[i] < grades[j]
+    return right, wrong, tied_differing, tied
+
+
+@kernel
+def count_pairs(
+    grades: NDArray[np.int64], num_grades: int, run_end: NDArray[np.int64], query_start: QueryStart
+) -> Values:
+    """(Q, 4), `reference_count_pairs` of each query, in n log G steps instead of n^2 of a query of n.
+
+    Args:
+        grades: (D,), from 0 to num_grades - 1, at each place.
+
+    From the last run up, `tree` counts the documents below by grade: a binary indexed tree (Fenwick, 1994,
+    "A New Data Structure for Cumulative Frequency Tables"), whose sums of the lower grades take log G steps.
+    """
+    counts = np.zeros((len(query_start) - 1, 4))
+    tree, in_run = np.zeros(num_grades + 1, dtype=np.int64), np.zeros(num_grades, dtype=np.int64)
+    for query in range(len(counts)):
+        tree[:] = 0
+        num_below, place = 0, query_start[query + 1] - 1
+        while place >= query_start[query]:
+            end, first = place + 1, place
+            while first > query_start[query] and run_end[first - 1] == end:
+                first -= 1
+            size, alike = end - first, 0
+            for i in range(first, end):
+                lower, up_to = 0, 0
+                node = grades[i]
+                while node > 0:
+                    lower += tree[node]
+                    node -= node & -node
+                node = grades[i] + 1
+                while node > 0:
+                    up_to += tree[node]
+                    node -= node & -node
+                counts[query, 0] += lower
+                counts[query, 1] += num_below - up_to
+                alike += in_run[grades[i]]
+                in_run[grades[i]] += 1
+            for i in range(first, end):
+                in_run[grades[i]] = 0
+                node = grades[i] + 1
+                while node <= num_grades:
+                    tree[node] += 1
+                    node += node & -node
+            num_pairs = size * (size - 1) // 2
+            counts[query, 2] += num_pairs - alike
+            counts[query, 3] += num_pairs
+            num_below += size
+            place = first - 1
+    return counts

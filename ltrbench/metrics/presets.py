@@ -1,0 +1,228 @@
+"""Presets: the conventions under which libraries and evaluation scripts compute their metrics.
+
+The same scores under a library's preset give the number that the library itself reports. A preset lists the
+metrics that its library defines, and no other metric is computed under it. To add one, write its `Convention`
+here, from the library's source, and a test in tests/metrics that holds it against the library.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.metrics.convention import (
+    DEFAULT,
+    Aggregation,
+    Convention,
+    Denominator,
+    NoRelevant,
+    Ties,
+    letor_discount,
+    linear_gain,
+)
+
+ABOVE_HALF = math.nextafter(0.5, math.inf)
+"""The relevance threshold of a library for which a document is relevant where its label exceeds 0.5."""
+
+# LightGBM 4.7: src/metric/rank_metric.hpp, map_metric.hpp and dcg_calculator.cpp.
+LIGHTGBM = Convention(
+    name="lightgbm",
+    ties=Ties.ROW_ORDER,
+    no_relevant=NoRelevant.ONE,
+    relevance_threshold=ABOVE_HALF,
+    metrics=frozenset({"ndcg", "map"}),
+    by_metric={"ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 30.0}},
+    quirks=(
+        "A query without a relevant document counts 1, so that the mean rises with their share.",
+        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor.",
+        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
+        "A query's weight is the mean of its rows' weights.",
+        "A query of more than 10,000 documents is an error.",
+    ),
+)
+
+# XGBoost 3.2: src/metric/rank_metric.cc. Its auc is left out, because in a query it counts the pairs of
+# documents of one label too.
+XGBOOST = Convention(
+    name="xgboost",
+    ties=Ties.ROW_ORDER,
+    no_relevant=NoRelevant.ONE,
+    default_cutoff=32,
+    precision_denominator=Denominator.K_UP_TO_SIZE,
+    score_dtype="float32",
+    metrics=frozenset({"ndcg", "map", "precision"}),
+    binary_metrics=frozenset({"map", "precision"}),
+    by_metric={
+        "ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 31.0},
+        "precision": {"no_relevant": NoRelevant.ZERO},
+    },
+    quirks=(
+        "A query without a relevant document counts 1 in NDCG and AP, 0 in precision.",
+        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor.",
+        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
+        "A name without a cutoff is cut at 32: ndcg is ndcg@32.",
+        "Scores are float32: two that differ by less are tied.",
+    ),
+)
+
+XGBOOST_MINUS = replace(
+    XGBOOST,
+    name="xgboost-",
+    no_relevant=NoRelevant.ZERO,
+    by_metric={"ndcg": {"largest_label": 31.0}},
+    quirks=(
+        "It is what a name with a trailing minus, such as ndcg@10-, asks XGBoost for.",
+        "A query without a relevant document counts 0.",
+        *XGBOOST.quirks[2:],
+    ),
+)
+
+# CatBoost 1.2: catboost/libs/metrics/metric.cpp, dcg.cpp and precision_recall_at_k.cpp.
+_CATBOOST_UNWEIGHTED = {"aggregation": Aggregation.UNWEIGHTED}
+CATBOOST = Convention(
+    name="catboost",
+    gain=linear_gain,
+    ties=Ties.WORST,
+    no_relevant=NoRelevant.ZERO,
+    relevance_threshold=ABOVE_HALF,
+    precision_denominator=Denominator.K_UP_TO_SIZE,
+    highest_grade=0.0,  # so that a document of label 1 satisfies with probability 1
+    metrics=frozenset({"ndcg", "dcg", "map", "mrr", "precision", "recall", "err", "auc"}),
+    binary_metrics=frozenset({"err", "auc"}),
+    by_metric={
+        "ndcg": {"no_relevant": NoRelevant.ONE},
+        "map": _CATBOOST_UNWEIGHTED,
+        "precision": _CATBOOST_UNWEIGHTED,
+        "recall": {**_CATBOOST_UNWEIGHTED, "no_relevant": NoRelevant.ONE},
+        "auc": {**_CATBOOST_UNWEIGHTED, "ties": Ties.EXPECTED},
+    },
+    quirks=(
+        "A query without a relevant document counts 1 in NDCG and recall, 0 in the other metrics.",
+        "Query weights count in NDCG, DCG, MRR and ERR only.",
+        "ERR takes the label itself as the probability that the document satisfies.",
+        "AUC counts a tied pair half, where the other metrics rank the lower label first.",
+        "A query whose documents are all relevant counts 0 in AUC.",
+        "The gain is the label; NDCG:type=Exp, which is not the default, has 2^label - 1.",
+    ),
+)
+
+# scikit-learn 1.9: sklearn/metrics/_ranking.py, dcg_score and ndcg_score.
+SKLEARN = Convention(
+    name="sklearn",
+    gain=linear_gain,
+    ties=Ties.EXPECTED,
+    no_relevant=NoRelevant.ZERO,
+    fewest_documents=2,
+    metrics=frozenset({"ndcg", "dcg"}),
+    quirks=(
+        "The gain is the label, not 2^label - 1.",
+        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "A query of one document is an error.",
+    ),
+)
+
+# RankLib 2.x: ciir.umass.edu.metric, NDCGScorer, APScorer, PrecisionScorer, ReciprocalRankScorer, ERRScorer.
+RANKLIB = Convention(
+    name="ranklib",
+    ties=Ties.ROW_ORDER,
+    no_relevant=NoRelevant.ZERO,
+    average_precision_denominator=Denominator.RELEVANT,
+    average_precision_cutoff=False,
+    precision_denominator=Denominator.K_UP_TO_SIZE,
+    aggregation=Aggregation.UNWEIGHTED,
+    metrics=frozenset({"ndcg", "dcg", "map", "precision", "mrr", "err"}),
+    quirks=(
+        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "AP ignores its cutoff: map@k is map.",
+        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
+        "ERR's highest grade is 4 unless -gmax says otherwise, whatever the labels are.",
+        "The reciprocal rank is rounded to float32.",
+    ),
+)
+
+# pyltr 0.2.6: pyltr/metrics/dcg.py, err.py, ap.py and roc.py. Its Kendall's tau is not tau-b: it is left out.
+PYLTR = Convention(
+    name="pyltr",
+    ties=Ties.WORST,
+    no_relevant=NoRelevant.ZERO,
+    relevance_threshold=0.5,
+    average_precision_denominator=Denominator.RELEVANT,
+    aggregation=Aggregation.UNWEIGHTED,
+    metrics=frozenset({"ndcg", "dcg", "map", "err", "auc"}),
+    quirks=(
+        "Tied documents are ranked with the lowest label first, so that ties never flatter.",
+        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "Its metrics are cut at k = 10 unless told otherwise; here a name without a cutoff has none.",
+    ),
+)
+
+# The evaluation script that LETOR 4.0 (Qin and Liu, 2013, "Introducing LETOR 4.0 Datasets") brings.
+LETOR4 = Convention(
+    name="letor4",
+    discount=letor_discount,
+    ties=Ties.ROW_ORDER,
+    no_relevant=NoRelevant.ZERO,
+    zero_if_shorter_than_k=True,
+    average_precision_denominator=Denominator.RELEVANT,
+    average_precision_cutoff=False,
+    aggregation=Aggregation.UNWEIGHTED,
+    metrics=frozenset({"ndcg", "mean_ndcg", "map", "precision"}),
+    quirks=(
+        "The second document is not discounted: D = 1, 1, 1/log2(3), 1/log2(4), ...",
+        "A query of fewer than k documents counts 0 in NDCG@k.",
+        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "Average precision has no cutoff: map@k is map.",
+    ),
+)
+
+# trec_eval 9: m_ndcg_cut.c, m_map_cut.c, m_P.c, m_recall.c, m_recip_rank.c; form_res_rels.c orders the ties.
+TREC_EVAL = Convention(
+    name="trec_eval",
+    gain=linear_gain,
+    ties=Ties.DOCUMENT_ID,
+    no_relevant=NoRelevant.ZERO,
+    average_precision_denominator=Denominator.RELEVANT,
+    aggregation=Aggregation.UNWEIGHTED,
+    score_dtype="float32",
+    metrics=frozenset({"ndcg", "map", "precision", "recall", "mrr"}),
+    quirks=(
+        "Tied documents are ranked by their ids, the last of the alphabet first, whatever their rows.",
+        "Scores are float32: two that differ by less are tied.",
+        "The gain is the label, not 2^label - 1.",
+        "AP@k divides by all relevant documents, so that it cannot reach 1 where there are more than k.",
+        "A query without a relevant document counts 0, so that the mean falls with their share.",
+    ),
+)
+
+PRESETS: dict[str, Convention] = {
+    convention.name: convention
+    for convention in (
+        DEFAULT,
+        LIGHTGBM,
+        XGBOOST,
+        XGBOOST_MINUS,
+        CATBOOST,
+        SKLEARN,
+        RANKLIB,
+        PYLTR,
+        LETOR4,
+        TREC_EVAL,
+    )
+}
+
+
+def preset(name: str) -> Convention:
+    """The convention of that name.
+
+    Raises:
+        ConfigError: where there is none.
+
+    >>> preset("letor4").quirks[1]
+    'A query of fewer than k documents counts 0 in NDCG@k.'
+    """
+    if name not in PRESETS:
+        raise ConfigError(
+            f"unknown convention '{name}'{did_you_mean(name, PRESETS)} Known are {', '.join(PRESETS)}."
+        )
+    return PRESETS[name]

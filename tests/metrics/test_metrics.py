@@ -1,0 +1,376 @@
+"""Metrics against their definitions: every order of tied documents enumerated, and scikit-learn."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
+from ltrbench.metrics import DEFAULT, evaluate, kernels, parse_metric, preset, with_settings
+from ltrbench.metrics.convention import Aggregation, NoRelevant, Ties
+from ltrbench.metrics.functions import METRICS
+
+CUTOFFS = st.sampled_from(["", "@1", "@2", "@3", "@10"])
+
+
+def one_query(labels: list[float]) -> Judgments:
+    return Judgments(labels=np.array(labels), query_start=np.array([0, len(labels)]))
+
+
+def value(name: str, labels: list[float], scores: list[float]) -> float:
+    return evaluate(one_query(labels), np.array(scores), [name]).means[name]
+
+
+def dcg(labels: list[float], k: int) -> float:
+    return sum((2**label - 1) / math.log2(rank + 2) for rank, label in enumerate(labels[:k]))
+
+
+def ndcg(labels: list[float], k: int) -> float:
+    return dcg(labels, k) / dcg(sorted(labels, reverse=True), k)
+
+
+def precision(labels: list[float], k: int) -> float:
+    return sum(label >= 1 for label in labels[:k]) / k
+
+
+def average_precision(labels: list[float], k: int) -> float:
+    hits = [precision(labels, rank + 1) for rank, label in enumerate(labels[:k]) if label >= 1]
+    return sum(hits) / min(sum(label >= 1 for label in labels), k)
+
+
+def reciprocal_rank(labels: list[float], k: int) -> float:
+    return next((1 / (rank + 1) for rank, label in enumerate(labels[:k]) if label >= 1), 0.0)
+
+
+def expected_reciprocal_rank(labels: list[float], k: int) -> float:
+    value, not_stopped = 0.0, 1.0
+    for rank, label in enumerate(labels[:k]):
+        stop = (2**label - 1) / 2**4
+        value, not_stopped = value + not_stopped * stop / (rank + 1), not_stopped * (1 - stop)
+    return value
+
+
+def share_in_order(labels: list[float], k: int) -> float:
+    pairs = [(a, b) for a, b in itertools.combinations(labels, 2) if a != b]
+    return sum(a > b for a, b in pairs) / len(pairs) if pairs else math.nan
+
+
+DEFINITIONS: dict[str, Callable[[list[float], int], float]] = {
+    "cg": lambda labels, k: sum(2**label - 1 for label in labels[:k]),
+    "dcg": dcg,
+    "ndcg": ndcg,
+    "mean_ndcg": lambda labels, k: sum(ndcg(labels, n + 1) for n in range(k)) / k,
+    "precision": precision,
+    "recall": lambda labels, k: sum(label >= 1 for label in labels[:k]) / sum(label >= 1 for label in labels),
+    "map": average_precision,
+    "mrr": reciprocal_rank,
+    "err": expected_reciprocal_rank,
+    "wta": lambda labels, k: float(labels[0] == max(labels)),
+    "pairwise_accuracy": share_in_order,
+    "auc": lambda labels, k: share_in_order([float(label >= 1) for label in labels], k),
+}
+"""Of one ranked list without ties. A metric that is not here is held against another definition below."""
+
+documents_with_a_relevant_one = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=6
+).filter(lambda documents: any(label for label, _ in documents))
+
+
+def test_every_metric_is_held_against_its_definition() -> None:
+    assert set(METRICS) == {*DEFINITIONS, "kendall_tau"}
+
+
+@pytest.mark.parametrize("metric", DEFINITIONS)
+@given(documents=documents_with_a_relevant_one, cutoff=CUTOFFS)
+def test_a_metric_is_the_mean_of_its_definition_over_all_orders_of_tied_documents(
+    metric: str, documents: list[tuple[int, int]], cutoff: str
+) -> None:
+    labels = [float(label) for label, _ in documents]
+    scores = [float(score) for _, score in documents]
+    cutoff = "" if METRICS[metric].no_cutoff else cutoff
+    k = int(cutoff[1:]) if cutoff else len(labels)
+    orders = [
+        order
+        for order in itertools.permutations(range(len(labels)))
+        if all(scores[first] >= scores[second] for first, second in itertools.pairwise(order))
+    ]
+    expected = math.fsum(DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders) / len(orders)
+    assert value(metric + cutoff, labels, scores) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("metric", DEFINITIONS)
+@pytest.mark.parametrize(
+    ("ties", "tied_first"),
+    [
+        (Ties.ROW_ORDER, lambda row, label: row),
+        (Ties.WORST, lambda row, label: label),
+        (Ties.BEST, lambda row, label: -label),
+        (Ties.DOCUMENT_ID, lambda row, label: row),  # the ids below fall from row to row
+    ],
+)
+@given(documents=documents_with_a_relevant_one, cutoff=CUTOFFS)
+def test_a_policy_for_ties_puts_tied_documents_into_one_order(
+    metric: str,
+    ties: Ties,
+    tied_first: Callable[[int, int], int],
+    documents: list[tuple[int, int]],
+    cutoff: str,
+) -> None:
+    cutoff = "" if METRICS[metric].no_cutoff else cutoff
+    k = int(cutoff[1:]) if cutoff else len(documents)
+    order = sorted(
+        range(len(documents)), key=lambda row: (-documents[row][1], tied_first(row, documents[row][0]))
+    )
+    judgments = Judgments(
+        labels=np.array([label for label, _ in documents]),
+        query_start=np.array([0, len(documents)]),
+        document_ids=np.array([f"d{9 - row}" for row in range(len(documents))]),
+    )
+    scores = np.array([float(score) for _, score in documents])
+    name = metric + cutoff
+    evaluation = evaluate(judgments, scores, [name], replace(DEFAULT, ties=ties))
+    expected = DEFINITIONS[metric]([float(documents[row][0]) for row in order], k)
+    assert evaluation.means[name] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@given(st.integers(0, 10**6))
+def test_kendalls_tau_is_scipys_tau_b(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, 5, 30).astype(float), rng.integers(0, 12, 30).astype(float)
+    theirs = kendalltau(labels, scores).statistic
+    assert value("kendall_tau", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_auc_is_scikit_learns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, 2, 30).astype(float), rng.integers(0, 12, 30).astype(float)
+    labels[:2] = [0.0, 1.0]
+    theirs = roc_auc_score(labels, scores)
+    assert value("auc", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["pairwise_accuracy", "auc", "kendall_tau"])
+def test_a_query_without_a_pair_to_order_is_skipped(metric: str) -> None:
+    judgments = Judgments(labels=np.array([1.0, 1.0, 2.0, 0.0]), query_start=np.array([0, 2, 4]))
+    evaluation = evaluate(judgments, np.array([2.0, 1.0, 2.0, 1.0]), [metric, "ndcg@1"])
+    assert evaluation.means[metric] == 1.0
+    assert evaluation.skipped == {metric: 1, "ndcg@1": 0}
+
+
+@pytest.mark.parametrize(("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)])
+def test_a_query_without_a_relevant_document_counts_what_the_convention_says(
+    no_relevant: NoRelevant, value_of_empty: float
+) -> None:
+    judgments = Judgments(labels=np.array([0, 0, 0, 1]), query_start=np.array([0, 2, 4]))
+    names = [name for name in METRICS if name not in ("kendall_tau",)]
+    evaluation = evaluate(judgments, np.arange(4.0), names, replace(DEFAULT, no_relevant=no_relevant))
+    for name in names:
+        first, second = evaluation.per_query[name]
+        assert first == value_of_empty
+        assert evaluation.means[name] == pytest.approx((first + second) / 2)
+        assert evaluation.skipped[name] == 0
+
+
+def weighted(aggregation: Aggregation) -> float:
+    """MRR of a query of weight 3 that counts 1 for want of a relevant document, and of one at 1/2."""
+    judgments = Judgments(
+        labels=np.array([0, 0, 1, 0]), query_start=np.array([0, 2, 4]), query_weights=np.array([3.0, 1.0])
+    )
+    convention = replace(DEFAULT, aggregation=aggregation, no_relevant=NoRelevant.ONE)
+    return evaluate(judgments, np.arange(4.0), ["mrr"], convention).means["mrr"]
+
+
+def test_weights_aggregate_as_the_convention_says() -> None:
+    assert weighted(Aggregation.WEIGHTED) == pytest.approx((3 * 1 + 1 * (1 / 2)) / (3 + 1))
+    assert weighted(Aggregation.UNWEIGHTED) == pytest.approx((1 + 1 / 2) / 2)
+    assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx((1 + 1 * (1 / 2)) / (3 + 1))
+
+
+def test_settings_from_text_vary_one_convention() -> None:
+    said = {"gain": "[0,1,5]", "ties": "worst", "no_relevant": "1", "highest_grade": "2", "discount": "letor"}
+    convention = with_settings(preset("catboost"), said)
+    assert convention.of("ndcg").gain(np.array([0.0, 2.0])).tolist() == [0.0, 5.0]
+    assert (convention.of("auc").ties, convention.of("map").no_relevant) == (Ties.WORST, NoRelevant.ONE)
+    assert convention.highest_grade == 2.0
+    assert json.loads(json.dumps(convention.describe()))["gain"] == [0.0, 1.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"gian": "linear"}, r"no setting 'gian'; did you mean 'gain'\?"),
+        ({"ties": "worse"}, r"ties is 'worse'; did you mean 'worst'\? It may be expected, row_order"),
+        ({"highest_grade": "four"}, "highest_grade: 'four' is not a finite number"),
+    ],
+)
+def test_a_setting_that_a_convention_cannot_have_is_refused(setting: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_settings(DEFAULT, setting)
+
+
+def test_a_label_above_errs_highest_grade_is_refused() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 5, above ERR's highest grade, 4"):
+        value("err", [0.0, 5.0], [1.0, 2.0])
+
+
+def test_a_label_between_grades_has_no_exponential_gain_but_a_linear_one() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 0.5; the gain 2\^label - 1"):
+        value("ndcg@5", [0.0, 0.5], [1.0, 2.0])
+    linear = with_settings(DEFAULT, {"gain": "linear"})
+    assert evaluate(one_query([0.0, 0.5]), np.array([1.0, 2.0]), ["cg"], linear).means["cg"] == 0.5
+
+
+def test_a_label_beyond_a_table_of_gains_is_refused() -> None:
+    table = with_settings(DEFAULT, {"gain": "[0,1]"})
+    with pytest.raises(DataError, match="the table of gains ends with label 1"):
+        evaluate(one_query([0.0, 2.0]), np.array([1.0, 2.0]), ["ndcg"], table)
+
+
+def test_what_a_convention_does_not_define_is_never_replaced() -> None:
+    with pytest.raises(UndefinedMetricError, match=r"lightgbm does not define mrr; it has map, ndcg"):
+        evaluate(one_query([0.0, 1.0]), np.array([1.0, 2.0]), ["mrr"], preset("lightgbm"))
+
+
+def test_the_ideal_ranking_of_one_data_set_is_not_taken_for_that_of_another_convention() -> None:
+    judgments, scores = one_query([0.0, 1.0, 3.0]), np.array([3.0, 2.0, 1.0])
+    for convention in (DEFAULT, with_settings(DEFAULT, {"gain": "linear"}), preset("letor4"), DEFAULT):
+        fresh = evaluate(one_query([0.0, 1.0, 3.0]), scores, ["ndcg@2"], convention)
+        assert evaluate(judgments, scores, ["ndcg@2"], convention).means == fresh.means
+
+
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    seed=st.integers(0, 10**6),
+    k=st.integers(1, 50),
+)
+def test_each_kernel_computes_what_its_reference_says(sizes: list[int], seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    query_start = np.concatenate([[0], np.cumsum(sizes)])
+    num_documents = int(query_start[-1])
+    keys = rng.integers(0, 9, num_documents).astype(np.float64)
+    rows = np.arange(num_documents)
+    order = kernels.reference_order(keys, query_start, rows)
+    np.testing.assert_array_equal(kernels.order_within_queries(keys, query_start, rows), order)
+
+    changes = np.diff(keys[order], prepend=np.nan) != 0
+    changes[query_start[:-1]] = True
+    run_start = np.flatnonzero(changes)
+    run_size = np.diff(np.append(run_start, num_documents))
+    run_end = np.repeat(run_start + run_size, run_size)
+    values = rng.random(num_documents)
+    means = kernels.reference_run_means(values, run_start)
+    np.testing.assert_allclose(kernels.run_means(values, run_start), means, rtol=1e-14)
+    sums = kernels.reference_running_sum(values, query_start)
+    np.testing.assert_allclose(kernels.running_sum(values, query_start), sums, rtol=1e-14)
+
+    grades = rng.integers(0, 4, num_documents)
+    stops = kernels.expected_stop(values, run_end, query_start, k)
+    counts = kernels.count_pairs(grades, 4, run_end, query_start)
+    for query, (first, end) in enumerate(itertools.pairwise(query_start)):
+        own_end = run_end[first:end] - first
+        expected = kernels.reference_expected_stop(values[first:end], own_end, k)
+        assert stops[query] == pytest.approx(expected, rel=1e-12)
+        assert tuple(counts[query]) == kernels.reference_count_pairs(grades[first:end], own_end)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.sampled_from([1.0, 0.5]))
+def test_the_labels_best_first_fall(labels: list[int], unit: float) -> None:
+    judgments = one_query([unit * label for label in labels])
+    assert judgments.labels_best_first.tolist() == sorted(judgments.labels.tolist(), reverse=True)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1, 5, 10, 100]))
+def test_ndcg_is_scikit_learns_on_exponential_gains(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, 5, 40).astype(float), rng.integers(0, 12, 40).astype(float)
+    labels[0] = 1.0
+    theirs = ndcg_score([2**labels - 1], [scores], k=k)
+    assert value(f"ndcg@{k}", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_map_without_ties_is_scikit_learns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, 2, 30).astype(float), rng.permutation(30).astype(float)
+    labels[0] = 1.0
+    theirs = average_precision_score(labels, scores)
+    assert value("map", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_the_mean_is_over_queries_and_skips_those_without_a_relevant_document() -> None:
+    judgments = Judgments(labels=np.array([0, 0, 0, 1, 2, 0]), query_start=np.array([0, 2, 4, 6]))
+    evaluation = evaluate(judgments, np.array([2, 1, 2, 1, 2, 1]), ["ndcg@2"])
+    assert evaluation.means["ndcg@2"] == pytest.approx((1 / math.log2(3) + 1) / 2)
+    assert evaluation.share_without_relevant == pytest.approx(1 / 3)
+    assert np.isnan(evaluation.per_query["ndcg@2"][0])
+
+
+def test_a_query_counts_as_much_as_its_weight() -> None:
+    judgments = Judgments(
+        labels=np.array([0, 1, 1, 0]), query_start=np.array([0, 2, 4]), query_weights=np.array([3.0, 1.0])
+    )
+    evaluation = evaluate(judgments, np.array([2.0, 1.0, 2.0, 1.0]), ["mrr"])
+    assert evaluation.means["mrr"] == pytest.approx((3 * (1 / 2) + 1 * 1) / (3 + 1))
+
+
+def test_the_mean_over_no_query_is_not_a_number() -> None:
+    assert math.isnan(value("ndcg@5", [0.0, 0.0], [1.0, 2.0]))
+
+
+def test_the_order_of_rows_does_not_matter_to_tied_documents() -> None:
+    assert value("ndcg@1", [0.0, 1.0], [0.5, 0.5]) == value("ndcg@1", [1.0, 0.0], [0.5, 0.5]) == 1 / 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.bool_])
+def test_scores_of_any_real_dtype_rank_alike(dtype: type) -> None:
+    scores: NDArray[Any] = np.array([0, 1, 1], dtype=dtype)
+    assert evaluate(one_query([0, 0, 1]), scores, ["mrr"]).means["mrr"] == pytest.approx((1 + 1 / 2) / 2)
+
+
+def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
+    scores = np.array([1.0, 1.0 + 1e-12])
+    judgments = one_query([0, 1])
+    assert evaluate(judgments, scores, ["mrr"]).means["mrr"] == 1.0
+    assert evaluate(judgments, scores.astype(np.float32), ["mrr"]).means["mrr"] == (1 + 1 / 2) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ncdg@10", r"unknown metric 'ncdg@10'; did you mean 'ndcg'\? Known are ap, auc, cg, dcg"),
+        ("ndcg@", "the cutoff '' must be a whole number"),
+        ("ndcg@0", "the cutoff '0' must be"),
+        ("ndcg@-1", "the cutoff '-1' must be"),
+        ("ndcg@²", "the cutoff '²' must be"),
+        ("auc@10", "'auc@10' takes no cutoff: it counts the pairs of the whole list. Write auc."),
+    ],
+)
+def test_an_unknown_name_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_metric(name)
+
+
+def test_a_label_beyond_what_a_gain_can_hold_is_refused() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 1100, whose gain is infinite"):
+        value("ndcg@5", [0.0, 1100.0], [1.0, 2.0])
+
+
+def test_scores_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match=r"shape \(2,\), but the data set has 3 documents"):
+        evaluate(one_query([0, 1, 2]), np.array([1.0, 2.0]), ["mrr"])
+    with pytest.raises(DataError, match=r"scores\[1\] is NaN"):
+        evaluate(one_query([0, 1]), np.array([1.0, np.nan]), ["mrr"])
