@@ -1,6 +1,6 @@
 """Native LambdaMART: the algorithm to be read, one file a stage, each importing only from those before it.
 
-    kernels     how loops over arrays are compiled
+    pairs       the lambdas of one query pair by pair, in every library's dialect: the specification
     lambdas     the gradients of NDCG: which way each document should move, and how far
     binning     feature values to small integers
     histogram   sums of gradients by bin

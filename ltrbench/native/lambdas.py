@@ -16,11 +16,13 @@ different labels, one of them ranked above T, with hi the one of the higher labe
 and where normalize_query, the query's g and h are multiplied by log2(1 + S) / S. Both normalisations are
 LightGBM's (its lambdarank_norm is both at once) and not the paper's; they keep a query of many pairs, and
 pairs of close scores, from outweighing others. Trees are fitted to -g / h. A query without a relevant
-document has no lambdas. The cost of a query of n documents is O(n * T) beside the sort.
+document has no lambdas. The cost of a query of n documents is O(n * T) beside the sort. `pairs.py` holds the
+same pair by pair, with the settings of other libraries' dialects.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numba
@@ -29,14 +31,12 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.shapes import QueryStart
+from ltrbench.native.pairs import FLOAT32_OFFSET, NATIVE, pair_lambdas
+from ltrbench.shapes import Labels, QueryStart
 
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
 Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 Values = NDArray[np.float64]  # one a document, of the data set or of a query
-
-# LightGBM's literal is a float32, and its digits are seen at 1e-7.
-DISTANCE_OFFSET = float(np.float32(0.01))
 
 
 class LambdaSettings(NamedTuple):
@@ -90,31 +90,10 @@ def judge(dataset: RankingDataset, truncation: int) -> Judgements:
     )
 
 
-@np.errstate(over="ignore")  # of two far apart in the right order, exp is infinite and p is 0
-def reference_lambdas(
-    scores: Values, gains: Values, inverse_max_dcg: float, settings: LambdaSettings
-) -> tuple[Gradients, Hessians]:
+def reference_lambdas(labels: Labels, scores: Values, settings: LambdaSettings) -> tuple[Gradients, Hessians]:
     """The lambdas of one query of weight 1, as the formula reads: the specification of the kernel."""
-    gradients, hessians, total = np.zeros(len(scores)), np.zeros(len(scores)), 0.0
-    order = np.argsort(-scores, kind="stable")
-    discounts = 1.0 / np.log2(np.arange(len(scores)) + 2.0)
-    distances_count = settings.normalize_distance and scores[order[0]] != scores[order[-1]]
-    for i in range(min(settings.truncation, len(scores))):
-        for j in range(i + 1, len(scores)):
-            if gains[order[i]] == gains[order[j]]:
-                continue
-            hi, lo = (order[i], order[j]) if gains[order[i]] > gains[order[j]] else (order[j], order[i])
-            delta = (gains[hi] - gains[lo]) * (discounts[i] - discounts[j]) * inverse_max_dcg
-            if distances_count:
-                delta /= DISTANCE_OFFSET + abs(scores[hi] - scores[lo])
-            p = 1.0 / (1.0 + np.exp(settings.sigma * (scores[hi] - scores[lo])))
-            push = settings.sigma * p * delta
-            gradients[hi] -= push
-            gradients[lo] += push
-            hessians[[hi, lo]] += settings.sigma * (1.0 - p) * push
-            total += 2.0 * push
-    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
-    return gradients * scale, hessians * scale
+    pairs = pair_lambdas(labels, scores, replace(NATIVE, **settings._asdict()))
+    return pairs.gradients, pairs.hessians
 
 
 def lambdas(
@@ -175,7 +154,7 @@ def _one_query(
     push, curvature = np.empty(n), np.empty(n)
     # The divisor of delta is offset + slope * distance, so that its two cases need no branch.
     distances_count = settings.normalize_distance and s[0] != s[n - 1]
-    offset, slope = (DISTANCE_OFFSET, 1.0) if distances_count else (1.0, 0.0)
+    offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
     base, exp_s = 0, np.exp(sigma * (s - s[0]))
     for i in range(min(settings.truncation, n - 1)):
         if sigma * (s[base] - s[i]) > 300.0:

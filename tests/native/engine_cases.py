@@ -52,10 +52,10 @@ def make_dataset(
     return dataset(features, np.digitize(utility, [0.0, 1.0, 2.0]), sizes.tolist(), weights)
 
 
-def golden_lambdas() -> list[dict[str, Any]]:
-    """Real queries with LightGBM's gradients and hessians; skips the test where they are absent."""
+def golden_lambdas(file: str = "lightgbm_xgboost_lambdas.json") -> list[dict[str, Any]]:
+    """Real queries with the libraries' gradients and hessians; skips the test where they are absent."""
     beside_checkout = Path(__file__).parents[3] / "shared" / "golden"
-    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, "lightgbm_xgboost_lambdas.json")
+    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, file)
     if not path.is_file():
         pytest.skip("the golden files are neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
     queries: list[dict[str, Any]] = json.loads(path.read_text())

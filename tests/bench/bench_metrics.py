@@ -1,0 +1,106 @@
+"""Time of the evaluator on one core, and as a ratio to LightGBM's and XGBoost's own NDCG in the same process.
+
+    python tests/bench/bench_metrics.py [--queries 30000] [--documents 120] [--repeats 5]
+
+Each library is asked for NDCG@10 of the same scores and gives its own figure, which is held against ours
+under its preset, so that the times are of the same work. The libraries' times hold the computing of scores
+by one stump as well, which both need to be asked at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+
+import lightgbm as lgb
+import numpy as np
+import xgboost as xgb
+
+from ltrbench.clock import Stopwatch
+from ltrbench.data import Judgments
+from ltrbench.metrics import evaluate, preset, warm_up
+
+NAME = "ndcg@10"
+
+
+def seconds(function: Callable[[], float], repeats: int) -> tuple[float, float]:
+    """The median of some repeats, and what the last returned."""
+    times, value = [], 0.0
+    for _ in range(repeats):
+        watch = Stopwatch()
+        with watch:
+            value = function()
+        times.append(watch.seconds)
+    return statistics.median(times), value
+
+
+def lightgbm_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
+    parameters = {
+        "objective": "lambdarank",
+        "metric": "ndcg",
+        "eval_at": [10],
+        "num_threads": 1,
+        "verbosity": -1,
+    }
+    data = lgb.Dataset(
+        np.zeros((len(scores), 1), dtype=np.float32),
+        label=judgments.labels,
+        group=judgments.query_sizes,
+        init_score=scores,
+        params=parameters,
+    )
+    booster = lgb.Booster(parameters, data)
+    return lambda: float(booster.eval_train()[0][2])
+
+
+def xgboost_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
+    data = xgb.DMatrix(
+        np.zeros((len(scores), 1), dtype=np.float32),
+        label=judgments.labels,
+        group=judgments.query_sizes,
+        base_margin=scores,
+        nthread=1,
+    )
+    booster = xgb.Booster(
+        {"objective": "rank:ndcg", "eval_metric": NAME, "nthread": 1, "base_score": 0}, [data]
+    )
+    return lambda: float(booster.eval(data).rpartition(":")[2])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--queries", type=int, default=30_000)
+    parser.add_argument("--documents", type=int, default=120)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+
+    rng = np.random.default_rng(0)
+    num_documents = options.queries * options.documents
+    # Grades in the shares of MSLR-WEB30K.
+    labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(np.float64)
+    query_start = np.arange(0, num_documents + 1, options.documents)
+    warm_up()
+    for what, decimals in (("few ties", 6), ("many ties", 2)):
+        scores = np.round(rng.normal(size=num_documents), decimals)
+        judgments = Judgments(labels=labels, query_start=query_start)
+        first, _ = seconds(lambda j=judgments, s=scores: evaluate(j, s, [NAME]).means[NAME], 1)
+        ours, _ = seconds(lambda j=judgments, s=scores: evaluate(j, s, [NAME]).means[NAME], options.repeats)
+        print(f"{NAME} of {options.queries:,} queries x {options.documents}, {what}, one core:")
+        print(f"  ltrbench: {ours:.3f} s; {first:.3f} s the first time, when the ideal ranking is computed")
+        for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):
+            time, figure = seconds(theirs(judgments, scores), options.repeats)
+            own = evaluate(judgments, scores, [NAME], preset(name)).means[NAME]
+            print(
+                f"  {name}: {time:.3f} s, ratio {ours / time:.2f}; figures differ by {abs(figure - own):.0e}"
+            )
+
+
+if __name__ == "__main__":
+    main()
