@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment import Experiment
+from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.tracking import Tracker
 
@@ -57,6 +58,7 @@ class Config:
     timing: str = MISSING
     seed: int = MISSING
     num_threads: int = MISSING
+    cv: int | None = None
 
 
 def register_schema() -> None:
@@ -86,6 +88,11 @@ def build_experiment(
     if config.early_stopping is not None:
         # Built for its checks: a model that does not stop early would otherwise let a mistake in it pass.
         OmegaConf.to_object(config.early_stopping)
+    if config.cv is not None and "cv" not in config.data:
+        raise ConfigError(
+            f"cv is {config.cv}, but data={choices['data']} brings its own test set or cannot be dealt into "
+            "folds; leave out cv, or use data=letor or data=table."
+        )
     return Experiment(
         model=str(choices["model"]),
         ranker=build(config, "model", Ranker),
@@ -93,7 +100,7 @@ def build_experiment(
         metrics=tuple(config.metrics),
         params=str(choices["params"]),
         timing=config.timing,
-        overrides=overrides,
+        overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
         config=to_record(config),
     )
@@ -105,9 +112,18 @@ def build_tracker(config: DictConfig) -> Tracker:
 
 
 def to_record(config: DictConfig) -> dict[str, Any]:
-    """The configuration as plain values with everything resolved, as a result keeps it."""
+    """The configuration as plain values with everything resolved and passwords masked, as a result keeps
+    it."""
     record = _resolved(config, "the configuration")
-    return {str(key): value for key, value in record.items()}
+    return {str(key): _masked(value) for key, value in record.items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    return without_password(value) if isinstance(value, str) else value
 
 
 def build(config: DictConfig, key: str, kind: type[Built]) -> Built:

@@ -6,6 +6,7 @@ hand. Every backend goes through the same steps, with the same evaluator and the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import traceback
 from collections.abc import Mapping
@@ -20,9 +21,17 @@ from ltrbench import provenance
 from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
 from ltrbench.memory import MemoryMeter
-from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric
+from ltrbench.metrics import (
+    DEFAULT,
+    Evaluation,
+    evaluate,
+    has_relevant_document,
+    parse_metric,
+    preset,
+    warm_up,
+)
 from ltrbench.rankers import BoostingRanker, OnIteration, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.results import (
@@ -39,6 +48,9 @@ from ltrbench.shapes import PerQuery, Scores
 from ltrbench.tracking import NoTracking, Tracker
 
 log = logging.getLogger("ltrbench")
+
+# XGBoost prints its metrics with an error of about 5e-7.
+DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
 
 MONITORED, CLEAN = "monitored", "clean"
 
@@ -155,12 +167,13 @@ def _begin(experiment: Experiment) -> RunResult:
 
 def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
     ranker = experiment.ranker
-    load, warm_up, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
+    load, compilation, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with load:
         splits = experiment.source.load()
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
-    with warm_up:
+    with compilation:
+        warm_up()
         ranker.warm_up()
     recorder = CurveRecorder(splits, tuple(name for name in experiment.metrics if name.startswith("ndcg")))
     memory = MemoryMeter()
@@ -171,7 +184,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
     summary = ranker.summary
     seconds = {
         "load": load.seconds,
-        "warm_up": warm_up.seconds,
+        "warm_up": compilation.seconds,
         "fit": fit.seconds,
         "predict": predict.seconds,
     }
@@ -193,10 +206,44 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
         seconds=seconds,
         peak_memory_mb=memory.rise_mb,
         best_iteration=summary.num_trees if summary else None,
+        drift=check_drift(ranker, scored["test"], splits.test, experiment.metrics),
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
     return write_run(folder, result, ranker, scored, per_query, recorder.curve)
+
+
+def check_drift(
+    ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Holds the library's own figures against ours under its convention, on the same scores; see RunResult.
+
+    A drift is a warning and a mark, never a failure: the run's own figures do not depend on it.
+    """
+    if ranker.own_convention is None:
+        return {}
+    try:
+        own = ranker.own_figures(test, scored.scores, names)
+    except Exception as error:
+        # Whatever a foreign library raises here must not cost the run that it only checks.
+        log.warning("The figures of %s could not be checked: %s", ranker.own_convention, error)
+        return {"convention": ranker.own_convention, "drifted": False, "error": str(error)}
+    ours: dict[str, float] = {}
+    for name in own:
+        # What the convention does not define on these data is not held against anything.
+        with contextlib.suppress(UndefinedMetricError):
+            ours |= evaluate(test, scored.scores, [name], preset(ranker.own_convention)).means
+    tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
+    drifted = [name for name in ours if not abs(own[name] - ours[name]) <= tolerance]
+    for name in drifted:
+        log.warning(
+            "%s drifts: %s itself computes %.9f, ltrbench %.9f",
+            name,
+            ranker.own_convention,
+            own[name],
+            ours[name],
+        )
+    return {"convention": ranker.own_convention, "own": own, "ours": ours, "drifted": bool(drifted)}
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -37,6 +38,15 @@ def commit() -> str | None:
     if head is None:
         return None
     return f"{head}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else head
+
+
+def without_password(text: str) -> str:
+    """The text with the password of each address in it masked: a result is shown to others.
+
+    >>> without_password("http://me:secret@host:5000")
+    'http://me:***@host:5000'
+    """
+    return re.sub(r"(://[^\s:/@]*):[^\s/@]+@", r"\1:***@", text)
 
 
 def _cpu_name() -> str:

@@ -70,6 +70,8 @@ class RunResult:
         overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
         started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
+        drift: the backend's library's own figures of test against ours under its convention: "convention",
+            "own" and "ours" by metric, "drifted", and "error" where the library failed. Empty without any.
     """
 
     status: str
@@ -94,6 +96,7 @@ class RunResult:
     machine: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    drift: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

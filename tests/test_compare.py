@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from ltrbench.compare import compare, render
-from ltrbench.compare.comparison import as_json, t_interval
+from ltrbench.compare.comparison import Paired, as_json, t_interval
 from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError
@@ -47,7 +47,7 @@ def write(
             "fold": fold,
             "test": {
                 "fingerprint": f"test of fold {fold}",
-                "queries_without_relevant_document": test.skipped_share,
+                "queries_without_relevant_document": test.share_without_relevant,
             },
         },
         metrics={f"test/{name}": value for name, value in test.means.items()},
@@ -106,11 +106,21 @@ def test_metrics_and_differences_are_means_over_folds_so_that_they_agree(tmp_pat
 def test_the_interval_over_cells_of_equal_spread_is_that_of_independent_means() -> None:
     rng = np.random.default_rng(0)
     cells = [rng.normal(size=400) for _ in range(5)]
-    interval = t_interval(cells)
+    interval = t_interval([Paired(values, np.ones(400)) for values in cells])
     assert interval is not None
     standard_error = np.sqrt(sum(values.var(ddof=1) / len(values) for values in cells)) / len(cells)
     # With some two thousand degrees of freedom Student's t is the normal distribution to three digits.
     assert interval[1] - interval[0] == pytest.approx(2 * stats.norm.ppf(0.975) * standard_error, rel=1e-3)
+
+
+def test_a_query_of_weight_two_counts_in_the_difference_like_two_of_its_kind() -> None:
+    values = np.array([0.1, -0.2, 0.4, 0.3])
+    twice = t_interval([Paired(values, np.array([2.0, 1.0, 1.0, 1.0]))])
+    repeated = np.array([0.1, *values])
+    assert twice is not None
+    assert sum(twice) / 2 == pytest.approx(repeated.mean())
+    # Any scale of the weights is the same: they have no unit.
+    assert t_interval([Paired(values, np.array([20.0, 10.0, 10.0, 10.0]))]) == pytest.approx(twice)
 
 
 def test_a_query_counts_once_however_many_seeds_there_are(tmp_path: Path) -> None:
@@ -200,8 +210,8 @@ def test_an_unknown_baseline_or_metric_is_refused(tmp_path: Path) -> None:
     run = write(tmp_path, "native")
     with pytest.raises(ConfigError, match=r"baseline 'natve'; did you mean 'native'\? There are native"):
         compare([run], baseline="natve")
-    with pytest.raises(ConfigError, match="unknown metric 'err'"):
-        compare([run], metric="err")
+    with pytest.raises(ConfigError, match="unknown metric 'nope'"):
+        compare([run], metric="nope")
 
 
 def test_identical_scores_differ_by_zero_with_an_empty_interval(tmp_path: Path) -> None:
@@ -211,7 +221,7 @@ def test_identical_scores_differ_by_zero_with_an_empty_interval(tmp_path: Path) 
 
 
 def test_one_query_has_no_interval() -> None:
-    assert t_interval([np.array([0.5])]) is None
+    assert t_interval([Paired(np.array([0.5]), np.ones(1))]) is None
 
 
 def test_json_holds_no_nan_and_each_run_with_its_metrics_and_path(tmp_path: Path) -> None:

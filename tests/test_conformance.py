@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from ltrbench.config import build, build_experiment, conf_dir, register_schema
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError
+from ltrbench.experiment import check_drift
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.results import ScoredSplit
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
 YARDSTICKS = {"random", "single_feature"}
@@ -272,3 +274,49 @@ def test_it_can_be_built_as_an_experiment(model: str) -> None:
 def assert_same_bits(left: NDArray[Any], right: NDArray[Any]) -> None:
     assert left.dtype == right.dtype
     np.testing.assert_array_equal(left, right)
+
+
+def test_the_librarys_own_figures_are_ours_under_its_convention(model: str) -> None:
+    ranker = make(model)
+    if ranker.own_convention is None:
+        assert ranker.own_figures(make_data(1), np.zeros(1), ("ndcg@10",)) == {}
+        return
+    plain = make_data(1)
+    weights = np.random.default_rng(0).integers(1, 24, plain.num_queries) / 8
+    names = ("ndcg@1", "ndcg@5", "ndcg@10", "ndcg@100", "map@10", "mrr")
+    for test in (
+        plain,
+        replace(plain, query_weights=weights),
+        replace(plain, labels=plain.labels.clip(max=1)),
+    ):
+        # Rounded, so that most documents tie.
+        scores = np.round(ranker.fit(plain).predict(test.features), 1)
+        drift = check_drift(ranker, ScoredSplit(test, scores), test, names)
+        assert {"ndcg@1", "ndcg@10", "ndcg@100"} <= set(drift["ours"])
+        assert not drift["drifted"], drift
+
+
+def test_weights_that_vary_within_a_query_are_learned_from_or_refused(model: str) -> None:
+    plain = make_data(1)
+    varied = replace(plain, document_weights=np.tile([1.0, 2.0], plain.num_documents)[: plain.num_documents])
+    ranker = make(model)
+    if any("weights" in reason for reason in ranker.refusals(varied)):
+        with pytest.raises(DataError, match="document_weights"):
+            ranker.fit(varied)
+        assert "Refused" in ranker.concerns(varied)[0]
+        return
+    scores = ranker.fit(varied).predict(plain.features)
+    if isinstance(ranker, BoostingRanker):
+        unweighted = make(model).fit(plain).predict(plain.features)
+        assert not np.array_equal(scores, unweighted)
+
+
+def test_nothing_is_said_against_ordinary_data(model: str) -> None:
+    assert make(model).concerns(make_data(1)) == ()
+
+
+def test_a_boosted_tree_that_cannot_be_split_is_a_concern(model: str) -> None:
+    ranker = make(model)
+    if isinstance(ranker, BoostingRanker) and ranker.min_docs_in_leaf is not None:
+        few = make_data(1).take_queries([10])
+        assert any("no tree can be split" in concern for concern in ranker.concerns(few))

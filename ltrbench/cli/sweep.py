@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hydra.core.plugins import Plugins
 from omegaconf import flag_override
@@ -17,6 +18,10 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E40
 
 class CheckedSweeper(BasicSweeper):
     """Hours into a sweep is no time to learn of a mistyped value in its last job."""
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Sweeps over the folds of `cv` as well, where the command line names none."""
+        return super().sweep(with_folds(arguments))
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Composes and builds the experiment of each job.
@@ -36,6 +41,21 @@ class CheckedSweeper(BasicSweeper):
                 del config["hydra"]
             build_experiment(config, choices, tuple(overrides), None)
             build_tracker(config)
+
+
+def with_folds(arguments: list[str]) -> list[str]:
+    """The overrides, with every fold where they ask for cross-validation and do not choose folds.
+
+    >>> with_folds(["data=letor", "cv=3"])
+    ['data=letor', 'cv=3', 'data.fold=1,2,3']
+    >>> with_folds(["cv=3", "data.fold=2"])
+    ['cv=3', 'data.fold=2']
+    """
+    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    num_folds = given.get("cv", "")
+    if "data.fold" in given or not num_folds.isdecimal():
+        return arguments
+    return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
 
 
 def register_sweeper() -> None:

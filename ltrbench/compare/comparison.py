@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,12 @@ _OF_A_FOLD = ("fold", "train", "valid", "test")
 @dataclass(frozen=True, eq=False)
 class Judged:
     """A run with what its raw scores are worth on test; `query_ids` (Q,) names the queries of the
-    evaluation."""
+    evaluation, `weights` (Q,) are theirs, 1 where all count alike."""
 
     run: Run
     cell: Cell
     query_ids: NDArray[np.str_]
+    weights: PerQuery
     evaluation: Evaluation
 
 
@@ -218,7 +219,9 @@ def _judge(run: Run, names: Sequence[str]) -> Judged:
     fingerprints = [data.get(split, {}).get("fingerprint") for split in ("train", "valid", "test")]
     cell: Cell = (data.get("fold"), *fingerprints)
     evaluation = evaluate(scored.judgments, scored.scores, names)
-    return Judged(run, cell, scored.judgments.query_ids, evaluation)
+    given = scored.judgments.query_weights
+    weights = np.ones(scored.judgments.num_queries) if given is None else given
+    return Judged(run, cell, scored.judgments.query_ids, weights, evaluation)
 
 
 def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
@@ -261,26 +264,35 @@ def _row(label: str, judged: Sequence[Judged], base: Sequence[Judged] | None, me
         label=label,
         judged=tuple(judged),
         metrics={name: _mean_over_cells(cells, name) for name in judged[0].evaluation.means},
-        difference=fmean(float(values.mean()) for values in differences) if differences else None,
+        difference=fmean(map(_mean_difference, differences)) if differences else None,
         interval=t_interval(differences),
-        num_queries=sum(map(len, differences)),
+        num_queries=sum(len(cell.values) for cell in differences),
         seconds=_mean_seconds(results),
         peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
         trees=_mean_known(result.best_iteration for result in results),
     )
 
 
+class Paired(NamedTuple):
+    """The differences of one cell: (n,) values, one a query that counts, and (n,) the queries' weights."""
+
+    values: PerQuery
+    weights: PerQuery
+
+
 def _paired_differences(
     cells: dict[Cell, list[Judged]], base: dict[Cell, list[Judged]], metric: str
-) -> list[PerQuery]:
-    """The differences of each common cell, one a query that counts."""
-    differences = [
-        mean_over_seeds(own, metric) - mean_over_seeds(base[cell], metric)
-        for cell, own in cells.items()
-        if cell in base
-    ]
-    counted = [values[~np.isnan(values)] for values in differences]
-    return [values for values in counted if values.size]
+) -> list[Paired]:
+    """The differences of each common cell."""
+    differences = []
+    for cell, own in cells.items():
+        if cell not in base:
+            continue
+        values = mean_over_seeds(own, metric) - mean_over_seeds(base[cell], metric)
+        counted = ~np.isnan(values)
+        if counted.any():
+            differences.append(Paired(values[counted], own[0].weights[counted]))
+    return differences
 
 
 def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None:
@@ -288,28 +300,43 @@ def _mean_over_cells(cells: dict[Cell, list[Judged]], name: str) -> float | None
     return None if math.isnan(mean) else mean
 
 
-def t_interval(cells: Sequence[PerQuery]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean over cells of a mean difference over queries.
+def t_interval(cells: Sequence[Paired]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean over cells of a weighted mean difference m_c over queries.
 
-    mean -+ t(df) sqrt(sum_c v_c) / C with v_c = s_c^2 / n_c for C cells (Student, 1908, where C = 1), and
-    df = (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) (Satterthwaite, 1946). None where a cell has only one query.
-    Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
+    mean -+ t(df) sqrt(sum_c v_c) / C for C cells, with the variance of a weighted mean
 
-    >>> t_interval([np.array([0.0, 0.0, 0.0])])
+        v_c = n_c / (n_c - 1) sum_i w_i^2 (d_i - m_c)^2 / (sum_i w_i)^2
+
+    (Cochran, 1977, "Sampling Techniques", chapter 6, for a ratio), which is s_c^2 / n_c where all weights
+    are alike (Student, 1908, where C = 1), and df = (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) (Satterthwaite,
+    1946). None where a cell has only one query. Assumes independent queries and a mean close to normal, as
+    it is from some dozens of queries on.
+
+    >>> t_interval([Paired(np.zeros(3), np.ones(3))])
     (0.0, 0.0)
     """
-    if not cells or min(map(len, cells)) < 2:
+    sizes = np.array([len(cell.values) for cell in cells])
+    if not len(sizes) or sizes.min() < 2:
         return None
-    mean = fmean(float(values.mean()) for values in cells)
-    variances = np.array([values.var(ddof=1) / len(values) for values in cells])
+    mean = fmean(map(_mean_difference, cells))
+    variances = np.array([_variance_of_mean(cell) for cell in cells])
     if not variances.any():
         return mean, mean
-    sizes = np.array([len(values) for values in cells])
     degrees = variances.sum() ** 2 / (variances**2 / (sizes - 1)).sum()
     # stdtrit is the quantile of Student's t; importing scipy.stats for it would take most of a second.
     quantile = float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
     half = quantile * math.sqrt(variances.sum()) / len(cells)
     return mean - half, mean + half
+
+
+def _mean_difference(cell: Paired) -> float:
+    return float(np.average(cell.values, weights=cell.weights))
+
+
+def _variance_of_mean(cell: Paired) -> float:
+    deviations = cell.weights * (cell.values - _mean_difference(cell))
+    n = len(deviations)
+    return float(n / (n - 1) * (deviations**2).sum() / cell.weights.sum() ** 2)
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -346,7 +373,19 @@ def _run_notes(runs: Sequence[Run]) -> list[str]:
         own = [run.result for run in runs if run.result.model == model]
         sentences = dict.fromkeys(sentence for result in own for sentence in result.unmatched)
         notes.extend(f"{model}: {sentence}" for sentence in sentences)
+    notes.extend(f"{run.result.model} drifts: {_drift(run.result)}" for run in runs if _drift(run.result))
     return notes
+
+
+def _drift(result: RunResult) -> str:
+    """Where the library's own figures on its own scores are not ours; empty where they are."""
+    if not result.drift.get("drifted"):
+        return ""
+    convention, own = result.drift["convention"], result.drift["own"]
+    pairs = ", ".join(
+        f"{name} {own[name]:.9f} against {ours:.9f}" for name, ours in result.drift["ours"].items()
+    )
+    return f"{convention} itself computes {pairs} of ours under its convention. Do not rely on either."
 
 
 def _failure(run: Run) -> str:

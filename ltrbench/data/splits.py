@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.errors import DataError
@@ -15,6 +16,9 @@ from ltrbench.errors import DataError
 @dataclass(frozen=True)
 class Splits:
     """What a run trains on, stops by, and is judged on.
+
+    The weights of train are scaled so that the mean over its queries is 1, before any backend sees them: a
+    bound on a sum of hessians, or a regularisation, then means the same whatever unit the weights are in.
 
     Raises:
         DataError: where the splits differ in their features, or a query of one stands in another as well.
@@ -32,6 +36,7 @@ class Splits:
                     "the splits must describe documents alike."
                 )
         _check_no_leak(self)
+        object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
     def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
         """The splits that are there, with their names, in the order train, valid, test."""
@@ -57,8 +62,7 @@ def split_queries(
     """
     if not 0.0 < share < 1.0:
         raise DataError(f"data.{name}_share is {share}; it is a share of the queries, between 0 and 1.")
-    if seed < 0:
-        raise DataError(f"data.split_seed is {seed}; a seed is a whole number of 0 or more.")
+    _check_seed(seed)
     if dataset.num_queries < 2:
         raise DataError(
             f"{dataset.num_queries} query cannot be split in two: data.{name} must be given, or more queries."
@@ -67,6 +71,70 @@ def split_queries(
     shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
     taken, rest = np.sort(shuffled[:num_taken]), np.sort(shuffled[num_taken:])
     return dataset.take_queries(rest), dataset.take_queries(taken)
+
+
+def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np.int64]]:
+    """Deals the queries into folds of sizes that differ by one at most: every query is in exactly one.
+
+    Returns:
+        The numbers of each fold's queries, in the order of the file.
+
+    Raises:
+        DataError: where there are fewer than two folds, fewer queries than folds, or the seed is negative.
+    """
+    _check_seed(seed)
+    if num_folds < 2:
+        raise DataError(f"cv is {num_folds}; cross-validation needs at least 2 folds.")
+    if num_folds > dataset.num_queries:
+        raise DataError(
+            f"cv is {num_folds}, but there are only {dataset.num_queries} queries, and a fold without a "
+            "query tests nothing; set a smaller cv."
+        )
+    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
+    return [np.sort(shuffled[number::num_folds]) for number in range(num_folds)]
+
+
+def take_fold(
+    dataset: RankingDataset, fold: int, num_folds: int, seed: int
+) -> tuple[RankingDataset, RankingDataset]:
+    """(the queries of the other folds, those of `fold`, counted from one), each in the order of the file.
+
+    Raises:
+        DataError: where the fold does not exist, or the data cannot be dealt into so many.
+    """
+    if not 1 <= fold <= num_folds:
+        raise DataError(
+            f"data.fold is {fold}, but cv={num_folds} has the folds 1 to {num_folds}; choose one."
+        )
+    taken = folds(dataset, num_folds, seed)[fold - 1]
+    rest = np.setdiff1d(np.arange(dataset.num_queries), taken)
+    return dataset.take_queries(rest), dataset.take_queries(taken)
+
+
+def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingDataset:
+    """A share of the queries, in the order of the file; a larger share holds the smaller one's queries.
+
+    Args:
+        share: more than 0, at most 1; rounded to whole queries, at least one.
+
+    Raises:
+        DataError: where the share or the seed is out of range.
+    """
+    _check_seed(seed)
+    if not 0.0 < share <= 1.0:
+        raise DataError(
+            f"data.subset is {share}; it is a share of the training queries, above 0 and at most 1."
+        )
+    if share == 1.0:
+        return dataset
+    num_kept = max(round(share * dataset.num_queries), 1)
+    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
+    return dataset.take_queries(np.sort(shuffled[:num_kept]))
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise DataError(f"data.split_seed is {seed}; a seed is a whole number of 0 or more.")
 
 
 def _check_no_leak(splits: Splits) -> None:

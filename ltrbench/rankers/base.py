@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -58,6 +58,8 @@ class Ranker(ABC):
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
     """The backend's own dtype of scores; they are stored in it, and ties are ties in it."""
+    own_convention: ClassVar[str | None] = None
+    """The preset of the convention that `own_figures` are computed under; None: there are none."""
     packages: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
 
@@ -110,6 +112,34 @@ class Ranker(ABC):
         """Where this backend departs from the shared parameters, a sentence each; printed with results."""
         return ()
 
+    def refusals(self, train: RankingDataset) -> Iterator[str]:
+        """Why this backend cannot learn from these data: a sentence each, with the value and the remedy."""
+        yield from ()
+
+    def cautions(self, train: RankingDataset) -> Iterator[str]:
+        """What this backend would take but not handle as a user expects, a sentence each."""
+        yield from ()
+
+    def concerns(self, train: RankingDataset) -> tuple[str, ...]:
+        """What this backend would refuse or mishandle in a training set: all refusals, then all cautions."""
+        refused = (f"Refused: {reason}" for reason in self.refusals(train))
+        return (*refused, *self.cautions(train))
+
+    def check_data(self, train: RankingDataset) -> None:
+        """Raises DataError with the first of the `refusals`, for `fit` to begin with."""
+        for reason in self.refusals(train):
+            raise DataError(reason)
+
+    def own_figures(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """What the backend's library itself computes, of the metrics `names`, for (D,) scores.
+
+        A run holds them against our figures under the convention `own_convention`; what the library cannot
+        compute is left out.
+        """
+        return {}
+
 
 @dataclass(kw_only=True)
 class BoostingRanker(Ranker):
@@ -158,6 +188,14 @@ class BoostingRanker(Ranker):
         require("l2", self.l2, at_least=0)
         require("max_bins", self.max_bins, at_least=2)
         require("truncation", self.truncation, at_least=1)
+
+    def cautions(self, train: RankingDataset) -> Iterator[str]:
+        least = self.min_docs_in_leaf
+        if least is not None and train.num_documents < 2 * least:
+            yield (
+                f"min_docs_in_leaf is {least}, but there are {train.num_documents} documents, so that no "
+                "tree can be split; set params.min_docs_in_leaf lower."
+            )
 
     def clean_copy(self) -> Self:
         kept = self.summary.num_trees if self.summary else None

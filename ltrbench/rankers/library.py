@@ -10,10 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.rankers.base import BoostingRanker, FitSummary, read_model_json
 from ltrbench.rankers.early_stopping import EarlyStopping
@@ -84,6 +87,17 @@ def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str])
                 f"extra.{name} has no effect in {library}{close} Give a parameter's main name, as its "
                 "documentation has it, not an alias."
             )
+
+
+def ties_by_row(train: RankingDataset) -> Iterator[str]:
+    """A caution of a library whose own metrics leave tied documents in the order of their rows."""
+    within = np.diff(train.query_of_document) == 0
+    steps = np.diff(train.labels)[within]
+    if (steps < 0).any() and (steps <= 0).all():
+        yield (
+            "Its own metrics rank tied documents in the order of rows, which stand best first here: they "
+            "flatter a model that ties. Ours count the expected value."
+        )
 
 
 def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -42,6 +43,7 @@ from ltrbench.rankers.library import (
     refuse_collisions,
     refuse_unknown,
     require_choice,
+    ties_by_row,
     unset_fields,
     write_model,
 )
@@ -122,7 +124,7 @@ _OF_FILES = {
 class LightGBMRanker(BoostingRanker):
     """LightGBM's LambdaMART, or its cross-entropy NDCG, on the queries of a data set.
 
-    A query's weight is the weight of each of its documents.
+    A query's weight is the weight of each of its documents; weights may vary within a query.
     """
 
     objective: str = "lambdarank"
@@ -150,6 +152,7 @@ class LightGBMRanker(BoostingRanker):
     """The same bits on any number of threads: sums are taken in one order, and histograms are built by column
     instead of in whichever of two ways was faster in a trial at the start."""
 
+    own_convention: ClassVar[str | None] = "lightgbm"
     packages: ClassVar[tuple[str, ...]] = ("lightgbm",)
 
     def __post_init__(self) -> None:
@@ -180,7 +183,12 @@ class LightGBMRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        self._check_data(train)
+        self.check_data(train)
+        if self.lambdarank_position_bias_regularization is not None and train.positions is None:
+            raise ConfigError(
+                "lambdarank_position_bias_regularization is set, but the training data has no positions; "
+                "give RankingDataset(positions=...), or set it to null."
+            )
         monitor = self.monitor(valid, on_iteration)
         booster, train_set = self._start(train)
         if monitor.wants_scores:
@@ -249,6 +257,52 @@ class LightGBMRanker(BoostingRanker):
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
 
+    def refusals(self, train: RankingDataset) -> Iterator[str]:
+        highest = MAX_GRADE if self.label_gain is None else len(self.label_gain) - 1
+        wrong = np.flatnonzero((train.labels % 1 != 0) | (train.labels > highest))
+        if wrong.size:
+            yield (
+                f"labels[{wrong[0]}] is {train.labels[wrong[0]]}; LightGBM takes the grades 0, 1, ..., "
+                f"{highest} only. Map the labels to such grades; label_gain gives each grade its gain."
+            )
+        largest = int(train.query_sizes.argmax())
+        if self.objective == "lambdarank" and train.query_sizes[largest] > MAX_QUERY_SIZE:
+            yield (
+                f"query {train.query_ids[largest]} has {train.query_sizes[largest]} documents; LightGBM's "
+                f"lambdarank takes {MAX_QUERY_SIZE} at the most. Leave some out, or set "
+                "objective=rank_xendcg."
+            )
+
+    def cautions(self, train: RankingDataset) -> Iterator[str]:
+        yield from super().cautions(train)
+        yield from ties_by_row(train)
+
+    def own_figures(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """ndcg@k and map@k of `names`: a booster without trees, whose scores begin at these, is evaluated."""
+        wanted = [name for name in names if name.partition("@")[0] in ("ndcg", "map") and "@" in name]
+        if not wanted or self.label_gain is not None:
+            return {}
+        parameters = {
+            "objective": "lambdarank",
+            "metric": ["ndcg", "map"],
+            "eval_at": sorted({int(name.partition("@")[2]) for name in wanted}),
+            "num_threads": resolve_threads(self.num_threads),
+            "verbosity": -1,
+        }
+        data = lgb.Dataset(
+            # LightGBM takes no data without a feature, and its metrics look at none.
+            np.zeros((dataset.num_documents, 1), dtype=np.float32),
+            label=dataset.labels,
+            group=dataset.query_sizes,
+            weight=None if dataset.query_weights is None else dataset.weight_of_document,
+            init_score=scores.astype(np.float64),
+            params=parameters,
+        )
+        figures = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
+        return {name: float(figures[name]) for name in wanted}
+
     def _parameters(self) -> dict[str, Any]:
         own = given(
             {
@@ -296,13 +350,12 @@ class LightGBMRanker(BoostingRanker):
             raise ConfigError(f"LightGBM refuses extra {self.extra}: {error}") from None
 
     def _dataset(self, data: RankingDataset, reference: lgb.Dataset | None = None) -> lgb.Dataset:
-        weights = data.query_weights
         learns_bias = self.lambdarank_position_bias_regularization is not None
         return lgb.Dataset(
             data.features,
             label=data.labels,
             group=data.query_sizes,
-            weight=None if weights is None else weights[data.query_of_document],
+            weight=None if data.query_weights is None else data.weight_of_document,
             position=data.positions if learns_bias and reference is None else None,
             reference=reference,
             params=self._parameters(),
@@ -355,27 +408,6 @@ class LightGBMRanker(BoostingRanker):
             raise ConfigError(
                 "extra.boosting is dart, which rescales earlier trees, so that no earlier iteration can be "
                 "returned to; set early_stopping=null."
-            )
-
-    def _check_data(self, train: RankingDataset) -> None:
-        highest = MAX_GRADE if self.label_gain is None else len(self.label_gain) - 1
-        wrong = np.flatnonzero((train.labels % 1 != 0) | (train.labels > highest))
-        if wrong.size:
-            raise DataError(
-                f"labels[{wrong[0]}] is {train.labels[wrong[0]]}; LightGBM takes the grades 0, 1, ..., "
-                f"{highest} only. Map the labels to such grades; label_gain gives each grade its gain."
-            )
-        largest = int(train.query_sizes.argmax())
-        if self.objective == "lambdarank" and train.query_sizes[largest] > MAX_QUERY_SIZE:
-            raise DataError(
-                f"query {train.query_ids[largest]} has {train.query_sizes[largest]} documents; LightGBM's "
-                f"lambdarank takes {MAX_QUERY_SIZE} at the most. Leave some out, or set "
-                "objective=rank_xendcg."
-            )
-        if self.lambdarank_position_bias_regularization is not None and train.positions is None:
-            raise ConfigError(
-                "lambdarank_position_bias_regularization is set, but the training data has no positions; "
-                "give RankingDataset(positions=...), or set it to null."
             )
 
 

@@ -15,11 +15,11 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.binning import MAX_BINS
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.kernels import announcing_compilation, threads
 from ltrbench.native.lambdas import LambdaSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores, plant

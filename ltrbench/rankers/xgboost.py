@@ -13,6 +13,7 @@ cache, to which a prediction adds the newest tree only: 1.7 ms an iteration for 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -37,10 +38,11 @@ from ltrbench.rankers.library import (
     read_model,
     refuse_collisions,
     require_choice,
+    ties_by_row,
     unset_fields,
     write_model,
 )
-from ltrbench.shapes import Features
+from ltrbench.shapes import Features, Labels
 
 try:
     import xgboost as xgb
@@ -131,6 +133,7 @@ class XGBoostRanker(BoostingRanker):
     """Share of those that a split may use."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
+    own_convention: ClassVar[str | None] = "xgboost"
     packages: ClassVar[tuple[str, ...]] = ("xgboost",)
 
     def __post_init__(self) -> None:
@@ -153,9 +156,7 @@ class XGBoostRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        self._check_labels(train)
-        if self.lambdarank_unbiased:
-            _check_order_shown(train)
+        self.check_data(train)
         monitor = self.monitor(valid, on_iteration)
         train_matrix = self._train_matrix(train)
         parameters = self._parameters(_weight_scale(train))
@@ -228,6 +229,44 @@ class XGBoostRanker(BoostingRanker):
             f"rank:{self.objective} is another loss than LambdaMART's of NDCG.": self.objective != "ndcg",
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
+
+    def refusals(self, train: RankingDataset) -> Iterator[str]:
+        yield from self._refused_labels(train.labels)
+        yield from _varying_weights(train)
+        if self.lambdarank_unbiased:
+            yield from _other_order_shown(train)
+
+    def cautions(self, train: RankingDataset) -> Iterator[str]:
+        yield from super().cautions(train)
+        yield from ties_by_row(train)
+
+    def own_figures(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """ndcg@k, and map@k of binary labels: a booster without trees, whose scores begin at these."""
+        binary = bool((dataset.labels * (dataset.labels - 1) == 0).all())
+        known = ("ndcg", "map") if binary else ("ndcg",)
+        wanted = [name for name in names if name.partition("@")[0] in known]
+        if not wanted or not self.ndcg_exp_gain or dataset.document_weights is not None:
+            return {}
+        data = xgb.DMatrix(
+            np.zeros((dataset.num_documents, 1), dtype=np.float32),
+            label=dataset.labels,
+            group=dataset.query_sizes,
+            weight=dataset.query_weights,
+            base_margin=scores.astype(np.float32),
+            nthread=resolve_threads(self.num_threads),
+        )
+        parameters = {
+            "objective": "rank:ndcg",
+            "eval_metric": wanted,
+            "base_score": 0.0,
+            "disable_default_eval_metric": True,
+            "nthread": resolve_threads(self.num_threads),
+        }
+        text = xgb.Booster(parameters, [data]).eval(data, "own")
+        figures = dict(part.removeprefix("own-").rsplit(":", 1) for part in text.split()[1:])
+        return {name: float(figures[name]) for name in wanted}
 
     def _parameters(self, weight_scale: float) -> dict[str, Any]:
         return {
@@ -358,8 +397,7 @@ class XGBoostRanker(BoostingRanker):
         if ignored:
             raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct it or leave it out.")
 
-    def _check_labels(self, train: RankingDataset) -> None:
-        labels = train.labels
+    def _refused_labels(self, labels: Labels) -> Iterator[str]:
         if self.objective == "map":
             wrong, allowed = labels * (labels - 1) != 0, "objective=map takes the labels 0 and 1"
             remedy = "Map the labels to 0 and 1, or set objective=ndcg."
@@ -371,7 +409,7 @@ class XGBoostRanker(BoostingRanker):
             return
         rows = np.flatnonzero(wrong)
         if rows.size:
-            raise DataError(f"labels[{rows[0]}] is {labels[rows[0]]}; {allowed} only. {remedy}")
+            yield f"labels[{rows[0]}] is {labels[rows[0]]}; {allowed} only. {remedy}"
 
 
 def _times(factor: float, value: float | None) -> float | None:
@@ -383,14 +421,26 @@ def _weight_scale(data: RankingDataset) -> float:
     return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
 
 
-def _check_order_shown(train: RankingDataset) -> None:
+def _varying_weights(train: RankingDataset) -> Iterator[str]:
+    """XGBoost takes one weight a query."""
+    if train.document_weights is None:
+        return
+    varies = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
+    row = int(np.flatnonzero(varies)[0])
+    yield (
+        f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} inside a "
+        "query; XGBoost takes one weight a query. Give query_weights instead, or use lightgbm or native."
+    )
+
+
+def _other_order_shown(train: RankingDataset) -> Iterator[str]:
     """XGBoost takes the order of the rows for the order in which the documents were shown."""
     if train.positions is None:
         return
     falls = (np.diff(train.positions) < 0) & (np.diff(train.query_of_document) == 0)
     if falls.any():
         row = int(np.flatnonzero(falls)[0])
-        raise DataError(
+        yield (
             f"positions[{row}:{row + 2}] is {train.positions[row : row + 2].tolist()} inside a query; with "
             "lambdarank_unbiased a query's rows must stand in the order shown. Sort them by position."
         )

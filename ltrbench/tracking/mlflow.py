@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.errors import TrackingError
+from ltrbench.provenance import without_password
 from ltrbench.results import FINISHED, RUN_FILES, LearningCurve, Run, RunResult
 from ltrbench.tracking.base import Tracker
 
@@ -135,7 +136,7 @@ class MLflowTracker(Tracker):
     @property
     def _address(self) -> str:
         """The store's, as people may read it."""
-        return _without_password(self.uri)
+        return without_password(self.uri)
 
     def _opened_client(self) -> MlflowClient:
         if self._client is None:
@@ -275,6 +276,7 @@ def _tags(run: Run, parent: str) -> dict[str, str]:
         "command": " ".join([COMMAND, *result.overrides]),
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
+        "drift": _drift(result),
         "sweep": result.sweep,
         "commit": result.commit,
     }
@@ -287,6 +289,14 @@ def _tags(run: Run, parent: str) -> dict[str, str]:
         too_many = len(result.error) > _MAX_TAG_LENGTH
         tags["error"] = f"…{result.error[1 - _MAX_TAG_LENGTH :]}" if too_many else result.error
     return {name: _text(value, _MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
+
+
+def _drift(result: RunResult) -> str:
+    """Where the library's own figures are not ours; empty where they are."""
+    if not result.drift.get("drifted"):
+        return ""
+    pairs = ((name, result.drift["own"][name], value) for name, value in result.drift["ours"].items())
+    return ", ".join(f"{name}: own {own:.9f}, ours {ours:.9f}" for name, own, ours in pairs)
 
 
 def _params(result: RunResult) -> list[Param]:
@@ -358,17 +368,8 @@ def _key(name: str) -> str:
 
 def _text(value: object, length: int) -> str:
     """A value as MLflow takes it: not too long, and without the password of an address."""
-    text = _without_password(str(value))
+    text = without_password(str(value))
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _without_password(text: str) -> str:
-    """Runs and messages are read by more people than may use the store.
-
-    >>> _without_password("http://me:secret@host:5000")
-    'http://me:***@host:5000'
-    """
-    return re.sub(r"(://[^\s:/@]*):[^\s/@]+@", r"\1:***@", text)
 
 
 def _milliseconds(moment: str) -> int | None:

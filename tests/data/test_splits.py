@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.data.splits import folds, sample_queries, take_fold
 from ltrbench.errors import DataError
 
 
@@ -84,3 +85,44 @@ def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
 def test_splits_must_have_the_same_features() -> None:
     with pytest.raises(DataError, match="test has 2 features, train has 1"):
         Splits(dataset(2), None, dataset(2, first=2, num_features=2))
+
+
+@given(num_queries=st.integers(5, 60), num_folds=st.integers(2, 5), seed=st.integers(0, 2**32))
+@settings(deadline=None)
+def test_over_the_folds_every_query_is_tested_exactly_once(
+    num_queries: int, num_folds: int, seed: int
+) -> None:
+    whole = dataset(num_queries)
+    parts = [take_fold(whole, fold, num_folds, seed) for fold in range(1, num_folds + 1)]
+    tested = [int(query_id) for _, test in parts for query_id in test.query_ids]
+    assert sorted(tested) == list(range(num_queries))
+    for rest, test in parts:
+        assert not set(rest.query_ids) & set(test.query_ids)
+        assert rest.num_queries + test.num_queries == num_queries
+        assert test.num_queries in (num_queries // num_folds, -(-num_queries // num_folds))
+
+
+def test_folds_that_cannot_be_are_refused() -> None:
+    with pytest.raises(DataError, match="cv is 4, but there are only 3 queries"):
+        folds(dataset(3), 4, seed=0)
+    with pytest.raises(DataError, match="at least 2 folds"):
+        folds(dataset(3), 1, seed=0)
+    with pytest.raises(DataError, match=r"data\.fold is 4, but cv=3 has the folds 1 to 3"):
+        take_fold(dataset(3), 4, 3, seed=0)
+    with pytest.raises(DataError, match=r"data\.split_seed is -1"):
+        folds(dataset(3), 2, seed=-1)
+
+
+@given(share=st.floats(0.001, 1.0), larger=st.floats(0.001, 1.0), seed=st.integers(0, 2**32))
+@settings(deadline=None)
+def test_a_larger_subset_holds_the_smaller_one(share: float, larger: float, seed: int) -> None:
+    share, larger = sorted((share, larger))
+    few, many = (sample_queries(dataset(30), part, seed) for part in (share, larger))
+    assert few.num_queries == max(round(share * 30), 1)
+    assert set(few.query_ids) <= set(many.query_ids)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.01, float("nan")])
+def test_a_subset_is_a_share(share: float) -> None:
+    with pytest.raises(DataError, match=r"data\.subset is .*above 0 and at most 1"):
+        sample_queries(dataset(5), share, seed=0)
