@@ -250,7 +250,10 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["predct"], "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, compare, ui"),
+        (
+            ["predct"],
+            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, compare, ui, evaluate,",
+        ),
         (["compare"], "Missing argument 'DIR...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),
         (["compare", "multirun", "--metrc", "map"], "No such option"),

@@ -1,4 +1,7 @@
-"""The verbs: commands on finished runs. They read run folders and know nothing of Hydra."""
+"""The verbs: commands on runs (here), scores (`evaluating.py`, `explain.py`) and data (`inspecting.py`).
+
+None runs an experiment. Those in this file read run folders and know nothing of Hydra.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,43 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 import click
 
+from ltrbench.cli.evaluating import conventions, evaluate
+from ltrbench.cli.explain import explain
+from ltrbench.cli.files import PATH, READ_OPTION, opened, read
+from ltrbench.cli.inspecting import inspect
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
 
-_FOLDER = click.Path(path_type=Path)
 _SQLITE = "sqlite:///"
 
 
 @click.group()
 def verbs() -> None:
-    """Commands on finished runs. Everything else on the command line is a run: python -m ltrbench --help."""
+    """Commands on runs, scores and data. All else on the command line is a run: python -m ltrbench --help."""
 
 
 @verbs.command()
-@click.argument("run", type=_FOLDER)
-@click.argument("data", type=_FOLDER)
-@click.option("--output", type=_FOLDER, help="Write the scores to this file instead of standard output.")
+@click.argument("run", type=PATH)
+@click.argument("data", type=PATH)
+@click.option("--output", type=PATH, help="Write the scores to this file instead of standard output.")
 @click.option(
     "--ranker", help="Class of the run's model, where it is not ltrbench's own: my_module.MyRanker."
 )
-def predict(run: Path, data: Path, output: Path | None, ranker: str | None) -> None:
-    """Scores the documents of a LETOR file DATA with the model of the finished RUN, a line a document.
+@READ_OPTION
+def predict(run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]) -> None:
+    """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
 
-    A score is printed in full, so that reading it back gives the same number.
+    DATA is read as in training and needs a label in every line; where there is none, 0 will do. A score is
+    printed in full, so that reading it back gives the same number.
+
+    \b
+      python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
     from ltrbench.config import find_class
-    from ltrbench.data import read_letor
     from ltrbench.rankers import Ranker
 
     finished = read_run(run)
@@ -48,13 +56,13 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None) -> N
     ranker_class = find_class(_ranker_target(finished, ranker), Ranker, "--ranker" if ranker else "model")
     model = ranker_class.load(run / MODEL_FOLDER)
     num_features = int(finished.result.data["train"]["features"])
-    scores = model.predict(read_letor(data, num_features=num_features).features)
-    with _opened(output) as file:
+    scores = model.predict(read(data, reading, num_features).features)
+    with opened(output) as file:
         file.writelines(f"{score!s}\n" for score in scores)
 
 
 @verbs.command()
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=_FOLDER)
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--metric",
     help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
@@ -65,11 +73,15 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None) -> N
 @click.option(
     "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
 )
-@click.option("--output", type=_FOLDER, help="Also write table.md, per_query.csv and environment.json here.")
+@click.option("--output", type=PATH, help="Also write table.md, per_query.csv and environment.json here.")
 def compare(
     folders: tuple[Path, ...], metric: str | None, baseline: str | None, as_object: bool, output: Path | None
 ) -> None:
-    """The table of the finished runs in and below the folders DIR..., from the scores that they hold."""
+    """The table of the finished runs in and below the folders DIR..., from the scores that they hold.
+
+    \b
+      python -m ltrbench compare multirun --metric ndcg@5
+    """
     from ltrbench.compare import compare as compare_runs
     from ltrbench.compare import render
     from ltrbench.compare.comparison import as_json
@@ -85,12 +97,16 @@ def compare(
 
 
 @verbs.command()
-@click.argument("folder", type=_FOLDER, default=Path())
+@click.argument("folder", type=PATH, default=Path())
 @click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
 @click.option("--port", default=5000, show_default=True, help="The port to listen on.")
 def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
-    """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder)."""
+    """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder).
+
+    \b
+      python -m ltrbench ui --port 5001
+    """
     store = uri or _newest_store(folder)
     if store.startswith(("http://", "https://")):
         click.echo(f"The runs are on a server: open {store}")
@@ -111,6 +127,10 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
         server.wait()
+
+
+for _verb in (evaluate, conventions, explain, inspect):
+    verbs.add_command(_verb)
 
 
 def _ranker_target(run: Run, named: str | None) -> str:
@@ -143,20 +163,3 @@ def _newest_store(folder: Path) -> str:
             f"the store {path}, which the newest run went to, is not there; name one with --uri."
         )
     return f"{_SQLITE}{path}"
-
-
-@contextlib.contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
-    if output is None:
-        yield sys.stdout
-        return
-    # A reader of the output never sees half of it.
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        with partial.open("w") as file:
-            yield file
-        partial.replace(output)
-    except OSError as error:
-        raise ConfigError(f"--output {output} cannot be written: {error.strerror}.") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -148,15 +148,17 @@ def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QuerySt
         passed_before, first = 1.0, start
         while first < last:
             end = run_end[first]
-            passed = np.zeros(end - first + 1)
+            # Of a run that the cutoff divides only the A up to it are needed: t k steps instead of t^2.
+            num_seen = min(end, last) - first
+            passed = np.zeros(num_seen + 1)
             passed[0] = 1.0
             for m in range(1, end - first + 1):
                 left = 1.0 - stop[first + m - 1]
-                for j in range(m, 0, -1):
+                for j in range(min(m, num_seen), 0, -1):
                     passed[j] = ((m - j) * passed[j] + j * left * passed[j - 1]) / m
-            for j in range(min(end, last) - first):
+            for j in range(num_seen):
                 values[query] += passed_before * (passed[j] - passed[j + 1]) / (first + j + 1 - start)
-            passed_before *= passed[-1]
+            passed_before *= passed[num_seen]
             first = end
     return values
 

@@ -142,7 +142,8 @@ def _tied_first(judgments: Judgments, ties: Ties) -> NDArray[np.int64]:
                 "format as a comment, # docid = ID), or take another convention."
             )
         # What sorts last comes first; lexsort is stable and rises, so the rows are turned round twice.
-        return np.lexsort((judgments.document_ids, -judgments.query_of_document))[::-1]
+        falling = np.lexsort((judgments.document_ids, -judgments.query_of_document))[::-1]
+        return np.ascontiguousarray(falling)  # a kernel is compiled anew for another layout
     sign = 1.0 if ties is Ties.WORST else -1.0
     return np.lexsort((sign * judgments.labels, judgments.query_of_document))
 

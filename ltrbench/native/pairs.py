@@ -228,16 +228,17 @@ def change_by_swapping(
 ) -> Pairs:
     """(n, n), |metric after the swap - metric before|: the definition, for a metric without a formula.
 
-    Every swap is a query of one data set, which is evaluated at once; the last query is the one unswapped.
+    The swaps of one document are the queries of one data set, evaluated at once; the first is unswapped.
     """
-    n = len(labels)
-    first, second = np.triu_indices(n, 1)
-    swapped = np.tile(labels, (len(first) + 1, 1))
-    pair = np.arange(len(first))
-    swapped[pair, first], swapped[pair, second] = labels[second], labels[first]
-    variants = Judgments(labels=swapped.ravel(), query_start=np.arange(0, swapped.size + 1, n))
-    scores = np.tile(-ranks.astype(np.float64), len(swapped))
-    values = np.nan_to_num(evaluate(variants, scores, [metric], convention).per_query[metric])
-    change = np.zeros((n, n))
-    change[first, second] = change[second, first] = np.abs(values[:-1] - values[-1])
+    n, change = len(labels), np.zeros((len(labels), len(labels)))
+    scores = -ranks.astype(np.float64)
+    for i in range(n - 1):
+        partners = np.arange(i, n)
+        swapped = np.tile(labels, (len(partners), 1))
+        swapped[:, i] = labels[partners]
+        swapped[np.arange(len(partners)), partners] = labels[i]
+        variants = Judgments(labels=swapped.ravel(), query_start=np.arange(0, swapped.size + 1, n))
+        evaluation = evaluate(variants, np.tile(scores, len(partners)), [metric], convention)
+        values = np.nan_to_num(evaluation.per_query[metric])
+        change[i, i:] = change[i:, i] = np.abs(values - values[0])
     return change

@@ -58,6 +58,10 @@ def lightgbm_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]
     return lambda: float(booster.eval_train()[0][2])
 
 
+def ltrbench_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
+    return lambda: evaluate(judgments, scores, [NAME]).means[NAME]
+
+
 def xgboost_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
     data = xgb.DMatrix(
         np.zeros((len(scores), 1), dtype=np.float32),
@@ -90,8 +94,8 @@ def main() -> None:
     for what, decimals in (("few ties", 6), ("many ties", 2)):
         scores = np.round(rng.normal(size=num_documents), decimals)
         judgments = Judgments(labels=labels, query_start=query_start)
-        first, _ = seconds(lambda j=judgments, s=scores: evaluate(j, s, [NAME]).means[NAME], 1)
-        ours, _ = seconds(lambda j=judgments, s=scores: evaluate(j, s, [NAME]).means[NAME], options.repeats)
+        first, _ = seconds(ltrbench_of(judgments, scores), 1)
+        ours, _ = seconds(ltrbench_of(judgments, scores), options.repeats)
         print(f"{NAME} of {options.queries:,} queries x {options.documents}, {what}, one core:")
         print(f"  ltrbench: {ours:.3f} s; {first:.3f} s the first time, when the ideal ranking is computed")
         for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):

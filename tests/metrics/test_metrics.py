@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import math
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
+from ltrbench.compilation import config
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
-from ltrbench.metrics import DEFAULT, evaluate, kernels, parse_metric, preset, with_settings
+from ltrbench.metrics import DEFAULT, evaluate, kernels, parse_metric, preset, warm_up, with_settings
 from ltrbench.metrics.convention import Aggregation, NoRelevant, Ties
 from ltrbench.metrics.functions import METRICS
 
@@ -285,6 +287,27 @@ def test_each_kernel_computes_what_its_reference_says(sizes: list[int], seed: in
         expected = kernels.reference_expected_stop(values[first:end], own_end, k)
         assert stops[query] == pytest.approx(expected, rel=1e-12)
         assert tuple(counts[query]) == kernels.reference_count_pairs(grades[first:end], own_end)
+
+
+def num_compiled() -> dict[str, int]:
+    return {
+        name: len(value.signatures) for name, value in vars(kernels).items() if hasattr(value, "signatures")
+    }
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT")
+def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> None:
+    judgments = Judgments(
+        labels=np.array([1, 0, 2, 0]), query_start=np.array([0, 2, 4]), document_ids=np.array(list("abcd"))
+    )
+    names = [*METRICS, "ndcg@1", "err@1"]
+    importlib.reload(kernels)  # as in a new process
+    warm_up()
+    compiled = num_compiled()
+    assert all(compiled.values())
+    for ties in Ties:
+        evaluate(judgments, np.array([1, 1, 1, 0], np.float32), names, replace(DEFAULT, ties=ties))
+    assert num_compiled() == compiled
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.sampled_from([1.0, 0.5]))

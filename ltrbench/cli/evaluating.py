@@ -1,0 +1,365 @@
+"""The verbs on score files: `evaluate` and `conventions`. They read a file of any system's scores."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ltrbench.cli.files import (
+    JSON_OPTION,
+    PATH,
+    READ_OPTION,
+    echo_json,
+    opened,
+    read,
+    split_settings,
+    wrapped,
+)
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.metrics import PRESETS, Convention, Evaluation
+from ltrbench.shapes import Scores
+
+DEFAULT_METRICS = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
+"""Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""
+
+_METRICS_OPTION = click.option(
+    "--metrics",
+    "names",
+    default=DEFAULT_METRICS,
+    show_default=True,
+    metavar="NAMES",
+    help="Metrics with or without a cutoff, separated by commas.",
+)
+_NOTHING = "-"
+
+
+@click.command()
+@click.argument("data", type=PATH)
+@click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
+@_METRICS_OPTION
+@click.option(
+    "--convention",
+    "preset_name",
+    default="default",
+    metavar="NAME",
+    help=f"How the metrics are computed: {', '.join(PRESETS)}.",
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
+)
+@click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file, a row a query.")
+@READ_OPTION
+@JSON_OPTION
+def evaluate(
+    data: Path,
+    scores: Path,
+    names: str,
+    preset_name: str,
+    settings: tuple[str, ...],
+    per_query: Path | None,
+    reading: tuple[str, ...],
+    as_object: bool,
+) -> None:
+    """Metrics of the file SCORES, of any system: a score a line, in the order of the documents of DATA.
+
+    SCORES may be - for standard input.
+
+    \b
+      python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
+      python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
+    """
+    from ltrbench.metrics import evaluate as compute
+    from ltrbench.metrics import preset, with_settings
+
+    convention = with_settings(preset(preset_name), split_settings("--set", settings))
+    metrics = _parse_names(names)
+    dataset = read(data, reading, whole_labels=_needs_whole_labels(convention, metrics))
+    evaluation = compute(dataset, _read_scores(scores, dataset), metrics, convention)
+    if per_query is not None:
+        _write_per_query(dataset, evaluation, per_query)
+    if as_object:
+        echo_json(_evaluation_record(dataset, evaluation))
+    else:
+        click.echo(_render_evaluation(data, dataset, evaluation))
+
+
+@click.command()
+@click.argument("data", type=PATH)
+@click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
+@_METRICS_OPTION
+@READ_OPTION
+@JSON_OPTION
+def conventions(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:
+    """The same SCORES under the convention of every library: why is my NDCG not theirs?
+
+    A metric that a library does not define on DATA is left out, and the reason is given.
+
+    \b
+      python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
+    """
+    metrics = _parse_names(names)
+    dataset = read(data, reading)
+    ranked = _read_scores(scores, dataset)
+    rows = [_convention_row(dataset, ranked, metrics, convention) for convention in PRESETS.values()]
+    if as_object:
+        records = [_row_record(row) for row in rows]
+        echo_json({"queries": dataset.num_queries, "share_without_relevant": rows[0].share, "rows": records})
+    else:
+        click.echo(_render_conventions(data, dataset, ranked, metrics, rows))
+
+
+@dataclass(frozen=True)
+class _ConventionRow:
+    """One convention's figures.
+
+    Attributes:
+        means: metric -> mean; NaN where no query counts. Only the metrics that it defines.
+        undefined: metric -> why the convention does not define it on these data.
+        share: of the queries, those without a relevant document.
+    """
+
+    convention: Convention
+    means: Mapping[str, float]
+    undefined: Mapping[str, str]
+    share: float
+
+
+def _convention_row(
+    dataset: RankingDataset, scores: Scores, names: Sequence[str], convention: Convention
+) -> _ConventionRow:
+    """A metric at a time: one that is not defined leaves the others standing."""
+    from ltrbench.metrics import evaluate as compute
+    from ltrbench.metrics import has_relevant_document
+
+    means, undefined = {}, {}
+    for name in names:
+        try:
+            means[name] = compute(dataset, scores, [name], convention).means[name]
+        # A DataError can only be of the labels: a label that has no gain in this convention.
+        except (ConfigError, DataError) as error:
+            undefined[name] = str(error)
+    share = float(np.mean(~has_relevant_document(dataset, convention)))
+    return _ConventionRow(convention, means, undefined, share)
+
+
+def _parse_names(names: str) -> list[str]:
+    from ltrbench.metrics import parse_metric
+
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if not found:
+        raise ConfigError("--metrics names no metric; give some, as in --metrics ndcg@10,map.")
+    for name in found:
+        parse_metric(name)
+    return list(dict.fromkeys(found))
+
+
+def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
+    """Whether some gain is not the label itself. The reader then tells the line of a fractional label."""
+    from ltrbench.metrics import parse_metric
+    from ltrbench.metrics.convention import linear_gain
+
+    return any(convention.of(parse_metric(name)[0]).gain is not linear_gain for name in names)
+
+
+def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
+    from ltrbench.data.scores import read_scores
+
+    return read_scores(path, dataset.num_documents)
+
+
+def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path) -> None:
+    """A skipped query has an empty cell."""
+    columns = [[_cell(value) for value in values.tolist()] for values in evaluation.per_query.values()]
+    with opened(path, "--per-query") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["query", "documents", *evaluation.per_query])
+        writer.writerows(zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True))
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)
+
+
+def _evaluation_record(dataset: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "convention": evaluation.convention.name,
+        "queries": dataset.num_queries,
+        "skipped": dict(evaluation.skipped),
+        "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
+    }
+
+
+def _row_record(row: _ConventionRow) -> dict[str, Any]:
+    names = [*row.means, *row.undefined]
+    return {
+        "convention": row.convention.name,
+        "metrics": {name: _or_null(row.means.get(name, math.nan)) for name in names},
+        "undefined": dict(row.undefined),
+    }
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
+    from ltrbench.compare.tables import markdown_table
+
+    cells = [
+        [name, _figure(mean), str(dataset.num_queries - evaluation.skipped[name])]
+        for name, mean in evaluation.means.items()
+    ]
+    convention = evaluation.convention
+    return "\n\n".join(
+        [
+            _counts(data, dataset, evaluation.share_without_relevant),
+            markdown_table(["metric", "mean", "queries counted"], cells),
+            wrapped(f"Convention {convention.name}: {_in_words(convention)}."),
+            *(
+                ["\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)]
+                * bool(convention.quirks)
+            ),
+        ]
+    )
+
+
+def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
+    return wrapped(
+        f"{data}: {dataset.num_documents} documents of {dataset.num_queries} queries; "
+        f"{share:.1%} of the queries have no relevant document."
+    )
+
+
+def _figure(mean: float) -> str:
+    return _NOTHING if math.isnan(mean) else f"{mean:.6f}"
+
+
+_GAINS = {"exponential_gain": "2^label - 1", "linear_gain": "label"}
+_TIES = {
+    "expected": "averaged over their orders",
+    "row_order": "in the order of their rows",
+    "worst": "the lowest label first",
+    "best": "the highest label first",
+    "document_id": "by document id, descending",
+}
+_NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
+
+
+def _in_words(convention: Convention) -> str:
+    """What tells conventions apart most, and where single metrics depart from it."""
+    fields = convention.describe()
+    departures = [
+        f"in {metric} {', '.join(f'{key} = {value}' for key, value in values.items())}"
+        for metric, values in fields["by_metric"].items()
+        if values
+    ]
+    return "; ".join(
+        [
+            f"gain {_gain(fields)}, tied scores {_TIES[fields['ties']]}",
+            f"a query without a relevant document {_NO_RELEVANT[fields['no_relevant']]}",
+            f"relevant is a label {_threshold(convention.relevance_threshold)}",
+            *departures,
+        ]
+    )
+
+
+def _gain(fields: Mapping[str, Any]) -> str:
+    gain = fields["gain"]
+    return _GAINS.get(gain, gain) if isinstance(gain, str) else str(gain)
+
+
+def _threshold(threshold: float) -> str:
+    """A threshold one step above a round number means: more than that number."""
+    below = math.nextafter(threshold, -math.inf)
+    return f"above {below:g}" if float(f"{threshold:g}") == below else f"of {threshold:g} or more"
+
+
+def _render_conventions(
+    data: Path,
+    dataset: RankingDataset,
+    scores: Scores,
+    names: Sequence[str],
+    rows: Sequence[_ConventionRow],
+) -> str:
+    from ltrbench.compare.tables import markdown_table
+
+    table = markdown_table(
+        ["convention", "gain", "ties", "no relevant", *names], [_cells(row, names) for row in rows]
+    )
+    reasons = [wrapped(f"- {reason}", "  ") for row in rows for reason in _reasons(row)]
+    return "\n\n".join(
+        [
+            _counts(data, dataset, rows[0].share),
+            table,
+            wrapped(f"Gain, ties and no relevant are those of {names[0]}. Why the figures differ:"),
+            "\n".join([_share_note(dataset, rows[0]), _ties_note(dataset, scores)]),
+            *(["\n".join(["Not defined, and so not computed:\n", *reasons])] if reasons else []),
+        ]
+    )
+
+
+def _reasons(row: _ConventionRow) -> Iterator[str]:
+    """Why metrics are left out. What a library does not have at all is said in one sentence."""
+    from ltrbench.metrics import parse_metric
+
+    convention = row.convention
+    defined = convention.metrics
+    absent = [name for name in row.undefined if defined is not None and parse_metric(name)[0] not in defined]
+    if defined is not None and absent:
+        yield f"{convention.name} has no {', '.join(absent)}; it has {', '.join(sorted(defined))}."
+    for name, reason in row.undefined.items():
+        if name not in absent:
+            yield f"{convention.name}, {name}: {reason}"
+
+
+def _cells(row: _ConventionRow, names: Sequence[str]) -> list[str]:
+    from ltrbench.metrics import parse_metric
+
+    fields = row.convention.of(parse_metric(names[0])[0]).describe()
+    figures = [f"{row.means[name]:.4f}" if name in row.means else _NOTHING for name in names]
+    ties = fields["ties"].replace("_", " ")
+    return [row.convention.name, _gain(fields), ties, _NO_RELEVANT[fields["no_relevant"]], *figures]
+
+
+def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
+    """How the three answers to "no relevant document" follow from each other, with the figures at hand."""
+    share = skipping.share
+    if share == 0:
+        return "- Every query has a relevant document: what one without counts makes no difference."
+    said = (
+        f"- The share p = {share:.4f} of the queries has no relevant document: mean_0 = (1 - p) mean_skip "
+        "where these count 0, and mean_1 = mean_0 + p where they count 1."
+    )
+    name = next((name for name in skipping.means if name.startswith("ndcg")), None)
+    if name is not None and dataset.query_weights is None and not math.isnan(skipping.means[name]):
+        skip = skipping.means[name]
+        zero = (1 - share) * skip
+        said += f" So {name} = {skip:.4f}, where they are left out, becomes {zero:.4f} or {zero + share:.4f}."
+    return wrapped(said, "  ")
+
+
+def _ties_note(dataset: RankingDataset, scores: Scores) -> str:
+    from ltrbench.metrics import rank
+    from ltrbench.metrics.convention import Ties
+
+    sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
+    tied = int(sizes[sizes > 1].sum())
+    if tied == 0:
+        return "- No two documents of a query share a score: the order of ties makes no difference."
+    return wrapped(
+        f"- {tied} of {dataset.num_documents} documents share their score with another of their query: row "
+        "order flatters them where rows are sorted by label, the expected value does not.",
+        "  ",
+    )

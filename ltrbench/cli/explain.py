@@ -1,0 +1,287 @@
+"""The verb `explain`: the lambdas of one query, step by step, as a tutorial prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo_json, read, split_settings
+from ltrbench.errors import ConfigError, DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
+    from ltrbench.native.pairs import PairLambdas, PairSettings
+    from ltrbench.shapes import Scores
+
+MOST_SHOWN = 11
+"""Documents that the terminal shows, the first by rank: their matrix fits 100 columns; --json holds all."""
+
+_NUMBERS = ("sigma", "distance_offset", "hessian_factor", "least_hessian")
+_SWITCHES = ("normalize_distance", "normalize_query")
+
+
+@click.command()
+@click.argument("data", type=PATH)
+@click.option("--query", "query_id", required=True, metavar="QID", help="The id of the query in DATA.")
+@click.option(
+    "--scores",
+    "score_file",
+    type=PATH,
+    help="A score a line, for every document of DATA; by default all are 0, as before the first tree.",
+)
+@click.option(
+    "--preset",
+    "preset_name",
+    default="native",
+    show_default=True,
+    help="Whose lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Vary the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10, gain=linear, ...",
+)
+@READ_OPTION
+@JSON_OPTION
+def explain(
+    data: Path,
+    query_id: str,
+    score_file: Path | None,
+    preset_name: str,
+    settings: Sequence[str],
+    reading: Sequence[str],
+    as_object: bool,
+) -> None:
+    """Explains the lambdas of one query of DATA: ranks, gains, discounts, each pair, and their sums.
+
+    \b
+      python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
+    """
+    from ltrbench.data.scores import read_scores
+    from ltrbench.native.pairs import pair_lambdas
+
+    chosen = pair_settings(preset_name, split_settings("--set", settings))
+    dataset = read(data, reading).with_mean_weight_one()
+    scores = np.zeros(dataset.num_documents)
+    if score_file is not None:
+        scores = read_scores(score_file, dataset.num_documents)
+        _refuse_infinite(scores, score_file)
+    query = _query_number(dataset, query_id, data)
+    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
+    lambdas = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
+    explained = _explained(dataset, query, scores[rows], lambdas)
+    if as_object:
+        echo_json({"preset": preset_name, **explained})
+    else:
+        click.echo("\n".join(_tutorial(preset_name, chosen, explained)))
+
+
+def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
+    """A preset's settings with some of them set from text; those of a convention are set there.
+
+    Raises:
+        ConfigError: on an unknown preset or setting, or a value that it cannot have.
+    """
+    from ltrbench.metrics import parse_metric, with_settings
+    from ltrbench.metrics.convention import SETTABLE
+    from ltrbench.native.pairs import PRESETS
+
+    if preset_name not in PRESETS:
+        raise ConfigError(
+            f"--preset '{preset_name}' is unknown{did_you_mean(preset_name, PRESETS)} Presets are "
+            f"{', '.join(PRESETS)}."
+        )
+    known = ("metric", "truncation", *_NUMBERS, *_SWITCHES, *SETTABLE)
+    values: dict[str, Any] = {}
+    for key, text in settings.items():
+        if key not in known:
+            raise ConfigError(
+                f"--set {key}: there is no such setting{did_you_mean(key, known)} Settings are "
+                f"{', '.join(known)}."
+            )
+        if key == "metric":
+            parse_metric(text)
+            values[key] = text
+        elif key not in SETTABLE:
+            values[key] = _value(key, text)
+    preset = PRESETS[preset_name]
+    of_convention = {key: text for key, text in settings.items() if key in SETTABLE}
+    return replace(preset, **values, convention=with_settings(preset.convention, of_convention))
+
+
+def _value(key: str, text: str) -> float | int | bool | None:
+    if key in _SWITCHES:
+        if text not in ("true", "false"):
+            raise ConfigError(f"--set {key}={text}: it may be true or false.")
+        return text == "true"
+    if key == "truncation":
+        if text == "none":
+            return None
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise ConfigError(f"--set truncation={text}: give a rank of 1 or more, or none for all pairs.")
+        return int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0 <= number < float("inf") or (key == "sigma" and number == 0):
+        raise ConfigError(f"--set {key}={text}: give a finite number of 0 or more, and sigma above 0.")
+    return number
+
+
+def _refuse_infinite(scores: Scores, score_file: Path) -> None:
+    infinite = np.flatnonzero(~np.isfinite(scores))
+    if infinite.size:
+        raise DataError(
+            f"{score_file}:{infinite[0] + 1}: the score is {scores[infinite[0]]}; lambdas are taken of "
+            "finite scores. Replace it by a number below, or above, all others."
+        )
+
+
+def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
+    found = np.flatnonzero(dataset.query_ids == query_id)
+    if not found.size:
+        close = did_you_mean(query_id, dataset.query_ids.tolist())
+        raise ConfigError(
+            f"{data} has no query '{query_id}'{close} It has {dataset.num_queries}, the first "
+            f"is '{dataset.query_ids[0]}'."
+        )
+    return int(found[0])
+
+
+def _explained(dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas) -> dict[str, Any]:
+    """What the JSON holds: rows in the order of the file, and weights applied as in training."""
+    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
+    weights = dataset.weight_of_document[rows]
+    gradients, hessians = pairs.gradients * weights, pairs.hessians * weights
+    documents = dataset.document_ids
+    records = [
+        {
+            "row": row + 1,
+            "document": None if documents is None else str(documents[rows.start + row]),
+            "label": float(dataset.labels[rows.start + row]),
+            "score": float(scores[row]),
+            "rank": int(pairs.ranks[row]),
+            "gain": float(pairs.gains[row]),
+            "discount": float(pairs.discounts[row]),
+            "weight": float(weights[row]),
+            "gradient": float(gradients[row]),
+            "hessian": float(hessians[row]),
+        }
+        for row in range(len(weights))
+    ]
+    best_first = np.sort(pairs.gains)[::-1]
+    dcg = float(pairs.gains @ pairs.discounts)
+    ideal = float(best_first @ np.sort(pairs.discounts)[::-1])
+    return {
+        "query": str(dataset.query_ids[query]),
+        "dcg": dcg,
+        "ideal_dcg": ideal,
+        "ndcg": dcg / ideal if ideal > 0 else None,
+        "rows": records,
+        "gradients": gradients.tolist(),
+        "hessians": hessians.tolist(),
+        "delta_matrix": pairs.delta.tolist(),
+        "lambda_matrix": (pairs.lambda_matrix * weights[:, None]).tolist(),
+    }
+
+
+def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> list[str]:
+    records = explained["rows"]
+    shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
+    rows = [record["row"] - 1 for record in shown]
+    cut = len(shown) < len(records)
+    of_all = f", the first {len(shown)} of {len(records)} by rank; --json holds all" if cut else ""
+    said = settings.convention.describe()
+    gain, discount = (str(said[name]).replace("_", " ") for name in ("gain", "discount"))
+    ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
+    return [
+        f"Query {explained['query']}, {len(records)} documents, the lambdas of {preset_name}{of_all}",
+        "",
+        f"1. Rank by score s; look up the document's {gain} G, its rank's {discount} D",
+        "",
+        *_documents(shown),
+        "",
+        f"   DCG = sum of G D = {explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}, NDCG {ndcg}",
+        "   over the whole list",
+        "",
+        *_delta_in_words(settings),
+        "",
+        *_matrix(explained["delta_matrix"], rows),
+        "",
+        *_lambda_in_words(settings, weighted=any(record["weight"] != 1 for record in records)),
+        "   Row i, column j: lambda, positive where the pair pushes i up",
+        "",
+        *_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows),
+        "",
+        "4. The sums by row, positive pushes up; a tree is fitted to -gradient / hessian of the cost",
+        "",
+        *_sums(shown),
+    ]
+
+
+def _delta_in_words(settings: PairSettings) -> list[str]:
+    depth = "" if settings.truncation is None else f" at {settings.truncation}"
+    above = "" if settings.truncation is None else f", one in the first {settings.truncation}"
+    formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{depth}" if settings.metric == "ndcg" else ""
+    return [
+        f"2. delta{formula}: the change of {settings.metric} when documents",
+        f"   i and j, by row, change places; for pairs of different labels{above}",
+    ]
+
+
+def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
+    distance = f" / ({settings.distance_offset:.3g} + |s_hi - s_lo|)" if settings.normalize_distance else ""
+    factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
+    curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
+    lines = [
+        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))), sigma {settings.sigma:g}; hi has the higher label",
+        f"   lambda = sigma p delta{distance}",
+        f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
+    ]
+    if settings.normalize_distance:
+        lines.append("   delta is divided only where not all scores of the query are equal")
+    if settings.normalize_query:
+        lines.append("   then all times log2(1 + S) / S, S the sum of 2 lambda over the pairs")
+    if weighted:
+        lines.append("   then times the document's weight, which is its query's where it has none of its own")
+    return lines
+
+
+def _documents(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    named = any(record["document"] for record in shown)
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
+        f"{record['gain']:>9g}{record['discount']:>10.4f}" + (f"  {record['document']}" if named else "")
+        for record in shown
+    ]
+    return [head + ("  document" if named else ""), *lines]
+
+
+def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> list[str]:
+    head = " " * 7 + "".join(f"{row + 1:>8}" for row in rows)
+    lines = [f"{row + 1:>7}" + "".join(f"{_cell(values[row][column]):>8}" for column in rows) for row in rows]
+    return [head, *lines]
+
+
+def _cell(value: float) -> str:
+    return "." if value == 0 else f"{value:.3f}"
+
+
+def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    # From 0.0, because the negative of a document's 0.0 would print its sign.
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
+        f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
+        for record in shown
+    ]
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
+    return [head, *lines]

@@ -1,0 +1,101 @@
+"""What verbs read and write: options as they are typed, data, JSON, and files that are written whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+
+PATH = click.Path(path_type=Path)
+JSON_OPTION = click.option(
+    "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
+)
+READ_OPTION = click.option(
+    "--read",
+    "reading",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="An option of DATA's reader: sort_queries=true, first_index=0, absent=nan, ...; may be repeated.",
+)
+
+
+def read(data: Path, reading: Sequence[str], num_features: int | None = None, **also: Any) -> RankingDataset:
+    """The data that a verb was given.
+
+    Args:
+        reading: the reader's options as `--read` gives them.
+        also: options of the verb's own; what was typed goes before them.
+    """
+    from ltrbench.data.reading import read_data
+
+    typed = {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
+    return read_data(data, num_features, **{**also, **typed})
+
+
+def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
+    """`["gain=linear", "ties=worst"]` -> {"gain": "linear", "ties": "worst"}.
+
+    Raises:
+        ConfigError: where one is not key=value, or a key is given twice.
+    """
+    found: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"{option} {setting}: key=value was expected, as in {option} key=value.")
+        if key in found:
+            raise ConfigError(f"{option} {key} is given twice, as '{found[key]}' and '{value}'; keep one.")
+        found[key] = value
+    return found
+
+
+def parse_value(text: str) -> Any:
+    """A value as overrides of a run are written: true, 3, 0.5, nan, null, a list [a,b], and all else text.
+
+    >>> [parse_value(text) for text in ("true", "3", "[a,b]", "grade", '"7"')]
+    [True, 3, ['a', 'b'], 'grade', '7']
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return [item.strip() for item in text[1:-1].split(",")]
+    if text.lower() == "nan":
+        return float("nan")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@contextlib.contextmanager
+def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
+    """The file to write to, or standard output. A reader of the file never sees half of it."""
+    if output is None:
+        yield sys.stdout
+        return
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with partial.open("w", newline="") as file:
+            yield file
+        partial.replace(output)
+    except OSError as error:
+        raise ConfigError(f"{option} {output} cannot be written: {error.strerror}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def echo_json(record: dict[str, Any]) -> None:
+    """Prints one JSON object; NaN, which JSON does not have, must be null in it already."""
+    click.echo(json.dumps(record, indent=2, allow_nan=False))
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """A paragraph in lines of at most 100 columns, later ones indented."""
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

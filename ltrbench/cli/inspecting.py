@@ -1,0 +1,139 @@
+"""The verb `inspect`: what a data set holds, and what each backend of conf/model would make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo_json, read, wrapped
+
+if TYPE_CHECKING:
+    from ltrbench.inspection import Inspection
+    from ltrbench.rankers import Ranker
+
+_SHOWN = 12  # names or labels on the terminal; --json has all
+_MOSTLY = 0.9  # from this share of sorted queries on the order of rows is no accident
+
+
+@click.command()
+@click.argument("data", type=PATH)
+@READ_OPTION
+@JSON_OPTION
+def inspect(data: Path, reading: tuple[str, ...], as_object: bool) -> None:
+    """Counts what DATA holds, and says what each backend would refuse or mishandle in it.
+
+    \b
+      python -m ltrbench inspect train.txt
+      python -m ltrbench inspect train.csv --read label=grade --json
+    """
+    from ltrbench.inspection import inspect as look
+
+    found = look(read(data, reading), _rankers())
+    if as_object:
+        echo_json({"data": str(data), **dataclasses.asdict(found)})
+    else:
+        click.echo(_render(data, found))
+
+
+def _rankers() -> dict[str, Ranker]:
+    """Model -> the ranker that its YAML in conf/model gives under the default settings."""
+    from hydra import compose, initialize_config_dir
+
+    from ltrbench.config import build, conf_dir, register_schema
+    from ltrbench.rankers import Ranker
+
+    register_schema()
+    models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        return {
+            model: build(compose("config", overrides=[f"model={model}"]), "model", Ranker) for model in models
+        }
+
+
+def _render(data: Path, found: Inspection) -> str:
+    facts = [
+        ("documents", str(found.documents)),
+        ("queries", str(found.queries)),
+        ("features", str(found.features)),
+        ("labels", _listed([f"{label}: {count}" for label, count in found.labels.items()])),
+        ("query sizes", _query_sizes(found.query_sizes)),
+        ("no relevant", _of_queries(found.without_relevant, found) + ", no document of label 1 or more"),
+        ("only relevant", _of_queries(found.only_relevant, found)),
+        ("one document", _of_queries(found.single_document, found)),
+        *_feature_facts(found),
+        *_row_facts(found),
+        *_weight_facts(found),
+        ("fingerprint", found.fingerprint),
+    ]
+    width = max(len(name) for name, _ in facts) + 2
+    lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
+    return "\n".join([str(data), "", *lines, "", *_concerns(found.concerns)])
+
+
+def _query_sizes(sizes: Mapping[str, float]) -> str:
+    return (
+        f"min {sizes['0']:g}, median {sizes['0.5']:g}, mean {sizes['mean']:.1f}, max {sizes['1']:g}; "
+        f"5 %, 25 %, 75 %, 95 %: "
+        f"{', '.join(f'{sizes[quantile]:g}' for quantile in ('0.05', '0.25', '0.75', '0.95'))}"
+    )
+
+
+def _of_queries(count: int, found: Inspection) -> str:
+    return f"{count} queries ({count / found.queries:.1%})"
+
+
+def _feature_facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    faults = found.feature_faults
+    missing = [f"{name}: {count}" for name, count in faults.missing.items()]
+    yield "missing", _counted(missing, "features lack a value in some documents")
+    yield "constant", _counted(faults.constant, "features have one value in all documents")
+    yield (
+        "same in query",
+        _counted(faults.constant_within_queries, "features differ between queries only, and can order none"),
+    )
+
+
+def _row_facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    order = found.row_order
+    fact = (
+        f"of {order.mixed} queries with different labels {order.best_first} are sorted best label first, "
+        f"{order.worst_first} worst first; query ids {'ascend' if order.query_ids_ascend else 'are mixed'}"
+    )
+    if order.mixed and order.best_first >= _MOSTLY * order.mixed:
+        fact += ". Ties in row order flatter every ranker here: shuffle the rows, or use ties=expected"
+    if order.mixed and order.worst_first >= _MOSTLY * order.mixed:
+        fact += ". Ties in row order count against every ranker here: shuffle the rows, or use ties=expected"
+    yield "rows", fact
+
+
+def _weight_facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    weights = found.query_weights
+    if weights is not None:
+        vary = "; they vary within queries" if found.weights_vary_within_queries else ""
+        yield (
+            "query weights",
+            f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
+        )
+    if found.positions is not None:
+        yield "positions", f"{found.positions['min']} to {found.positions['max']}"
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    return f"{len(names)} {what}{': ' if names else ''}{_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names of a list; --json has the others."""
+    left = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "")
+
+
+def _concerns(concerns: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    yield "What each backend would refuse or mishandle, under the default settings:"
+    for model, sentences in concerns.items():
+        for sentence in sentences or ("nothing.",):
+            yield wrapped(f"- {model}: {sentence}", "  ")

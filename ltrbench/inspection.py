@@ -1,0 +1,194 @@
+"""Inspection: what a data set looks like before anything is trained on it, and where it trips up a backend.
+
+`inspect` counts; it changes nothing and prints nothing. What a backend would refuse is asked of the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.metrics import DEFAULT, has_relevant_document
+from ltrbench.rankers import Ranker
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+_ROWS_AT_ONCE = 1 << 16  # the features are looked at in parts, so that no copy of the whole is made
+
+
+@dataclass(frozen=True)
+class FeatureFaults:
+    """The features in which something is wrong or empty.
+
+    Attributes:
+        missing: name -> the number of documents without a value, for the features that lack some.
+        constant: the names of those with one value in all documents, or with none.
+        constant_within_queries: the names of those that differ between queries, but in no query.
+    """
+
+    missing: Mapping[str, int]
+    constant: tuple[str, ...]
+    constant_within_queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """In which order the rows stand.
+
+    Attributes:
+        mixed: the number of queries whose documents do not all have the same label; only there can rows be
+            sorted by label.
+        best_first: of these, those in which no label exceeds the one before it.
+        worst_first: of these, those in which no label falls below the one before it.
+        query_ids_ascend: whether the queries stand in the order of their ids, as numbers if all are.
+    """
+
+    mixed: int
+    best_first: int
+    worst_first: int
+    query_ids_ascend: bool
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` found.
+
+    Attributes:
+        labels: label -> the number of documents that have it, ascending.
+        query_sizes: quantile (of `QUANTILES`) -> documents of a query; "mean" beside them.
+        without_relevant: the number of queries with no document of label 1 or more.
+        only_relevant: the number of queries with no other document.
+        single_document: the number of queries of one document.
+        query_weights: "min", "mean" and "max"; None where all queries count alike.
+        weights_vary_within_queries: whether documents of one query differ in weight.
+        positions: "min" and "max"; None where none are known.
+        concerns: model -> what that backend would refuse or mishandle, a sentence each.
+    """
+
+    documents: int
+    queries: int
+    features: int
+    labels: Mapping[str, int]
+    query_sizes: Mapping[str, float]
+    without_relevant: int
+    only_relevant: int
+    single_document: int
+    feature_faults: FeatureFaults
+    row_order: RowOrder
+    query_weights: Mapping[str, float] | None
+    weights_vary_within_queries: bool
+    positions: Mapping[str, int] | None
+    fingerprint: str
+    concerns: Mapping[str, tuple[str, ...]]
+
+
+def inspect(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
+    """Looks at a data set, and asks each ranker what it would refuse or mishandle in it.
+
+    Args:
+        rankers: model -> an unfitted ranker.
+
+    >>> data = RankingDataset(
+    ...     features=[[1, 5], [1, 5], [1, 7]], labels=[2, 0, 0], query_start=[0, 2, 3]
+    ... )
+    >>> found = inspect(data, {})
+    >>> found.labels, found.without_relevant, found.single_document
+    ({'0': 2, '2': 1}, 1, 1)
+    >>> found.feature_faults.constant, found.feature_faults.constant_within_queries
+    (('1',), ('2',))
+    """
+    labels, counts = np.unique(dataset.labels, return_counts=True)
+    worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
+    return Inspection(
+        documents=dataset.num_documents,
+        queries=dataset.num_queries,
+        features=dataset.num_features,
+        labels={_grade(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        query_sizes=_sizes(dataset),
+        without_relevant=int((~has_relevant_document(dataset)).sum()),
+        only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
+        single_document=int((dataset.query_sizes == 1).sum()),
+        feature_faults=_feature_faults(dataset),
+        row_order=_row_order(dataset),
+        query_weights=_weights(dataset),
+        weights_vary_within_queries=dataset.document_weights is not None,
+        positions=_positions(dataset),
+        fingerprint=dataset.fingerprint,
+        concerns={model: ranker.concerns(dataset) for model, ranker in rankers.items()},
+    )
+
+
+def _grade(label: float) -> str:
+    return str(float(label)).removesuffix(".0")
+
+
+def _sizes(dataset: RankingDataset) -> dict[str, float]:
+    values = np.quantile(dataset.query_sizes, QUANTILES)
+    sizes = {f"{quantile:g}": float(value) for quantile, value in zip(QUANTILES, values, strict=True)}
+    return {**sizes, "mean": float(dataset.query_sizes.mean())}
+
+
+def _weights(dataset: RankingDataset) -> dict[str, float] | None:
+    weights = dataset.query_weights
+    if weights is None:
+        return None
+    return {"min": float(weights.min()), "mean": float(weights.mean()), "max": float(weights.max())}
+
+
+def _positions(dataset: RankingDataset) -> dict[str, int] | None:
+    positions = dataset.positions
+    return None if positions is None else {"min": int(positions.min()), "max": int(positions.max())}
+
+
+def _row_order(dataset: RankingDataset) -> RowOrder:
+    queries = dataset.query_of_document
+    inside = queries[1:] == queries[:-1]
+    steps = np.where(inside, np.diff(dataset.labels), 0.0)
+    rises = np.bincount(queries[1:][steps > 0], minlength=dataset.num_queries) > 0
+    falls = np.bincount(queries[1:][steps < 0], minlength=dataset.num_queries) > 0
+    return RowOrder(
+        mixed=int((rises | falls).sum()),
+        best_first=int((falls & ~rises).sum()),
+        worst_first=int((rises & ~falls).sum()),
+        query_ids_ascend=_ascend(dataset.query_ids),
+    )
+
+
+def _ascend(query_ids: NDArray[np.str_]) -> bool:
+    try:
+        numbers = query_ids.astype(np.float64)
+    except ValueError:
+        return bool((query_ids[1:] >= query_ids[:-1]).all())
+    return bool((numbers[1:] >= numbers[:-1]).all())
+
+
+def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
+    """A feature without a value is constant: so a feature that some documents lack and others have is not."""
+    missing = np.zeros(dataset.num_features, dtype=np.int64)
+    varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
+    varies = np.zeros(dataset.num_features, dtype=np.bool_)
+    for start in range(0, dataset.num_documents, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        missing += np.isnan(dataset.features[rows]).sum(axis=0)
+        varies |= _differ(dataset.features[rows], dataset.features[0]).any(axis=0)
+        # With the last row of the part before, so that every two neighbours meet.
+        neighbours = slice(max(start - 1, 0), start + _ROWS_AT_ONCE)
+        features, queries = dataset.features[neighbours], dataset.query_of_document[neighbours]
+        inside = queries[1:] == queries[:-1]
+        varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
+    names = np.array(dataset.feature_names)
+    return FeatureFaults(
+        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
+        constant=tuple(names[~varies].tolist()),
+        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
+    )
+
+
+def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Elementwise; two missing values do not differ."""
+    differ: NDArray[np.bool_] = (features != others) & ~(np.isnan(features) & np.isnan(others))
+    return differ

@@ -1,0 +1,147 @@
+"""The verb `explain`: the lambdas of one query as a tutorial prints them, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ltrbench.cli import main
+from ltrbench.cli.explain import MOST_SHOWN
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+
+LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path) -> Path:
+    """RankLib's worked example behind another query."""
+    lines = ["2 qid:7 1:1 # docid = A", "0 qid:7 1:2 # docid = B"]
+    lines += [f"{label} qid:1830 1:{row}" for row, label in enumerate(LABELS)]
+    path = tmp_path / "tutorial.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def explained(*words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["explain", *words, "--json"]) == 0
+    record: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return record
+
+
+def test_the_worked_example_is_printed_as_the_tutorial_has_it(
+    tutorial: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", str(tutorial), "--query", "1830", "--preset", "ranklib"]) == 0
+    text = capsys.readouterr().out
+    assert "DCG = sum of G D = 1.466, ideal DCG 2.562, NDCG 0.572" in text
+    sums = [line.split() for line in text.partition("4. ")[2].splitlines()[3:]]
+    lambdas_of_rows = {int(row): float(value) for _, row, _, value, _, _ in sums}
+    expected = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
+    assert [lambdas_of_rows[row] for row in range(1, 11)] == expected
+
+
+def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
+    tutorial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = tmp_path / "scores.txt"
+    scores.write_text("\n".join(map(str, [0.5, 1.5, *np.linspace(0, 1, 10)])) + "\n")
+    record = explained(str(tutorial), "--query", "7", "--scores", str(scores), capsys=capsys)
+    assert [row["document"] for row in record["rows"]] == ["A", "B"]
+    assert [row["rank"] for row in record["rows"]] == [1, 0]
+    assert record["gradients"][0] < 0 < record["gradients"][1]
+    assert np.sum(record["lambda_matrix"], axis=1) == pytest.approx(record["gradients"])
+
+
+def test_native_explains_what_the_engine_computes(tutorial: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = read_letor(tutorial)
+    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    record = explained(str(tutorial), "--query", "1830", capsys=capsys)
+    assert record["gradients"] == pytest.approx(gradients[2:], rel=1e-12)
+    assert record["hessians"] == pytest.approx(hessians[2:], rel=1e-12)
+
+
+def test_a_weight_multiplies_what_its_query_adds(
+    tutorial: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = explained(str(tutorial), "--query", "1830", capsys=capsys)
+    plain = read_letor(tutorial)
+    weighted = RankingDataset(
+        features=plain.features,
+        labels=plain.labels,
+        query_start=plain.query_start,
+        query_ids=plain.query_ids,
+        query_weights=np.array([1.0, 3.0]),
+    )
+    monkeypatch.setattr("ltrbench.cli.explain.read", lambda *_: weighted)
+    heavy = explained(str(tutorial), "--query", "1830", capsys=capsys)
+    # The weights' mean is 2, which training scales to 1.
+    assert heavy["gradients"] == pytest.approx([3 / 2 * gradient for gradient in alone["gradients"]])
+
+
+def test_settings_vary_the_preset(tutorial: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(tutorial), "--query", "1830", "--set", "normalize_query=false", "--set", "sigma=2"]
+    plain = explained(*words[:3], "--set", "normalize_query=false", capsys=capsys)
+    steep = explained(*words, capsys=capsys)
+    # All scores are equal, so that p is 1/2 whatever sigma is, and lambda = sigma p delta.
+    assert steep["gradients"] == pytest.approx([2 * gradient for gradient in plain["gradients"]])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--query", "183"], "has no query '183'; did you mean '1830'?"),
+        (["--query", "7", "--preset", "lightgmb"], "did you mean 'lightgbm'?"),
+        (["--query", "7", "--set", "sigm=2"], "did you mean 'sigma'?"),
+        (["--query", "7", "--set", "sigma=-1"], "sigma=-1: give a finite number"),
+        (["--query", "7", "--set", "truncation=0"], "give a rank of 1 or more"),
+        (["--query", "7", "--set", "metric=ndgc@10"], "did you mean 'ndcg'?"),
+        (["--query", "7", "--set", "normalize_query=no"], "it may be true or false"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(
+    tutorial: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", str(tutorial), *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("preset", ["native", "lightgbm", "xgboost", "ranklib", "pyltr"])
+def test_a_long_query_fits_100_columns_and_says_what_it_leaves_out(
+    preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"{row % 3} qid:5 1:{row}\n" for row in range(40)))
+    assert main(["explain", str(path), "--query", "5", "--preset", preset]) == 0
+    text = capsys.readouterr().out
+    assert f"the first {MOST_SHOWN} of 40 by rank; --json holds all" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_steps_tell_the_formulas_of_the_settings(
+    tutorial: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["explain", str(tutorial), "--query", "1830", "--preset"]
+    main([*words, "xgboost", "--set", "metric=err@3"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the change of err@3 when documents" in text
+    assert "different labels, one in the first 32" in text
+    assert "hessian = 2 sigma^2 max(p (1 - p), 1e-16) delta / (0.01 + |s_hi - s_lo|)" in text
+    assert "log2(1 + S) / S" in text
+    main([*words, "ranklib"])
+    text = capsys.readouterr().out
+    assert "hessian = sigma^2 p (1 - p) delta\n" in text
+    assert "log2(1 + S)" not in text
+
+
+def test_an_infinite_score_is_refused(
+    tutorial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = tmp_path / "scores.txt"
+    scores.write_text("0\n" * 11 + "inf\n")
+    assert main(["explain", str(tutorial), "--query", "7", "--scores", str(scores)]) == 2
+    assert "scores.txt:12: the score is inf" in capsys.readouterr().err

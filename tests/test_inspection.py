@@ -1,0 +1,143 @@
+"""inspect: what it counts is what is there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltrbench import inspection
+from ltrbench.cli import main
+from ltrbench.config import conf_dir
+from ltrbench.data import RankingDataset
+from ltrbench.inspection import inspect
+from ltrbench.rankers.random import RandomRanker
+
+NAN = float("nan")
+
+# Queries of 3, 2 and 1 documents: best label first, all relevant, nothing relevant.
+DATA = RankingDataset(
+    features=np.array(
+        [
+            [1, 0, 7, NAN, NAN],
+            [1, 1, 7, NAN, 4],
+            [1, 2, 7, NAN, 4],
+            [1, 0, 8, NAN, 4],
+            [1, 0, 8, NAN, 4],
+            [1, 0, 9, NAN, 4],
+        ],
+        dtype=np.float32,
+    ),
+    labels=np.array([2.0, 1, 0, 1, 1, 0]),
+    query_start=np.array([0, 3, 5, 6]),
+    feature_names=("one", "useful", "of_query", "empty", "gappy"),
+)
+
+
+def test_documents_labels_and_queries_are_counted() -> None:
+    found = inspect(DATA, {})
+    assert (found.documents, found.queries, found.features) == (6, 3, 5)
+    assert found.labels == {"0": 2, "1": 3, "2": 1}
+    assert (found.without_relevant, found.only_relevant, found.single_document) == (1, 1, 1)
+    assert found.query_sizes["0"] == 1
+    assert found.query_sizes["0.5"] == 2
+    assert found.query_sizes["1"] == 3
+    assert found.query_sizes["mean"] == 6 / 3
+    assert found.fingerprint == DATA.fingerprint
+
+
+def test_labels_that_differ_little_are_counted_apart() -> None:
+    labels = np.array([0.1234567, 0.1234568, 0, 0, 0, 0])
+    assert inspect(replace(DATA, labels=labels), {}).labels == {"0": 4, "0.1234567": 1, "0.1234568": 1}
+
+
+def test_features_that_order_nothing_are_named() -> None:
+    faults = inspect(DATA, {}).feature_faults
+    assert faults.missing == {"empty": 6, "gappy": 1}
+    assert faults.constant == ("one", "empty")
+    assert faults.constant_within_queries == ("of_query",)
+
+
+def test_a_feature_that_is_missing_in_some_documents_only_is_not_constant() -> None:
+    assert "gappy" not in inspect(DATA, {}).feature_faults.constant
+
+
+def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = inspect(DATA, {}).feature_faults
+    for rows in (1, 2, 4, 5):
+        monkeypatch.setattr(inspection, "_ROWS_AT_ONCE", rows)
+        assert inspect(DATA, {}).feature_faults == whole
+
+
+@pytest.mark.parametrize(
+    ("labels", "best_first", "worst_first"),
+    [([2, 1, 0, 3, 0, 0], 2, 0), ([0, 0, 1, 0, 3, 0], 0, 2), ([1, 0, 1, 0, 0, 0], 0, 0)],
+)
+def test_queries_sorted_by_label_are_counted(labels: list[int], best_first: int, worst_first: int) -> None:
+    order = inspect(replace(DATA, labels=np.array(labels, dtype=np.float64)), {}).row_order
+    assert (order.best_first, order.worst_first) == (best_first, worst_first)
+
+
+@pytest.mark.parametrize(
+    ("query_ids", "ascend"),
+    [(["2", "9", "10"], True), (["10", "9", "2"], False), (["a", "b", "c"], True), (["b", "a", "c"], False)],
+)
+def test_query_ids_ascend_as_numbers_where_all_are(query_ids: list[str], ascend: bool) -> None:
+    assert inspect(replace(DATA, query_ids=np.array(query_ids)), {}).row_order.query_ids_ascend is ascend
+
+
+def test_weights_and_positions_are_told_where_there_are_some() -> None:
+    assert inspect(DATA, {}).query_weights is None
+    assert inspect(DATA, {}).positions is None
+    weighted = replace(DATA, query_weights=np.array([1.0, 2.0, 6.0]), positions=np.array([1, 2, 3, 1, 2, 1]))
+    found = inspect(weighted, {})
+    assert found.query_weights == {"min": 1, "mean": (1 + 2 + 6) / 3, "max": 6}
+    assert not found.weights_vary_within_queries
+    assert found.positions == {"min": 1, "max": 3}
+    uneven = replace(DATA, document_weights=np.array([1.0, 2.0, 3.0, 1.0, 1.0, 1.0]))
+    assert inspect(uneven, {}).weights_vary_within_queries
+
+
+class Choosy(RandomRanker):
+    def concerns(self, dataset: RankingDataset) -> tuple[str, ...]:
+        return (f"{dataset.num_documents} documents are too many.",)
+
+
+def test_each_backend_says_its_own_concerns() -> None:
+    assert inspect(DATA, {"choosy": Choosy()}).concerns == {"choosy": ("6 documents are too many.",)}
+
+
+@pytest.fixture
+def sorted_file(tmp_path: Path) -> Path:
+    """Thirty features without a value that differs, and queries whose best document stands first."""
+    path = tmp_path / "sorted.txt"
+    features = " ".join(f"{index}:1" for index in range(1, 31))
+    path.write_text("".join(f"{label} qid:{query} {features}\n" for query in (1, 2) for label in (40, 0)))
+    return path
+
+
+def test_the_verb_asks_every_backend_of_conf_model_and_its_json_is_whole(
+    sorted_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(sorted_file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    models = [path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_")]
+    assert sorted(found["concerns"]) == sorted(models)
+    assert found["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
+    assert any("40" in sentence for sentence in found["concerns"]["lightgbm"])
+
+
+def test_the_verbs_text_warns_of_sorted_rows_and_cuts_long_lists(
+    sorted_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(sorted_file)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "of 2 queries with different labels 2 are sorted best label first" in shown
+    assert "Ties in row order flatter every ranker here" in shown
+    assert "30 features have one value in all documents: 1, 2, 3" in shown
+    assert "and 18 more (see --json)" in shown

@@ -1,0 +1,217 @@
+"""The verbs evaluate and conventions, on the score file of any system."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from ltrbench.cli import main
+from ltrbench.cli.evaluating import DEFAULT_METRICS
+from ltrbench.config import conf_dir
+from ltrbench.data import read_letor
+from ltrbench.metrics import PRESETS, evaluate, preset
+
+GOLDEN = Path(os.environ.get("LTRBENCH_GOLDEN", Path(__file__).parents[2] / "shared/golden"))
+SCORES = (0.1, 0.2, 0.9, 0.3, 0.5, 0.5, 1.0)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Queries a, b and c of 4, 2 and 1 documents, of which b has no relevant one; and their scores."""
+    labels = [(3, "a"), (0, "a"), (1, "a"), (2, "a"), (0, "b"), (0, "b"), (1, "c")]
+    data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
+    data.write_text("".join(f"{label} qid:{query} 1:0.5\n" for label, query in labels))
+    scores.write_text("".join(f"{score!r}\n" for score in SCORES))
+    return [str(data), str(scores)]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command line that succeeds prints."""
+
+    def run(*words: str) -> str:
+        assert main(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The one paragraph that a user's mistake is answered with."""
+
+    def run(*words: str) -> str:
+        assert main(list(words)) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert len(err.splitlines()) == 1
+        return err
+
+    return run
+
+
+def test_the_json_of_evaluate_holds_what_evaluate_computes(
+    files: list[str], printed: Callable[..., str]
+) -> None:
+    record = json.loads(printed("evaluate", *files, "--metrics", "ndcg@2,map", "--json"))
+    expected = evaluate(read_letor(files[0]), np.array(SCORES), ["ndcg@2", "map"])
+    assert record == {
+        "convention": "default",
+        "queries": 3,
+        "skipped": {"ndcg@2": 1, "map": 1},
+        "metrics": dict(expected.means),
+    }
+
+
+def test_a_mean_over_no_query_is_null(tmp_path: Path, printed: Callable[..., str]) -> None:
+    (tmp_path / "data.txt").write_text("0 qid:1 1:1\n")
+    (tmp_path / "scores.txt").write_text("1\n")
+    words = ["evaluate", str(tmp_path / "data.txt"), str(tmp_path / "scores.txt"), "--metrics", "map"]
+    assert json.loads(printed(*words, "--json"))["metrics"] == {"map": None}
+    assert "| map    |    - |               0 |" in printed(*words)
+
+
+def test_the_default_metrics_are_those_of_a_run() -> None:
+    assert DEFAULT_METRICS.split(",") == list(OmegaConf.load(conf_dir() / "config.yaml").metrics)
+
+
+def test_a_convention_is_chosen_by_name_and_varied_by_setting(
+    files: list[str], printed: Callable[..., str]
+) -> None:
+    def mean(*words: str) -> Any:
+        return json.loads(printed("evaluate", *files, "--metrics", "ndcg@2", "--json", *words))
+
+    dataset, scores = read_letor(files[0]), np.array(SCORES)
+    for name in ("lightgbm", "catboost"):
+        expected = evaluate(dataset, scores, ["ndcg@2"], preset(name)).means["ndcg@2"]
+        assert mean("--convention", name)["metrics"]["ndcg@2"] == expected
+    varied = mean("--set", "no_relevant=0")
+    assert varied["convention"] == "default with no_relevant=0"
+    assert varied["metrics"]["ndcg@2"] == pytest.approx(mean()["metrics"]["ndcg@2"] * 2 / 3, rel=1e-15)
+
+
+def test_the_table_describes_the_convention_and_its_quirks(
+    files: list[str], printed: Callable[..., str]
+) -> None:
+    shown = " ".join(printed("evaluate", *files, "--metrics", "ndcg@2", "--convention", "lightgbm").split())
+    assert "7 documents of 3 queries; 33.3% of the queries have no relevant document" in shown
+    assert "Convention lightgbm: gain 2^label - 1, tied scores in the order of their rows" in shown
+    assert "relevant is a label above 0.5" in shown
+    for quirk in preset("lightgbm").quirks:
+        assert quirk in shown
+
+
+def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
+    files: list[str], printed: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "queries.csv"
+    printed("evaluate", *files, "--metrics", "ndcg@2,mrr", "--per-query", str(path))
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["query", "documents", "ndcg@2", "mrr"]
+    assert [row[:2] for row in rows] == [["a", "4"], ["b", "2"], ["c", "1"]]
+    assert rows[1][2:] == ["", ""]
+    values = evaluate(read_letor(files[0]), np.array(SCORES), ["ndcg@2"]).per_query["ndcg@2"]
+    assert [float(rows[0][2]), float(rows[2][2])] == [values[0], values[2]]
+
+
+def test_scores_come_from_standard_input_too(
+    files: list[str], printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(files[1]).read_bytes())))
+    assert printed("evaluate", files[0], "-", "--json") == printed("evaluate", *files, "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--convention", "lightgmb"], "unknown convention 'lightgmb'; did you mean 'lightgbm'?"),
+        (["--set", "tie=worst"], "no setting 'tie'; did you mean 'ties'?"),
+        (["--set", "worst"], "--set worst: key=value was expected"),
+        (["--set", "ties=worst", "--set", "ties=best"], "--set ties is given twice, as 'worst' and 'best'"),
+        (["--metrics", "ndgc@3"], "unknown metric 'ndgc@3'"),
+        (["--metrics", ","], "--metrics names no metric"),
+        (["--convention", "lightgbm", "--metrics", "mrr"], "lightgbm does not define mrr"),
+        (["--read", "sort=true"], "no option 'sort'"),
+        (["--per-query", "/nowhere/queries.csv"], "--per-query /nowhere/queries.csv cannot be written"),
+        (["--mtrics", "map"], "No such option"),
+    ],
+)
+def test_a_users_mistake_is_told_in_one_paragraph(
+    files: list[str], refused: Callable[..., str], words: list[str], message: str
+) -> None:
+    assert message in refused("evaluate", *files, *words)
+
+
+def test_a_score_too_few_names_both_numbers(files: list[str], refused: Callable[..., str]) -> None:
+    Path(files[1]).write_text("1\n2\n")
+    assert "scores.txt: holds 2 scores, but the data has 7 documents" in refused("evaluate", *files)
+
+
+def test_a_fractional_label_is_told_with_its_line_where_gains_are_exponential(
+    files: list[str], printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
+    path = Path(files[0])
+    path.write_text(path.read_text().replace("2 qid:a", "2.5 qid:a"))
+    assert "data.txt:4: " in refused("evaluate", *files)
+    printed("evaluate", *files, "--set", "gain=linear")
+
+
+def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_define(
+    files: list[str], printed: Callable[..., str]
+) -> None:
+    record = json.loads(printed("conventions", *files, "--metrics", "ndcg@2,map,mrr", "--json"))
+    assert record["share_without_relevant"] == 1 / 3
+    assert [row["convention"] for row in record["rows"]] == list(PRESETS)
+    rows = {row["convention"]: row for row in record["rows"]}
+    for row in record["rows"]:
+        assert list(row["metrics"]) == ["ndcg@2", "map", "mrr"]
+        nulls = {name for name, value in row["metrics"].items() if value is None}
+        assert nulls == set(row["undefined"])
+    assert "does not define mrr" in rows["lightgbm"]["undefined"]["mrr"]
+    assert "labels 0 and 1 only" in rows["xgboost"]["undefined"]["map"]
+    skipped, zero, one = (rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm"))
+    assert zero == pytest.approx((1 - 1 / 3) * skipped, rel=1e-6)  # xgboost's scores are float32
+    assert one == pytest.approx((1 - 1 / 3) * skipped + 1 / 3, rel=1e-15)
+
+
+def test_a_label_without_a_gain_leaves_the_conventions_standing_that_have_one(
+    files: list[str], printed: Callable[..., str]
+) -> None:
+    path = Path(files[0])
+    path.write_text(path.read_text().replace("2 qid:a", "2.5 qid:a"))
+    rows = json.loads(printed("conventions", *files, "--metrics", "ndcg@2", "--json"))["rows"]
+    defined = {row["convention"] for row in rows if row["metrics"]["ndcg@2"] is not None}
+    assert defined == {"catboost"}  # the others of linear gain need larger queries, or document ids
+    assert all("2.5" in row["undefined"]["ndcg@2"] for row in rows if row["convention"] == "ranklib")
+
+
+def test_conventions_says_why_figures_differ(files: list[str], printed: Callable[..., str]) -> None:
+    shown = " ".join(printed("conventions", *files, "--metrics", "ndcg@2,mrr").split())
+    assert "The share p = 0.3333 of the queries has no relevant document" in shown
+    assert "mean_0 = (1 - p) mean_skip" in shown
+    assert "2 of 7 documents share their score with another of their query" in shown
+    assert "lightgbm has no mrr; it has map, ndcg." in shown
+
+
+def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_order_library(
+    letor_data: Callable[[str], Path], printed: Callable[..., str]
+) -> None:
+    scores = GOLDEN / "ranklib_MQ2008_Fold1_test_scores.txt"
+    if not scores.exists():
+        pytest.skip(f"{scores} is not there; $LTRBENCH_GOLDEN names the folder of golden files")
+    words = [str(letor_data("MQ2008") / "Fold1/test.txt"), str(scores), "--metrics", "ndcg@10"]
+    record = json.loads(printed("conventions", *words, "--json"))
+    rows = {row["convention"]: row["metrics"]["ndcg@10"] for row in record["rows"]}
+    assert record["share_without_relevant"] == 51 / 156
+    assert rows["lightgbm"] == pytest.approx(rows["ranklib"] + 51 / 156, abs=1e-12)
