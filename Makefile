@@ -49,8 +49,9 @@ lock: setup ## write requirements.lock anew from pyproject.toml's ranges
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --quiet --output-file requirements.lock
 
-bench: setup ## speed of the native engine as ratios against LightGBM, in one process
+bench: setup ## speed of the native engine and of the evaluator as ratios against the libraries
 	$(BIN)/python tests/bench/bench_fit.py
+	$(BIN)/python tests/bench/bench_metrics.py
 
 results: results-smoke results-mq2008 results-mq2007 ## rerun the committed studies and rewrite results/
 

@@ -2,6 +2,23 @@
 
 from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.letor import read_letor
-from ltrbench.data.splits import Splits, split_queries
+from ltrbench.data.letor_writer import write_letor, write_lightgbm
+from ltrbench.data.reading import read_data
+from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
+from ltrbench.data.tables import read_table, to_frame, write_table
 
-__all__ = ["Judgments", "RankingDataset", "Splits", "read_letor", "split_queries"]
+__all__ = [
+    "Judgments",
+    "RankingDataset",
+    "Splits",
+    "folds",
+    "read_data",
+    "read_letor",
+    "read_table",
+    "sample_queries",
+    "split_queries",
+    "to_frame",
+    "write_letor",
+    "write_lightgbm",
+    "write_table",
+]

@@ -7,7 +7,7 @@ backend can change what the next one sees. Its part without features, `Judgments
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -203,6 +203,11 @@ class RankingDataset(Judgments):
         if self.document_weights is not None:
             return replace(self, query_weights=None, document_weights=self.document_weights * scale)
         return replace(self, query_weights=self.query_weights * scale)
+
+    def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
+        """The same documents, their features under (F,) other names."""
+        query_weights = self.query_weights if self.document_weights is None else None
+        return replace(self, query_weights=query_weights, feature_names=tuple(names))
 
     @property
     def num_features(self) -> int:

@@ -1,100 +1,93 @@
-"""LETOR text, plain or gz, read into a RankingDataset.
+"""LETOR text read into a RankingDataset, in LETOR's form or LightGBM's.
 
-A line is a document: `label qid:ID index:value index:value ... # comment`. Features are counted from one and
-ascend; an absent feature is 0. The lines of a query stand next to each other. Blank lines and lines that only
-hold a comment are skipped.
+    label [weight] qid:ID index:value index:value ... # comment
 
-The format is specified twice. `parse_line` is the specification: plain, line by line, with an error for each
-mistake. `_read_block_fast` takes many lines at once with a regular expression and NumPy, and gives a block
-back unread as soon as anything in it is unusual; then `_read_block_plainly` reads that block by `parse_line`.
-So the result, or the error, is always that of `parse_line`, and a test holds the two together.
+A line is a document. The lines of a query stand next to each other. Blank lines and lines that only hold a
+comment are skipped. In LightGBM's form the lines have no qid, and files beside the data file hold what they
+lack: see `lightgbm_files`. The way from file to data set: `compression` unpacks blocks of lines,
+`letor_blocks` reads them as `letor_line` specifies, and here they are joined.
 
 To read another text format, write a function like `read_letor` that ends in a RankingDataset.
 """
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.compression import read_blocks
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.letor_blocks import Block, check_memory, read_block_fast, read_block_plainly
+from ltrbench.data.letor_line import FORMAT, LineFormat
+from ltrbench.data.lightgbm_files import (
+    Companions,
+    check_companions,
+    companion,
+    number_positions,
+    read_companions,
+)
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels
 
-# A larger index is a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
-MAX_FEATURES = 2**24
-
-# From here on a double rounds to infinity in float32: half a unit above its largest number, 2^128 - 2^104.
-_FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
-
-_BLOCK_BYTES = 1 << 22  # so large that NumPy's cost per call vanishes, so small that it is cheap to hold
-_FORMAT = "A line reads 'label qid:ID index:value index:value ... # comment'."
-
-# Possessive quantifiers (`++`), so that no line, however odd, makes the match backtrack.
-_NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
-_CONTROL = rb"\x00-\x08\x0e-\x1f\x7f"
-_PLAIN_LINE = re.compile(
-    rb"^(" + _NUMBER + rb")"
-    rb"[ \t]++qid:([!-\"$-~]++)"
-    rb"((?:[ \t]++[1-9][0-9]{0,7}+:" + _NUMBER + rb")*+)"
-    rb"[ \t]*+(?:#([^\n" + _CONTROL + rb"]*+)|\r)?+$",
-    re.MULTILINE,
-)
-_NUMBER_ONLY = re.compile(_NUMBER)
-_NOT_TEXT = re.compile(rb"[" + _CONTROL + rb"]")
-_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One document as its line says it: feature `indices[i]`, counted from one, has the value `values[i]`."""
-
-    label: float
-    query: str
-    indices: list[int]
-    values: list[float]
-    document: str
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Some consecutive lines of a file: n documents, and the line of the file that each one stands on."""
+class _File:
+    """What one file says about its n documents, n at least 1, and what the files beside it add."""
 
+    path: Path
     labels: Labels  # (n,)
-    queries: list[str]  # (n,)
+    queries: list[str]  # (n,), "" in LightGBM's form
     documents: list[str]  # (n,)
-    features: Features  # (n, the largest index in the block)
-    lines: NDArray[np.int64]  # (n,), counted from one
+    weights: NDArray[np.float64] | None  # (n,)
+    beside: Companions
+    lines: NDArray[np.int64]  # (n,), where each document stands
+    blocks: list[Block]
+
+    @property
+    def has_qid(self) -> bool:
+        return bool(self.queries[0])
 
 
-def read_letor(path: str | Path, num_features: int | None = None) -> RankingDataset:
-    """Reads a LETOR file: `label qid:ID index:value ... # comment`, as text or gz.
+def read_letor(
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    *,
+    first_index: int = 1,
+    absent: float = 0.0,
+    sort_queries: bool = False,
+    whole_labels: bool = False,
+) -> RankingDataset:
+    """Reads LETOR text: `label [weight] qid:ID index:value ... # comment`, plain or as gz, bz2, xz or zst.
 
-    Whether a file is gz is told by its first two bytes, not by its name. A document's id is what the comment
-    says after `docid =`, else the whole comment. Values are read as doubles and rounded to float32.
+    How a file is packed is told by its content. A document's id is what the comment says after `docid =`,
+    else the whole comment. Values are read as doubles and rounded to float32; `nan` is a missing value.
+
+    FILE.query, FILE.weight and FILE.position beside a FILE are read where they are there, as LightGBM does;
+    with FILE.query the lines need no qid, and the queries are called "1", "2", ... There too features are
+    counted from one unless `first_index` is 0. LightGBM itself always counts from zero, so that in a file
+    that begins with 1 it finds an empty column 0 more.
 
     Args:
-        path: the file.
-        num_features: F. Absent features are 0, so a file in which the last ones never occur is padded to this
-            width. By default the largest index in the file.
+        path: the file, or several that are one split: a query may run on from one into the next.
+        num_features: F. A file in which the last features never occur is padded to this width. By default as
+            many as the largest index says.
+        first_index: what the first feature is called, 1 or 0; `feature_names` then begin with it.
+        absent: the value of a feature that a line leaves out, 0 or NaN.
+        sort_queries: brings the lines of a query together, in the order of each query's first line.
+        whole_labels: refuses labels that are not whole numbers.
 
     Returns:
         The documents in the order of the file: features (D, F), labels (D,), Q queries.
 
     Raises:
-        DataError: where the file cannot be read, a line is not as above (`path:line: ...`), an index exceeds
-            `num_features`, the lines of a query do not stand together, there is no document, or the matrix
-            does not fit into memory.
+        DataError: where a file cannot be read, a line is not as above (`path:line: ...`), an index exceeds
+            `num_features`, the lines of a query do not stand together, a file beside does not fit, there is
+            no document, or the features do not fit into memory.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -107,284 +100,191 @@ def read_letor(path: str | Path, num_features: int | None = None) -> RankingData
     >>> data.labels.tolist(), data.query_start.tolist(), data.query_ids.tolist()
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
-    if num_features is not None and not 1 <= num_features <= MAX_FEATURES:
-        raise DataError(f"num_features is {num_features}; it must lie between 1 and {MAX_FEATURES}.")
+    form = LineFormat(num_features=num_features, first_index=first_index, whole_labels=whole_labels)
+    if not (absent == 0 or math.isnan(absent)):
+        raise DataError(f"absent is {absent}; a feature that a line leaves out can be read as 0 or as NaN.")
+    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(each) for each in path]
+    if not paths:
+        raise DataError("path: names no file; give one, or several that are one split.")
     try:
-        blocks = [
-            _read_block_fast(text, first_line, num_features)
-            or _read_block_plainly(text, first_line, num_features, path)
-            for text, first_line in _read_blocks(Path(path))
-        ]
-        return _assemble(blocks, num_features, path)
+        return _join([_read_file(each, form, absent) for each in paths], form, absent, sort_queries)
     except MemoryError:
         raise DataError(
-            f"{path}: a float32 matrix of its documents, as wide as its largest feature index, does not fit "
-            "into memory. Check that index; number the features 1, 2, ..., F without gaps."
+            f"{', '.join(map(str, paths))}: a float32 matrix of the documents, as wide as the largest "
+            "feature index, does not fit into memory. Check that index; number the features without gaps."
         ) from None
 
 
-def parse_line(line: bytes, where: str, num_features: int | None = None) -> Line | None:
-    """One line of LETOR text: the specification of the format. None where it holds no document.
-
-    Args:
-        line: with or without its end of line.
-        where: `path:line`, for messages.
-        num_features: the largest index allowed; None: MAX_FEATURES.
-
-    Raises:
-        DataError: naming `where`, the value, what was expected and what to do.
-
-    >>> parse_line(b"2 qid:10032 1:0.05 3:1 #docid = GX008-86 inc = 1 prob = 0.08", "train.txt:1")
-    Line(label=2.0, query='10032', indices=[1, 3], values=[0.05, 1.0], document='GX008-86')
-    >>> parse_line(b"# a comment", "train.txt:2")
-    """
-    control = _NOT_TEXT.search(line)
-    if control:
-        raise DataError(
-            f"{where}: byte 0x{control.group().hex()} is not text. LETOR files are plain text or gz; "
-            "unpack or convert the file."
-        )
-    content, _, comment = line.partition(b"#")
-    tokens = content.split()
-    if not tokens:
-        return None
-    label = _parse_label(tokens[0], where)
-    query = _parse_query(tokens[1] if len(tokens) > 1 else b"", where)
-    indices: list[int] = []
-    values: list[float] = []
-    for token in tokens[2:]:
-        index, value = _parse_feature(token, where, num_features)
-        if indices and index <= indices[-1]:
-            problem = "is repeated" if index in indices else f"follows {indices[-1]}"
-            raise DataError(
-                f"{where}: feature index {index} {problem}; the indices of a line must ascend. "
-                "Sort them, and keep one value for each."
-            )
-        indices.append(index)
-        values.append(value)
-    return Line(label, query, indices, values, _document_id(comment))
-
-
-def _parse_label(token: bytes, where: str) -> float:
-    if _NOT_FINITE.fullmatch(token):
-        raise DataError(f"{where}: label {_show(token)} is not a grade. Judge the document or leave it out.")
-    if not _NUMBER_ONLY.fullmatch(token):
-        raise DataError(f"{where}: {_show(token)} stands where a number, the label, was expected. {_FORMAT}")
-    label = float(token)
-    if not 0 <= label < float("inf"):
-        raise DataError(
-            f"{where}: label {_show(token)} is out of range; a label is a finite grade of 0 or more. "
-            "Shift the grades so that irrelevant is 0, or leave out what is not judged."
-        )
-    return label
-
-
-def _parse_query(token: bytes, where: str) -> str:
-    prefix, _, query = token.partition(b":")
-    if prefix != b"qid" or not query:
-        found = f"{_show(token)} stands" if token else "the line ends"
-        raise DataError(
-            f"{where}: {found} where 'qid:ID', the query of the document, was expected. {_FORMAT} "
-            "Give every line the id of its query, after the label."
-        )
-    try:
-        return query.decode()
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{where}: the query id {_show(query)} is not UTF-8 text. Convert the file to UTF-8."
-        ) from None
-
-
-def _parse_feature(token: bytes, where: str, num_features: int | None) -> tuple[int, float]:
-    index_text, colon, value_text = token.partition(b":")
-    if not colon or not index_text.isdigit():
-        raise DataError(f"{where}: {_show(token)} stands where 'index:value' was expected. {_FORMAT}")
-    # int() refuses thousands of digits, so the length comes first.
-    index = int(index_text) if len(index_text) <= 20 else MAX_FEATURES + 1
-    if index == 0:
-        raise DataError(f"{where}: feature index 0; LETOR counts features from 1. Add 1 to every index.")
-    if index > MAX_FEATURES:
-        raise DataError(
-            f"{where}: feature index {_show(index_text)} is beyond {MAX_FEATURES}, the most a dense matrix "
-            "is made for. Number the features 1, 2, ..., F."
-        )
-    if num_features is not None and index > num_features:
-        raise DataError(
-            f"{where}: feature index {index} is beyond the {num_features} features that were expected, as "
-            "many as in training. Leave out what training does not have, or set num_features to the full "
-            "width."
-        )
-    return index, _parse_value(value_text, index, where)
-
-
-def _parse_value(token: bytes, index: int, where: str) -> float:
-    if not token:
-        raise DataError(
-            f"{where}: feature {index} has no value after its colon. Leave the feature out where its value "
-            "is unknown: an absent feature is 0."
-        )
-    if _NOT_FINITE.fullmatch(token):
-        raise DataError(
-            f"{where}: feature {index} is {_show(token)}; values must be finite. Leave the feature out where "
-            "its value is unknown (an absent feature is 0), or cap it."
-        )
-    if not _NUMBER_ONLY.fullmatch(token):
-        raise DataError(f"{where}: feature {index} is {_show(token)}, which is not a number. {_FORMAT}")
-    value = float(token)
-    if abs(value) >= _FLOAT32_OVERFLOW:
-        raise DataError(
-            f"{where}: feature {index} is {_show(token)}, which float32 cannot hold (at most 3.4e38). "
-            "Rescale the feature, or leave it out where such a number stands for a missing value."
-        )
-    return value
-
-
-def _show(token: bytes) -> str:
-    """A token in quotes as a message can bear it: escaped, and not longer than a line."""
-    text = token.decode(errors="backslashreplace")
-    return repr(text if len(text) <= 40 else text[:37] + "...")
-
-
-def _document_id(comment: bytes) -> str:
-    match = _DOCUMENT_ID.match(comment)
-    # A comment is free text in any encoding: it must not stop the reader, nor lose what it says.
-    return (match[1] if match else comment.strip()).decode(errors="backslashreplace")
-
-
-def _read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
-    """The unpacked text in blocks of whole lines, each with the number of its first line."""
-    first_line = 1
-    with _open(path) as stream:
-        while True:
-            try:
-                text = stream.read(_BLOCK_BYTES) + stream.readline()
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise DataError(
-                    f"{path}:{first_line}: somewhere after this line the gz file is damaged or cut off "
-                    f"({error}). Copy or download it again; `gzip -t` tests it."
-                ) from None
-            if not text:
-                return
-            yield text, first_line
-            first_line += text.count(b"\n")
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    try:
-        raw = path.open("rb")
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: there is no such file (seen from {Path.cwd()}). Check the path, or get the data."
-        ) from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: is a folder; name the file in it that should be read.") from None
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be opened ({error.strerror}). Check the path and its rights."
-        ) from None
-    with raw:
-        if raw.peek(2)[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield unpacked
-        else:
-            yield raw
-
-
-def _read_block_plainly(text: bytes, first_line: int, num_features: int | None, path: str | Path) -> _Block:
-    """A block read by the specification, line by line."""
-    numbered = [
-        (number, parsed)
-        for number, line in enumerate(text.split(b"\n"), start=first_line)
-        if (parsed := parse_line(line, f"{path}:{number}", num_features)) is not None
+def _read_file(path: Path, form: LineFormat, absent: float) -> _File:
+    beside = read_companions(path)
+    form = replace(form, needs_qid=beside.query_sizes is None)
+    blocks = [
+        read_block_fast(text, first_line, form, absent)
+        or read_block_plainly(text, first_line, form, absent, path)
+        for text, first_line in read_blocks(path)
     ]
-    width = max((parsed.indices[-1] for _, parsed in numbered if parsed.indices), default=0)
-    features = np.zeros((len(numbered), width), dtype=np.float32)
-    for row, (_, parsed) in enumerate(numbered):
-        features[row, np.array(parsed.indices, dtype=np.int64) - 1] = parsed.values
-    return _Block(
-        labels=np.array([parsed.label for _, parsed in numbered], dtype=np.float64),
-        queries=[parsed.query for _, parsed in numbered],
-        documents=[parsed.document for _, parsed in numbered],
-        features=features,
-        lines=np.array([number for number, _ in numbered], dtype=np.int64),
-    )
-
-
-def _read_block_fast(text: bytes, first_line: int, num_features: int | None) -> _Block | None:
-    """A block in which every line is an ordinary document, read at once; None for any other block."""
-    matches: list[tuple[bytes, bytes, bytes, bytes]] = _PLAIN_LINE.findall(text)
-    num_lines = text.count(b"\n") + (not text.endswith(b"\n"))
-    pairs = b"".join([pairs for _, _, pairs, _ in matches]).replace(b":", b" ")
-    if len(matches) != num_lines or not pairs:
-        return None
-    # The expression has vetted every number, so that each blank-separated piece is one.
-    numbers = np.fromstring(pairs, sep=" ").reshape(-1, 2)
-    labels = np.fromstring(b" ".join([label for label, _, _, _ in matches]), sep=" ")
-    rows = np.repeat(np.arange(num_lines), [pairs.count(b":") for _, _, pairs, _ in matches])
-    columns = numbers[:, 0].astype(np.int64) - 1
-    ascending = (np.diff(columns) > 0) | (np.diff(rows) > 0)
-    num_columns = int(columns.max()) + 1
-    if (
-        not ascending.all()
-        or num_columns > (num_features or MAX_FEATURES)
-        or np.abs(numbers[:, 1]).max() >= _FLOAT32_OVERFLOW
-        or not (np.isfinite(labels) & (labels >= 0)).all()
-    ):
-        return None
-    features = np.zeros((num_lines, num_columns), dtype=np.float32)
-    features[rows, columns] = numbers[:, 1]
-    return _Block(
-        labels=labels,
-        queries=[query.decode() for _, query, _, _ in matches],
-        documents=[_document_id(comment) for _, _, _, comment in matches],
-        features=features,
-        lines=np.arange(first_line, first_line + num_lines),
-    )
-
-
-def _assemble(blocks: list[_Block], num_features: int | None, path: str | Path) -> RankingDataset:
-    """The blocks of a file as one data set."""
-    queries = [query for block in blocks for query in block.queries]
-    if not queries:
+    labels = np.concatenate([block.labels for block in blocks]) if blocks else np.empty(0)
+    if not labels.size:
         found = "holds nothing but blanks and comments" if blocks else "is empty"
-        raise DataError(f"{path}: {found}. {_FORMAT} Check that the file was written and copied whole.")
-    width = num_features or max(block.features.shape[1] for block in blocks)
+        raise DataError(f"{path}: {found}. {FORMAT} Check that the file was written and copied whole.")
+    queries = [query for block in blocks for query in block.queries]
+    lines = np.concatenate([block.lines for block in blocks])
+    _check_all_or_none(np.array([bool(query) for query in queries]), lines, path, "qid")
+    check_companions(beside, path, len(labels))
+    if queries[0] and beside.query_sizes is not None:
+        _check_agreement(queries, beside.query_sizes, lines, path)
+    return _File(
+        path=path,
+        labels=labels,
+        queries=queries,
+        documents=[document for block in blocks for document in block.documents],
+        weights=_weights(np.concatenate([block.weights for block in blocks]), beside, lines, path),
+        beside=beside,
+        lines=lines,
+        blocks=blocks,
+    )
+
+
+def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: Path, what: str) -> None:
+    """Raises a DataError where some documents have it and others have not; has and lines are (n,)."""
+    odd = np.flatnonzero(has != has[0])
+    if odd.size:
+        this, others = ("has no", "have one") if has[0] else ("has a", "have none")
+        raise DataError(
+            f"{path}:{lines[odd[0]]}: the line {this} {what}, but the lines before it {others}. "
+            f"Give every document of the file a {what}, or none."
+        )
+
+
+def _check_agreement(
+    queries: list[str], query_sizes: NDArray[np.int64], lines: NDArray[np.int64], path: Path
+) -> None:
+    """Raises a DataError where a query by qid and one by FILE.query do not begin at the same line."""
+    begins = np.zeros(len(queries), dtype=bool)
+    begins[np.concatenate([[0], np.cumsum(query_sizes)[:-1]])] = True
+    by_qid = np.array([row == 0 or queries[row] != queries[row - 1] for row in range(len(queries))])
+    odd = np.flatnonzero(begins != by_qid)
+    if odd.size:
+        row = odd[0]
+        this, other = ("goes on", "begins a new one") if begins[row] else ("begins", "does not end one there")
+        raise DataError(
+            f"{path}:{lines[row]}: query {queries[row]!r} {this} here by its qid, but "
+            f"{companion(path, '.query')} {other}. Remove the .query file, or mend one of the two."
+        )
+
+
+def _weights(
+    in_lines: NDArray[np.float64], beside: Companions, lines: NDArray[np.int64], path: Path
+) -> NDArray[np.float64] | None:
+    """(n,), the documents' weights, from the lines or from FILE.weight."""
+    has = ~np.isnan(in_lines)
+    _check_all_or_none(has, lines, path, "weight")
+    if has[0] and beside.weights is not None:
+        raise DataError(
+            f"{path}:{lines[0]}: the lines have weights, and so has {companion(path, '.weight')}. "
+            "Keep one of the two."
+        )
+    return in_lines if has[0] else beside.weights
+
+
+def _join(files: list[_File], form: LineFormat, absent: float, sort_queries: bool) -> RankingDataset:
+    """The files as one data set, its rows in the order that `_queries` says."""
+    _check_alike(files)
+    query_start, query_ids, order = _queries(files, sort_queries)
+    documents = np.array([document for file in files for document in file.documents])
+    weights = [file.weights for file in files if file.weights is not None]
+    positions = [name for file in files for name in file.beside.positions or ()]
+    features = _join_features(files, form, absent)
+    try:
+        return RankingDataset(
+            features=features[order],
+            labels=np.concatenate([file.labels for file in files])[order],
+            query_start=query_start,
+            query_ids=query_ids,
+            document_ids=documents[order] if documents.astype(bool).any() else None,
+            document_weights=np.concatenate(weights)[order] if weights else None,
+            positions=number_positions(positions)[order] if positions else None,
+            feature_names=tuple(str(number + form.first_index) for number in range(features.shape[1])),
+        )
+    except DataError as error:
+        # What no single line shows, such as a query whose documents all have the weight 0.
+        raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
+
+
+def _check_alike(files: list[_File]) -> None:
+    """Raises a DataError where one file has qids, weights or positions and another has not."""
+    kinds = {
+        "qids": [file.has_qid for file in files],
+        "weights": [file.weights is not None for file in files],
+        "positions": [file.beside.positions is not None for file in files],
+    }
+    for what, has in kinds.items():
+        if any(has) and not all(has):
+            raise DataError(
+                f"{files[has.index(False)].path}: has no {what}, but {files[has.index(True)].path}, of the "
+                f"same split, has. Give {what} in every file of a split, or in none."
+            )
+
+
+def _queries(
+    files: list[_File], sort_queries: bool
+) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.int64] | slice]:
+    """Where each query begins (Q + 1,), its id (Q,), and the rows (D,) in the order of the data set."""
+    if not files[0].has_qid:
+        by_file = [file.beside.query_sizes for file in files if file.beside.query_sizes is not None]
+        query_start = np.concatenate([[0], np.cumsum(np.concatenate(by_file))])
+        return query_start, np.arange(1, len(query_start)).astype(np.str_), slice(None)
+    queries = [query for file in files for query in file.queries]
+    number_of: dict[str, int] = {}
+    numbers = np.array([number_of.setdefault(query, len(number_of)) for query in queries])
+    # A query that comes back has the number of its first run, which is lower than that of the line before.
+    comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
+    if comes_back.size and not sort_queries:
+        row = int(comes_back[0])
+        raise _scattered(files, queries, row, int(np.flatnonzero(numbers[:row] == numbers[row])[-1]))
+    query_start = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
+    # A slice takes the rows as they are without a copy of all features.
+    order = np.argsort(numbers, kind="stable") if comes_back.size else slice(None)
+    return query_start, np.array(list(number_of)), order
+
+
+def _scattered(files: list[_File], queries: list[str], row: int, last: int) -> DataError:
+    """The error for a query that begins again at a row after it ended at the row `last`."""
+    (path, line), (last_path, last_line) = _place(files, row), _place(files, last)
+    end = f"line {last_line}" if path == last_path else f"{last_path}:{last_line}"
+    return DataError(
+        f"{path}:{line}: query {queries[row]!r} begins again, after its documents ended on {end}. "
+        "The lines of a query must stand together: bring them together with sort_queries=true (in a run "
+        "data.sort_queries=true), or give the two runs of lines different ids if they are two queries."
+    )
+
+
+def _place(files: list[_File], row: int) -> tuple[Path, int]:
+    """The file and the line of a document, given its row (0 to D - 1) in all files together."""
+    ends = np.cumsum([len(file.labels) for file in files])
+    number = int(np.searchsorted(ends, row, side="right"))
+    file = files[number]
+    return file.path, int(file.lines[row - int(ends[number])])  # from the end, so negative
+
+
+def _join_features(files: list[_File], form: LineFormat, absent: float) -> Features:
+    """(D, F), the features of all files, as wide as was asked for or as the widest block is."""
+    num_documents = sum(len(file.labels) for file in files)
+    widest, path = max(
+        ((block, file.path) for file in files for block in file.blocks),
+        key=lambda block_and_path: block_and_path[0].features.shape[1],
+    )
+    width = form.num_features or widest.features.shape[1]
     if width == 0:
         raise DataError(
-            f"{path}: no line has a feature. {_FORMAT} Write features, or give num_features "
-            "if all of them are meant to be 0."
+            f"{path}: no line has a feature. {FORMAT} Write features, or give num_features "
+            "if all of them are meant to be absent."
         )
-    documents = [document for block in blocks for document in block.documents]
-    lines = np.concatenate([block.lines for block in blocks])
-    query_start = _query_start(queries, lines, path)
-    features = np.zeros((len(queries), width), dtype=np.float32)
+    check_memory(num_documents, width, f"{path}:{widest.widest}")
+    features = np.full((num_documents, width), absent, dtype=np.float32)
     row = 0
-    for block in blocks:
-        num_documents, num_columns = block.features.shape
-        features[row : row + num_documents, :num_columns] = block.features
-        row += num_documents
-    return RankingDataset(
-        features=features,
-        labels=np.concatenate([block.labels for block in blocks]),
-        query_start=np.array(query_start),
-        query_ids=np.array([queries[start] for start in query_start[:-1]]),
-        document_ids=np.array(documents) if any(documents) else None,
-    )
-
-
-def _query_start(queries: list[str], lines: NDArray[np.int64], path: str | Path) -> list[int]:
-    """(Q + 1,), where each query begins, and D; queries and lines are (D,), those of each document."""
-    query_start = [row for row in range(len(queries)) if row == 0 or queries[row] != queries[row - 1]]
-    query_start.append(len(queries))
-    seen: dict[str, int] = {}
-    for query, start in enumerate(query_start[:-1]):
-        earlier = seen.setdefault(queries[start], query)
-        if earlier != query:
-            last = query_start[earlier + 1] - 1
-            raise DataError(
-                f"{path}:{lines[start]}: query {queries[start]!r} begins again, after its documents ended on "
-                f"line {lines[last]}. The lines of a query must stand together: sort the file by query, or "
-                "give the two runs of lines different ids if they are two queries."
-            )
-    return query_start
+    for block in (block for file in files for block in file.blocks):
+        num_rows, num_columns = block.features.shape
+        features[row : row + num_rows, :num_columns] = block.features
+        row += num_rows
+    return features

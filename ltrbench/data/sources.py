@@ -1,8 +1,8 @@
 """Where the data of a run comes from: what the YAMLs in conf/data name by `_target_`.
 
 A source is a dataclass: its fields are the keys of the YAML, checked by their types, and `load()` gives the
-Splits. A data set in LETOR format needs no Python, only a YAML for LetorFiles; another format is a subclass
-of DataSource in one file of its own, here or in a user's package.
+Splits. A data set in LETOR format or in tables needs no Python, only a YAML for LetorFiles or TableFiles;
+another format is a subclass of FileSource or DataSource in one file of its own, here or in a user's package.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.feature_names import read_feature_names
 from ltrbench.data.letor import read_letor
-from ltrbench.data.splits import Splits, split_queries
-from ltrbench.errors import DataError
+from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
+from ltrbench.data.tables import read_table
+from ltrbench.errors import ConfigError, DataError
 
 
 @dataclass(kw_only=True)
@@ -48,87 +51,236 @@ class DataSource(ABC):
 
 
 @dataclass(kw_only=True)
-class LetorFiles(DataSource):
-    """Train, validation and test in LETOR files.
+class SplitSource(DataSource):
+    """A data set whose missing parts are taken out of its training queries, by query.
+
+    Test is taken first, then validation from the rest. So the test queries stay the same whatever
+    `valid_share` is, and both whatever `subset` is.
 
     Args:
-        train: the path of the training file; `~` is the home folder, a relative path starts in the current
-            one.
-        valid: the same for validation; None: `valid_share` of the training queries.
-        test: the same for test; None: `test_share` of the training queries, taken before validation is.
-        valid_share: of the queries, by query; 0 goes without validation. Ignored where `valid` is given.
-        test_share: of the queries, by query. Ignored where `test` is given.
+        valid_share: of the queries that test leaves; 0 goes without validation.
+        test_share: of the queries.
         split_seed: which queries are taken.
-        num_features: the width that all files are padded to; None: that of the training file.
-        root: the publisher's folder, which the YAML's paths are built from; not used here.
-        fold: which fold the YAML's paths name; None for a data set without folds.
-        num_folds: how many there are, to refuse one that does not exist.
-        obtain: where to get the data and where to put it, for the message when a file is absent.
+        subset: the share of the training queries that is kept; validation and test stay whole.
+        cv: into how many folds the queries are dealt; None: none.
+        fold: which one of the `cv` folds is the test set, counted from one.
+
+    Raises:
+        ConfigError: where `cv` stands without a fold.
     """
 
-    train: str
-    valid: str | None = None
-    test: str | None = None
     valid_share: float = 0.2
     test_share: float = 0.2
     split_seed: int = 0
-    num_features: int | None = None
-    root: str = ""
+    subset: float = 1.0
+    cv: int | None = None
     fold: int | None = None
-    num_folds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.cv is not None and self.fold is None:
+            raise ConfigError(
+                f"cv is {self.cv} without a fold; name the test set with data.fold=1 to {self.cv}, or add -m "
+                "to run over all folds."
+            )
+
+    def complete(
+        self, train: RankingDataset, valid: RankingDataset | None = None, test: RankingDataset | None = None
+    ) -> Splits:
+        """Takes what is not given out of train.
+
+        Raises:
+            DataError: where a share is not between 0 and 1, the fold does not exist, too few queries are
+                left, or splits share a query.
+        """
+        if test is None and self.cv is not None and self.fold is not None:
+            train, test = take_fold(train, self.fold, self.cv, self.split_seed)
+        elif test is None:
+            train, test = split_queries(train, self.test_share, self.split_seed, "test")
+        if valid is None and self.valid_share != 0:
+            train, valid = split_queries(train, self.valid_share, self.split_seed, "valid")
+        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
+
+
+@dataclass(kw_only=True)
+class FileSource(SplitSource):
+    """Train, validation and test in files.
+
+    Args:
+        train: the path of the training file, or a list of paths that are one split; `~` is the home folder, a
+            relative path starts in the current one.
+        valid: the same for validation; None: `valid_share` of the training queries.
+        test: the same for test; None: `test_share` of the training queries, or fold `fold` of `cv`.
+        sort_queries: brings the documents of a query together where they are scattered.
+        whole_labels: refuses labels that are not whole numbers.
+        root: the publisher's folder, which the YAML's paths are built from; not used here.
+        num_folds: how many published folds the YAML's paths have, where `fold` chooses one; None: no folds.
+        obtain: where to get the data and where to put it, for the message when a file is absent.
+
+    Raises:
+        ConfigError: where a path is none, a fold does not exist, or `cv` stands beside a test set.
+    """
+
+    # Paths are Any, because OmegaConf knows no type for one or a list.
+    train: Any
+    valid: Any = None
+    test: Any = None
+    sort_queries: bool = False
+    whole_labels: bool = True
+    root: str = ""
+    num_folds: int | None = None
     obtain: str = ""
 
+    def __post_init__(self) -> None:
+        for key, given in (("train", self.train), ("valid", self.valid), ("test", self.test)):
+            if given is not None or key == "train":
+                _check_paths(key, given)
+        if self.cv is not None and self.num_folds is not None:
+            raise ConfigError(
+                f"cv is {self.cv}, but the folds of {self.name} are published; leave out cv and choose "
+                f"among them with data.fold=1 to {self.num_folds}."
+            )
+        if self.cv is not None and self.test is not None:
+            raise ConfigError(
+                f"cv is {self.cv}, but {self.name} brings a test set; leave out cv, or set data.test=null."
+            )
+        super().__post_init__()
+        if self.cv is None and self.fold is not None:
+            self._check_published_fold(self.fold)
+
+    def _check_published_fold(self, fold: int) -> None:
+        if self.num_folds is None:
+            raise ConfigError(
+                f"data.fold is {fold}, but {self.name} has no folds; leave it out, deal the queries into "
+                "folds with cv, or say in data.num_folds how many the paths have."
+            )
+        if not 1 <= fold <= self.num_folds:
+            raise ConfigError(
+                f"data.fold is {fold}, but {self.name} has the folds 1 to {self.num_folds}; choose one."
+            )
+
+    def existing(self, given: Any) -> list[Path]:
+        """The paths of one split.
+
+        Raises:
+            DataError: where there is no such file, with `obtain`.
+        """
+        files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
+        for file in files:
+            if not file.exists():
+                raise DataError(
+                    f"data={self.name}: there is no file {file.absolute()}. "
+                    + (self.obtain.strip() or "Check data.train, data.valid and data.test.")
+                )
+        return files
+
+
+def _check_paths(key: str, given: Any) -> None:
+    paths = given if isinstance(given, list) else [given]
+    if not paths or not all(isinstance(path, str) and path for path in paths):
+        raise ConfigError(
+            f"data.{key} is {given!r}; it must be the path of a file, or a list of paths that are one split, "
+            "as in [a.txt,b.txt]."
+        )
+
+
+@dataclass(kw_only=True)
+class LetorFiles(FileSource):
+    """Train, validation and test in LETOR files; `read_letor` says how.
+
+    Args:
+        num_features: the width that all files are padded to; None: as many as `feature_names` has, or else as
+            the training file has.
+        first_index: the index of the first feature in the files, 0 or 1.
+        absent: the value of a feature that a line leaves out: 0, or NaN for missing.
+        feature_names: the path of a file of lines `name, index`; None: features are called by their index.
+    """
+
+    num_features: int | None = None
+    first_index: int = 1
+    absent: float = 0.0
+    feature_names: str | None = None
+
     def load(self) -> Splits:
-        """Reads the files; the training file says how many features there are.
+        """Reads the files; the training file says how many features there are, unless the YAML does.
 
         Raises:
             DataError: where a file is absent (with `obtain`), is not LETOR text, has features that training
-                does not have, or shares a query with another; where the fold does not exist.
+                does not have, or shares a query with another; where the names do not fit the features.
         """
-        if self.fold is not None and not 1 <= self.fold <= self.num_folds:
-            raise DataError(
-                f"data.fold is {self.fold}, but {self.name} has the folds 1 to {self.num_folds}; choose one."
-            )
-        train = self._read(self.train, self.num_features)
-        valid = None if self.valid is None else self._read(self.valid, train.num_features)
-        test = None if self.test is None else self._read(self.test, train.num_features)
-        return complete_splits(
+        names = self._names()
+        train = self._read(self.train, len(names) or self.num_features, names)
+        return self.complete(
             train,
-            valid,
-            test,
-            valid_share=self.valid_share,
-            test_share=self.test_share,
-            split_seed=self.split_seed,
+            None if self.valid is None else self._read(self.valid, train.num_features, names),
+            None if self.test is None else self._read(self.test, train.num_features, names),
         )
 
-    def _read(self, path: str, num_features: int | None) -> RankingDataset:
-        file = Path(path).expanduser()
-        if not file.exists():
+    def _names(self) -> tuple[str, ...]:
+        """(F,), or empty where no file gives names."""
+        if self.feature_names is None:
+            return ()
+        (path,) = self.existing(self.feature_names)
+        names = read_feature_names(path, self.first_index)
+        if self.num_features not in (None, len(names)):
             raise DataError(
-                f"data={self.name}: there is no file {file.absolute()}. "
-                + (self.obtain.strip() or "Check data.train, data.valid and data.test.")
+                f"{path}: names {len(names)} features, but data.num_features is {self.num_features}; "
+                "leave out data.num_features, or name them all."
             )
-        return read_letor(file, num_features)
+        return names
+
+    def _read(self, given: Any, num_features: int | None, names: tuple[str, ...]) -> RankingDataset:
+        dataset = read_letor(
+            self.existing(given),
+            num_features,
+            first_index=self.first_index,
+            absent=self.absent,
+            sort_queries=self.sort_queries,
+            whole_labels=self.whole_labels,
+        )
+        return dataset.with_feature_names(names) if names else dataset
 
 
-def complete_splits(
-    train: RankingDataset,
-    valid: RankingDataset | None,
-    test: RankingDataset | None,
-    *,
-    valid_share: float,
-    test_share: float,
-    split_seed: int,
-) -> Splits:
-    """Takes what is not given out of train, by query: test first, then validation from the rest.
+@dataclass(kw_only=True)
+class TableFiles(FileSource):
+    """Train, validation and test in CSV or Parquet files with named columns; `read_table` says how.
 
-    So the test queries stay the same whatever `valid_share` is.
-
-    Raises:
-        DataError: where a share is not between 0 and 1, too few queries are left, or splits share a query.
+    Args:
+        label, query, document, weight, position: the column of each role; None: its usual name.
+        features: the columns that are features; None: all that have no role.
     """
-    if test is None:
-        train, test = split_queries(train, test_share, split_seed, "test")
-    if valid is None and valid_share != 0:
-        train, valid = split_queries(train, valid_share, split_seed, "valid")
-    return Splits(train, valid, test)
+
+    label: str | None = None
+    query: str | None = None
+    document: str | None = None
+    weight: str | None = None
+    position: str | None = None
+    features: list[str] | None = None
+
+    def load(self) -> Splits:
+        """Reads the tables; the columns of the training table say which features there are.
+
+        Raises:
+            DataError: where a file is absent, is not such a table, has other features than training, or
+                shares a query with another.
+        """
+        train = self._read(self.train, None)
+        names = train.feature_names
+        return self.complete(
+            train,
+            None if self.valid is None else self._read(self.valid, names),
+            None if self.test is None else self._read(self.test, names),
+        )
+
+    def _read(self, given: Any, feature_names: tuple[str, ...] | None) -> RankingDataset:
+        return read_table(
+            self.existing(given),
+            label=self.label,
+            query=self.query,
+            document=self.document,
+            weight=self.weight,
+            position=self.position,
+            features=self.features,
+            feature_names=feature_names,
+            sort_queries=self.sort_queries,
+            whole_labels=self.whole_labels,
+        )

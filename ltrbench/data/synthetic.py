@@ -29,7 +29,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.sources import DataSource, complete_splits
+from ltrbench.data.sources import SplitSource
 from ltrbench.data.splits import Splits
 from ltrbench.errors import DataError
 
@@ -44,22 +44,17 @@ DECIMALS = 4  # as data files have; further ones may differ between processors, 
 
 
 @dataclass(kw_only=True)
-class Synthetic(DataSource):
+class Synthetic(SplitSource):
     """Made-up data: see the module's docstring for how.
 
     Args:
         num_queries: how many, before they are split.
         seed: the same seed makes the same data.
-        valid_share: of the queries left to training, taken for validation; 0 goes without.
-        test_share: of all queries.
-        split_seed: which queries are taken.
     """
 
     num_queries: int = 500
     seed: int = 0
     valid_share: float = 0.25
-    test_share: float = 0.2
-    split_seed: int = 0
 
     def load(self) -> Splits:
         """Makes the data and splits it by query.
@@ -67,14 +62,7 @@ class Synthetic(DataSource):
         Raises:
             DataError: where `num_queries` is too small to be split, or a share is not between 0 and 1.
         """
-        return complete_splits(
-            make_synthetic(self.num_queries, self.seed),
-            valid=None,
-            test=None,
-            valid_share=self.valid_share,
-            test_share=self.test_share,
-            split_seed=self.split_seed,
-        )
+        return self.complete(make_synthetic(self.num_queries, self.seed))
 
 
 def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import math
 from collections.abc import Callable
@@ -14,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ltrbench.data import RankingDataset, letor, read_letor
+from ltrbench.data import RankingDataset, compression, letor, letor_blocks, read_letor
+from ltrbench.data.letor_line import LineFormat, parse_line
 from ltrbench.errors import DataError
 
 Write = Callable[[bytes], Path]
@@ -66,7 +66,7 @@ def test_a_file_becomes_features_labels_queries_and_document_ids(write: Write) -
     ],
 )
 def test_the_comment_names_the_document(comment: bytes, document: str) -> None:
-    line = letor.parse_line(b"1 qid:1 1:1 " + comment, "f:1")
+    line = parse_line(b"1 qid:1 1:1 " + comment, "f:1", LineFormat())
     assert line is not None
     assert line.document == document
 
@@ -95,12 +95,6 @@ def test_the_last_line_needs_no_end_of_line(write: Write) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["train.txt.gz", "train.txt"])
-def test_gz_is_told_by_content_whatever_the_name(write: Callable[[bytes, str], Path], name: str) -> None:
-    text = b"1 qid:1 1:1 # A\n0 qid:1 1:0.25 # B\n"
-    assert same(read_letor(write(gzip.compress(text), name)), read_letor(write(text, name)))
-
-
 def test_gz_files_joined_by_cat_are_one_file(write: Write) -> None:
     data = read_letor(write(gzip.compress(b"1 qid:1 1:1\n") + gzip.compress(b"0 qid:2 1:2\n")))
     assert data.query_ids.tolist() == ["1", "2"]
@@ -121,6 +115,114 @@ def test_num_features_pads_files_in_which_the_last_ones_never_occur(write: Write
 
 def test_documents_without_any_feature_are_all_zero(write: Write) -> None:
     assert read_letor(write(b"1 qid:1 2:5\n0 qid:1\n")).features.tolist() == [[0, 5], [0, 0]]
+
+
+def test_features_are_counted_from_zero_where_that_is_asked_for(write: Write) -> None:
+    data = read_letor(write(b"1 qid:1 0:5 2:7\n"), first_index=0)
+    assert data.features.tolist() == [[5, 0, 7]]
+    assert data.feature_names == ("0", "1", "2")
+    with pytest.raises(DataError, match="feature index 2 is beyond the 2 features"):
+        read_letor(write(b"1 qid:1 0:5 2:7\n"), 2, first_index=0)
+
+
+def test_an_absent_feature_is_zero_or_missing_and_nan_is_always_missing(write: Write) -> None:
+    file = write(b"1 qid:1 1:nan 3:0\n0 qid:1 2:4\n")
+    for absent in (0.0, math.nan):
+        expected = [[math.nan, absent, 0], [absent, 4, absent]]
+        np.testing.assert_array_equal(read_letor(file, absent=absent).features, expected)
+
+
+def test_a_weight_between_label_and_qid_weighs_the_document(write: Write) -> None:
+    data = read_letor(write(b"1 2 qid:1 1:1\n0 0.5 qid:1 1:2\n0 4 qid:2 1:2\n"))
+    assert data.document_weights is not None
+    assert data.document_weights.tolist() == [2, 0.5, 4]
+    assert data.query_weights is not None
+    assert data.query_weights.tolist() == [(2 + 0.5) / 2, 4]
+
+
+def test_weights_that_a_query_shares_are_its_own(write: Write) -> None:
+    data = read_letor(write(b"1 2 qid:1 1:1\n0 2 qid:1 1:2\n0 4 qid:2 1:2\n"))
+    assert data.document_weights is None
+    assert data.query_weights is not None
+    assert data.query_weights.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", r":2: the line has no weight, but the lines before it have one"),
+        (b"1 qid:1 1:1\n# -\n0 2 qid:1 1:1\n", r":3: the line has a weight, .* have none.* or none"),
+        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", r"train\.txt: query_weights\[0\] is 0\.0"),
+    ],
+)
+def test_weights_of_some_lines_only_or_of_no_weight_are_errors(
+    write: Write, content: bytes, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_letor(write(content))
+
+
+def test_scattered_queries_are_brought_together_in_the_order_of_their_first_lines(write: Write) -> None:
+    lines = [b"1 qid:b 1:1 # p\n", b"0 qid:a 1:2 # q\n", b"2 qid:b 1:3 # r\n", b"0 qid:a 1:4 # s\n"]
+    together = read_letor(write(b"".join(lines[row] for row in (0, 2, 1, 3))))
+    scattered = read_letor(write(b"".join(lines)), sort_queries=True)
+    assert same(scattered, together)
+    assert scattered.query_ids.tolist() == ["b", "a"]
+
+
+@given(numbers=st.lists(st.integers(0, 3), min_size=1, max_size=12), weighted=st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_sorted_queries_are_those_of_a_stable_sort(
+    tmp_path_factory: pytest.TempPathFactory, numbers: list[int], weighted: bool
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    lines = [f"0 {row + 1 if weighted else ''} qid:{q} 1:{row}\n" for row, q in enumerate(numbers)]
+    file.write_text("".join(lines))
+    scattered = read_letor(file, sort_queries=True)
+    file.write_text(
+        "".join(lines[row] for row in sorted(range(len(lines)), key=lambda row: numbers.index(numbers[row])))
+    )
+    assert scattered.fingerprint == read_letor(file).fingerprint
+
+
+def test_whole_labels_are_asked_for_where_gains_need_them(write: Write) -> None:
+    file = write(b"1 qid:1 1:1\n0.5 qid:1 1:1\n")
+    assert read_letor(file).labels.tolist() == [1, 0.5]
+    with pytest.raises(DataError, match=r"train\.txt:2: label '0\.5' is not a whole .*whole_labels=false"):
+        read_letor(file, whole_labels=True)
+    assert read_letor(write(b"1.0 qid:1 1:1\n2 qid:1 1:1\n"), whole_labels=True).labels.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("option", "value"), [("first_index", 2), ("absent", 1.0)])
+def test_an_option_out_of_its_range_is_refused(write: Write, option: str, value: float) -> None:
+    with pytest.raises(DataError, match=f"{option} is {value}"):
+        read_letor(write(b"1 qid:1 1:1\n"), **{option: value})  # type: ignore[arg-type]
+
+
+# Several files
+
+
+def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_path: Path) -> None:
+    lines = [b"1 qid:a 2:1 # p\n", b"0 qid:b 1:2\n", b"2 qid:b 3:3 # q\n"]
+    one = read_letor(write(b"".join(lines)))
+    for cut in (1, 2):
+        (tmp_path / "first").write_bytes(b"".join(lines[:cut]))
+        (tmp_path / "second").write_bytes(gzip.compress(b"".join(lines[cut:])))
+        assert same(read_letor([tmp_path / "first", str(tmp_path / "second")]), one)
+
+
+def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
+    second.write_bytes(b"# more\n0 qid:b 1:1\n0 qid:a 1:1\n")
+    with pytest.raises(DataError, match=f"{second}:3: query 'a' begins again, after .* ended on {first}:1"):
+        read_letor([first, second])
+    assert read_letor([first, second], sort_queries=True).query_sizes.tolist() == [2, 2]
+    second.write_bytes(b"0 1 qid:b 1:1\n")
+    with pytest.raises(DataError, match=f"{first}: has no weights, but {second}, of the same split, has"):
+        read_letor([first, second])
+    with pytest.raises(DataError, match="names no file"):
+        read_letor([])
 
 
 @given(
@@ -158,6 +260,7 @@ ODD = st.sampled_from(
 BLANKS = st.sampled_from([b" ", b" ", b" ", b"\t", b"  "])
 PLAIN_LABELS = st.sampled_from([b"0", b"2", b"1.5"])
 ODD_LABELS = st.sampled_from([b"-1", b"1e999", b"-0", b"nan"])
+WEIGHTS = st.sampled_from([b"", b"", b"1", b"0.5", b"0", b"-1", b"inf", b"1e999", b"w"])
 QUERIES = st.sampled_from([b"1", b"10", b"A-7", b"q:1", b"10", b"\xc3\xa9"])
 COMMENTS = st.sampled_from(
     [b"", b"#docid = GX1 inc = 1", b" # docid = a#b", b"#", b" # caf\xc3\xa9", b" #\xff"]
@@ -166,46 +269,70 @@ ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\
 WIDTH = 40
 
 
+ODD_PARTS = st.sampled_from(["", "labels", "weights", "no qid", "indices", "values"])
+
+
 @st.composite
 def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
-    """Lines as real files have them, but for the part that is odd: "labels", "indices" or "values"."""
+    """Lines as real files have them, but for the part that is odd."""
     labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
     values = ORDINARY | ODD if odd == "values" else ORDINARY
     ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
     indices = st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
     lines = []
     for query in draw(st.lists(QUERIES, min_size=1, max_size=5)):
-        pieces = [draw(labels), b"qid:" + query]
+        pieces = [draw(labels), draw(WEIGHTS) if odd == "weights" else b"", b"qid:" + query]
+        if odd == "no qid" and draw(st.booleans()):
+            pieces = pieces[:1]
         pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
-        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces) + draw(COMMENTS))
+        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS))
     return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
 
 
 @st.composite
 def damaged_lines(draw: st.DrawFn) -> bytes:
     """The same after a few bytes were replaced, put in or taken out."""
-    text = draw(letor_lines(draw(st.sampled_from(["", "labels", "indices", "values"]))))
+    text = draw(letor_lines(draw(ODD_PARTS)))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
         text = text[:start] + draw(ODD_BYTES | st.just(b"")) + text[start + draw(st.integers(0, 2)) :]
     return text
 
 
-@given(text=damaged_lines() | letor_lines(), num_features=st.sampled_from([WIDTH, WIDTH // 2, 10**4]))
+FORMS = st.builds(
+    LineFormat,
+    num_features=st.sampled_from([WIDTH, WIDTH // 2, 10**4]),
+    first_index=st.sampled_from([0, 1]),
+    whole_labels=st.booleans(),
+    needs_qid=st.booleans(),
+)
+
+
+@given(text=damaged_lines() | letor_lines(), form=FORMS, absent=st.sampled_from([0.0, math.nan]))
 @settings(deadline=None, max_examples=500)
 def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
-    text: bytes, num_features: int
+    text: bytes, form: LineFormat, absent: float
 ) -> None:
-    fast = letor._read_block_fast(text, 11, num_features)
+    fast = letor_blocks.read_block_fast(text, 11, form, absent)
     if fast is None:
         return
     # Where the specification raises, the fast path must have left the block alone: it would raise here.
-    plain = letor._read_block_plainly(text, 11, num_features, "f")
+    plain = letor_blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     assert fast.features.tobytes() == plain.features.tobytes()
     assert fast.features.shape == plain.features.shape
     assert fast.labels.tobytes() == plain.labels.tobytes()
-    assert fast.lines.tolist() == plain.lines.tolist()
+    assert fast.weights.tobytes() == plain.weights.tobytes()
+    assert (fast.lines.tolist(), fast.widest) == (plain.lines.tolist(), plain.widest)
     assert (fast.queries, fast.documents) == (plain.queries, plain.documents)
+
+
+def outcome(file: Path) -> tuple[str, bytes] | str:
+    """All that the reader says of a file; any error but a DataError fails the test."""
+    try:
+        data = read_letor(file, num_features=1000)
+    except DataError as error:
+        return str(error)
+    return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
 
 
 @given(text=damaged_lines())
@@ -215,21 +342,53 @@ def test_a_file_gives_the_specifications_result_or_its_error(
 ) -> None:
     file = tmp_path_factory.mktemp("letor") / "train.txt"
     file.write_bytes(text)
-
-    def outcome() -> tuple[str, bytes] | str:
-        try:
-            data = read_letor(file, num_features=1000)
-        except DataError as error:
-            return str(error)
-        return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
-
-    usual = outcome()
+    usual = outcome(file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "_read_block_fast", lambda *_: None)
-        assert outcome() == usual
+        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        assert outcome(file) == usual
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "_BLOCK_BYTES", 60)  # one to a few lines a block
-        assert outcome() == usual
+        patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
+        assert outcome(file) == usual
+
+
+# Lines of MQ2007, of ClueWeb09, of MSLR (no comments), of a weighted file, and of LightGBM's form.
+REAL_LINES = (
+    b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
+    b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
+    b"2 qid:1 1:3 2:3 3:0 4:-14.73 136:0\n",
+    b"1 0.5 qid:q-7 1:0.25 2:nan\n",
+    b"3 10:0.89 11:0.75 300:0.01\n",
+)
+
+
+@st.composite
+def mutated_real_lines(draw: st.DrawFn) -> bytes:
+    """A few real lines after tokens were doubled, bytes flipped, taken out or put in."""
+    text = b"".join(draw(st.lists(st.sampled_from(REAL_LINES), min_size=1, max_size=4)))
+    if draw(st.booleans()):
+        tokens = text.split(b" ")
+        place = draw(st.integers(0, len(tokens) - 1))
+        text = b" ".join([*tokens[: place + 1], *tokens[place:]])
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        put_in = draw(ODD_BYTES | st.binary(max_size=2))
+        text = text[:start] + put_in + text[start + draw(st.integers(0, 3)) :]
+    return text
+
+
+@given(text=mutated_real_lines(), query_sizes=st.none() | st.lists(st.integers(1, 3), max_size=3))
+@settings(deadline=None, max_examples=300)
+def test_a_mutated_file_gives_what_the_specification_gives(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, query_sizes: list[int] | None
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(text)
+    if query_sizes is not None:
+        file.with_name("train.txt.query").write_text("".join(f"{size}\n" for size in query_sizes))
+    usual = outcome(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        assert outcome(file) == usual
 
 
 @given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
@@ -247,7 +406,7 @@ def test_lines_as_published_take_the_fast_path() -> None:
         b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
         b"4 qid:WT09-1 3:-7.25 \n"
     )
-    assert letor._read_block_fast(text, 1, None) is not None
+    assert letor_blocks.read_block_fast(text, 1, LineFormat(), 0.0) is not None
 
 
 # Mistakes
@@ -259,23 +418,29 @@ MISTAKES = {
     "an infinite label": (b"-inf qid:1 1:1", ["label '-inf'", "Judge"]),
     "an overflowing label": (b"1e999 qid:1 1:1", ["label '1e999'", "finite"]),
     "a negative label": (b"-1 qid:1 1:1", ["label '-1'", "0 or more", "Shift the grades"]),
-    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Give every line the id of its query"]),
+    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Give every line the id of its query", ".query"]),
     "an empty qid": (b"1 qid: 1:1", ["'qid:'", "qid:ID"]),
     "a label alone": (b"1", ["the line ends", "qid:ID"]),
     "a qid that is not UTF-8": (b"1 qid:\xff 1:1", ["\\\\xff", "UTF-8"]),
     "two qids": (b"1 qid:1 qid:2 1:1", ["'qid:2'", "index:value"]),
     "a word among the features": (b"1 qid:1 1:1 oops", ["'oops'", "index:value"]),
     "a negative index": (b"1 qid:1 -1:1", ["'-1:1'", "index:value"]),
-    "index 0": (b"1 qid:1 0:1 1:2", ["feature index 0", "counts features from 1", "Add 1"]),
+    "index 0": (
+        b"1 qid:1 0:1 1:2",
+        ["feature index 0", "from 1", "(in a run data.first_index=0)"],
+    ),
     "a repeated index": (b"1 qid:1 1:1 4:2 4:3", ["feature index 4 is repeated", "keep one"]),
     "a descending index": (b"1 qid:1 5:1 2:2", ["feature index 2 follows 5", "ascend", "Sort"]),
     "an index beyond 2^24": (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "Number the features"]),
+    "a negative weight": (b"1 -2 qid:1 1:1", ["weight '-2'", "0 or more", "Mend it"]),
+    "a weight that is nan": (b"1 nan qid:1 1:1", ["weight 'nan'", "finite"]),
+    "a weight that is a word": (b"1 heavy qid:1 1:1", ["'heavy'", "qid:ID", "[weight]"]),
+    "a qid of a megabyte": (b"1 qid:" + b"a" * 10**6 + b" 1:1", ["1000000 bytes", "shorter id"]),
     "an index of 5000 digits": (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
-    "no value": (b"1 qid:1 3: 4:1", ["feature 3 has no value", "Leave the feature out"]),
+    "no value": (b"1 qid:1 3: 4:1", ["feature 3 has no value", "Leave the feature out", "3:nan"]),
     "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
     "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
-    "a value that is nan": (b"1 qid:1 2:NaN", ["feature 2 is 'NaN'", "Leave the feature out"]),
-    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "cap it"]),
+    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap the value"]),
     "a value beyond float32": (b"1 qid:1 2:1.7976931348623157e308", ["1.797", "float32", "Rescale"]),
     "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
     "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
@@ -327,7 +492,7 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
         read_letor(file)
     assert str(caught.value).startswith(f"{file}:6: query 'a' begins again")
     assert "ended on line 2" in str(caught.value)
-    assert "sort the file by query" in str(caught.value)
+    assert "sort_queries=true (in a run data.sort_queries=true)" in str(caught.value)
 
 
 def test_an_empty_file_and_a_blank_one_are_told_apart(write: Write) -> None:
@@ -345,23 +510,6 @@ def test_a_file_without_any_feature_is_an_error(write: Write) -> None:
     assert read_letor(file, num_features=2).features.tolist() == [[0, 0], [0, 0]]
 
 
-def test_a_truncated_gz_is_an_error_that_says_so(write: Write) -> None:
-    rng = np.random.default_rng(0)
-    text = b"".join(b"1 qid:1 1:%f\n" % value for value in rng.random(2000))
-    packed = gzip.compress(text)
-    for damaged in (packed[: len(packed) // 2], packed[:-4], packed[:40] + b"\x00" * 40 + packed[80:]):
-        file = write(damaged)
-        with pytest.raises(DataError, match="damaged or cut off") as caught:
-            read_letor(file)
-        assert str(caught.value).startswith(f"{file}:1: ")
-        assert "Copy or download it again" in str(caught.value)
-
-
-def test_another_compression_is_not_taken_for_text(write: Write) -> None:
-    with pytest.raises(DataError, match=r"train\.txt:1: .*unpack or convert"):
-        read_letor(write(bz2.compress(b"1 qid:1 1:1\n" * 99)))
-
-
 def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: there is no such file.*Check the path"):
         read_letor(tmp_path / "nowhere.txt")
@@ -372,16 +520,37 @@ def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, wri
         read_letor(file / "train.txt")
 
 
-def test_a_matrix_that_does_not_fit_into_memory_is_an_error(
+def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 2 * 4 * 10**6 - 1)
+    file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
+    with pytest.raises(
+        DataError, match=r"train\.txt:2: the largest feature index .* Check that index"
+    ) as caught:
+        read_letor(file)
+    assert "1000000 features; with 2 documents they take 0.0 GB" in str(caught.value)
+    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 2 * 4 * 10**6)
+    assert read_letor(file).features.shape == (2, 10**6)
+
+
+def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", 12)
+    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 3 * 4 * 1000)
+    lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
+    assert read_letor(write(b"".join(lines))).num_features == 1000
+    with pytest.raises(DataError, match=r"train\.txt:2: the largest .* 1000 features; with 4 documents"):
+        read_letor(write(b"".join([*lines, lines[0]])))
+
+
+def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     def allocate(*_: object) -> None:
         raise MemoryError
 
     # Not by a really huge matrix: some machines promise any memory, and kill whoever uses it.
-    monkeypatch.setattr(letor, "_assemble", allocate)
+    monkeypatch.setattr(letor, "_join", allocate)
     with pytest.raises(DataError, match=r"train\.txt: .* does not fit into memory\. Check that index"):
-        read_letor(write(b"0 qid:1 16777216:1\n"))
+        read_letor(write(b"0 qid:1 2:1\n"))
 
 
 # Real data
@@ -407,8 +576,9 @@ def test_real_lines_keep_their_document_ids_and_take_the_fast_path(letor_data: C
     assert data.document_ids[0] == "GX008-86-4444840"
     text = file.read_bytes()[: 1 << 18]
     text = text[: text.rindex(b"\n") + 1]
-    fast, plain = letor._read_block_fast(text, 1, None), letor._read_block_plainly(text, 1, None, file)
+    fast = letor_blocks.read_block_fast(text, 1, LineFormat(), 0.0)
     assert fast is not None
+    plain = letor_blocks.read_block_plainly(text, 1, LineFormat(), 0.0, file)
     assert fast.features.tobytes() == plain.features.tobytes()
 
 

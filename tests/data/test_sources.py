@@ -14,8 +14,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ltrbench.data.sources import DataSource, LetorFiles
-from ltrbench.errors import DataError
+from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
+from ltrbench.errors import ConfigError, DataError
 
 CONF = Path(__file__).parents[2] / "conf"
 YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.stem.startswith("_"))
@@ -136,9 +136,106 @@ def test_paths_start_in_the_current_folder_and_know_the_home_folder(
 
 
 @pytest.mark.parametrize("fold", [0, 6])
-def test_a_fold_that_does_not_exist_is_named(files: Path, fold: int) -> None:
-    with pytest.raises(DataError, match=rf"data\.fold is {fold}, but mine has the folds 1 to 5"):
-        LetorFiles(name="mine", train=f"{files}/train.txt", fold=fold).load()
+def test_a_published_fold_that_does_not_exist_is_named(files: Path, fold: int) -> None:
+    with pytest.raises(ConfigError, match=rf"data\.fold is {fold}, but mine has the folds 1 to 5"):
+        LetorFiles(name="mine", train=f"{files}/train.txt", fold=fold, num_folds=5)
+
+
+def test_a_fold_of_data_without_folds_is_refused(files: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.fold is 1, but mine has no folds"):
+        LetorFiles(name="mine", train=f"{files}/train.txt", fold=1)
+
+
+def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(files: Path) -> None:
+    tested: list[str] = []
+    for fold in range(1, 6):
+        splits = LetorFiles(name="mine", train=f"{files}/train.txt", cv=5, fold=fold).load()
+        assert [split.num_queries for _, split in splits] == [6, 2, 2]
+        tested += splits.test.query_ids.tolist()
+    assert sorted(tested, key=int) == [str(query) for query in range(10)]
+
+
+def test_cv_needs_a_fold_and_no_other_test_set(files: Path) -> None:
+    train, test = f"{files}/train.txt", f"{files}/test.txt"
+    with pytest.raises(ConfigError, match=r"cv is 5 without a fold.*data\.fold=1 to 5, or add -m"):
+        LetorFiles(name="mine", train=train, cv=5)
+    with pytest.raises(DataError, match=r"data\.fold is 6, but cv=5 has the folds 1 to 5"):
+        LetorFiles(name="mine", train=train, cv=5, fold=6).load()
+    with pytest.raises(ConfigError, match="cv is 5, but mine brings a test set"):
+        LetorFiles(name="mine", train=train, test=test, cv=5, fold=1)
+    with pytest.raises(ConfigError, match="cv is 5, but the folds of mine are published"):
+        LetorFiles(name="mine", train=train, num_folds=5, cv=5, fold=1)
+
+
+def test_several_files_are_one_split(files: Path) -> None:
+    both = LetorFiles(
+        name="mine", train=[f"{files}/train.txt", f"{files}/vali.txt"], test=f"{files}/test.txt"
+    )
+    splits = both.load()
+    assert sum(split.num_queries for _, split in splits) == 10 + 4 + 5
+    with pytest.raises(ConfigError, match=r"data\.valid is \[\]; it must be the path"):
+        LetorFiles(name="mine", train=f"{files}/train.txt", valid=[])
+
+
+def test_names_from_a_file_reach_every_split(files: Path) -> None:
+    (files / "feature2id.txt").write_text("bm25, 1\npage rank\t3\n")
+    source = LetorFiles(
+        name="mine",
+        train=f"{files}/train.txt",
+        test=f"{files}/test.txt",
+        feature_names=f"{files}/feature2id.txt",
+    )
+    assert {split.feature_names for _, split in source.load()} == {("bm25", "2", "page rank")}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bm25\n", r"names:1: 'bm25' is not 'name, id'"),
+        ("bm25, 0\n", r"names:1: there is no feature 0; ids count from 1"),
+        ("a, 1\n\nb, 1\n", r"names:3: the id 1 stands on line 1 already"),
+        ("a, 1\na, 2\n", r"names:2: the name 'a' stands on line 1 already"),
+        ("# nothing\n", r"names: names no feature"),
+        ("a, 99999999999\n", r"names:1: .* is not 'name, id'"),
+    ],
+)
+def test_a_file_of_names_that_cannot_be_used_is_refused(files: Path, text: str, message: str) -> None:
+    (files / "names").write_text(text)
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
+    with pytest.raises(DataError, match=message):
+        source.load()
+
+
+def test_runs_refuse_labels_between_grades_unless_told_otherwise(files: Path) -> None:
+    (files / "train.txt").write_text("0.5 qid:1 1:1\n0 qid:2 1:1\n1 qid:3 1:1\n")
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", valid_share=0)
+    with pytest.raises(DataError, match=r"train\.txt:1: label '0\.5'"):
+        source.load()
+    assert dataclasses.replace(source, whole_labels=False).load().train.num_documents == 2
+
+
+def test_a_subset_leaves_validation_and_test_as_they_are(files: Path) -> None:
+    whole = LetorFiles(name="mine", train=f"{files}/train.txt").load()
+    half = LetorFiles(name="mine", train=f"{files}/train.txt", subset=0.5).load()
+    assert half.train.num_queries == whole.train.num_queries / 2
+    assert half.test.fingerprint == whole.test.fingerprint
+    assert whole.valid is not None
+    assert half.valid is not None
+    assert half.valid.fingerprint == whole.valid.fingerprint
+
+
+def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text(
+        "qid,label,bm25,clicks\n" + "".join(f"{q},1,{q},2\n" for q in range(5))
+    )
+    (tmp_path / "test.csv").write_text("clicks,qid,label,bm25\n7,9,0,8\n")
+    source = TableFiles(name="mine", train=f"{tmp_path}/train.csv", test=f"{tmp_path}/test.csv")
+    splits = source.load()
+    assert splits.test.features.tolist() == [[8, 7]]
+    assert {split.feature_names for _, split in splits} == {("bm25", "clicks")}
+    (tmp_path / "test.csv").write_text("qid,label,bm25\n9,0,8\n")
+    with pytest.raises(DataError, match=r"test\.csv: has no feature column 'clicks'"):
+        source.load()
 
 
 # conf/data
@@ -161,28 +258,6 @@ def test_every_key_of_a_yaml_has_its_reason_beside_it(path: Path) -> None:
     for above, line in itertools.pairwise(lines):
         if line[:1].isalpha() and not line.startswith(("defaults:", "_target_:")):
             assert "# " in line or above.startswith("#"), f"{path.name}: {line}"
-
-
-@pytest.mark.parametrize("yaml", ["mq2007", "mq2008"])
-def test_a_named_data_set_that_is_absent_says_what_to_get_and_where_to_put_it(
-    yaml: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LTRBENCH_DATA", str(tmp_path))
-    source: DataSource = instantiate(composed(f"data={yaml}", "data.fold=2"), _convert_="all")
-    with pytest.raises(DataError) as caught:
-        source.load()
-    message = str(caught.value)
-    for part in (
-        f"data={yaml}",
-        str(tmp_path / yaml.upper() / "Fold2" / "train.txt"),
-        "LETOR 4.0 by Microsoft Research",
-        "non-commercial",
-        "https://www.microsoft.com/",
-        f"{yaml.upper()}/Fold1/train.txt",
-        "LTRBENCH_DATA",
-        "data.root=",
-    ):
-        assert part in message
 
 
 def test_without_the_variable_a_named_data_set_is_looked_for_in_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,3 +293,82 @@ def test_a_fold_of_mq2008_is_three_fifths_one_fifth_and_one_fifth(
     assert sum(split.num_queries for _, split in splits) == 784
     assert sum(split.num_documents for _, split in splits) == 15_211
     assert {split.num_features for _, split in splits} == {46}
+
+
+LAYOUTS = {
+    "mq2007": ["MQ2007/Fold2/train.txt", "MQ2007/Fold2/vali.txt", "MQ2007/Fold2/test.txt"],
+    "mq2008": ["MQ2008/Fold2/train.txt", "MQ2008/Fold2/vali.txt", "MQ2008/Fold2/test.txt"],
+    "ohsumed": [f"OHSUMED/Fold2/{part}.txt" for part in ("trainingset", "validationset", "testset")],
+    "mslr_web10k": [f"MSLR-WEB10K/Fold2/{part}.txt" for part in ("train", "vali", "test")],
+    "mslr_web30k": [f"MSLR-WEB30K/Fold2/{part}.txt" for part in ("train", "vali", "test")],
+    "istella_s": [f"istella-s-letor/sample/{part}.txt" for part in ("train", "vali", "test")],
+    "yahoo_set1": [f"ltrc_yahoo/set1.{part}.txt" for part in ("train", "valid", "test")],
+    "clueweb09": ["ClueWeb09/Fold1/train.txt", "ClueWeb09/Fold1/test.txt"],
+    "lightgbm_example": ["lightgbm-example/rank.train", "lightgbm-example/rank.test"],
+}
+"""Data set -> the files of its publisher's layout, of fold 2 where there are folds."""
+
+
+def test_every_named_data_set_has_its_layout_here() -> None:
+    assert set(LAYOUTS) == set(YAMLS) - {"synthetic", "letor", "table"}
+
+
+def of_layout(yaml: str, root: Path) -> DataSource:
+    has_folds = any("Fold2" in path for path in LAYOUTS[yaml])
+    overrides = [f"data={yaml}", *(["data.fold=2"] if has_folds else []), f"data.root={root}"]
+    source: DataSource = instantiate(composed(*overrides), _convert_="all")
+    return source
+
+
+@pytest.mark.parametrize("yaml", LAYOUTS)
+def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path: Path) -> None:
+    first = 0
+    for number, path in enumerate(LAYOUTS[yaml]):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        queries = range(first, first + 10 - number)
+        qid = "" if yaml == "lightgbm_example" else "qid:{0} "
+        file.write_text(
+            "".join(f"{label} {qid.format(q)}1:{q} 2:{label}\n" for q in queries for label in (0, 1))
+        )
+        if yaml == "lightgbm_example":
+            Path(f"{file}.query").write_text("2\n" * len(queries))
+        first = queries.stop
+    sizes = [split.num_queries for _, split in of_layout(yaml, tmp_path).load()]
+    # A publisher without a validation part leaves a fifth of the training queries to it.
+    assert sizes == ([10, 9, 8] if len(LAYOUTS[yaml]) == 3 else [8, 2, 9])
+
+
+@pytest.mark.parametrize("yaml", LAYOUTS)
+def test_a_data_set_that_is_absent_says_what_to_get_and_where_to_put_it(yaml: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        of_layout(yaml, tmp_path).load()
+    message = str(caught.value)
+    folder = LAYOUTS[yaml][0].partition("/")[0]
+    for part in (
+        f"data={yaml}",
+        str(tmp_path / LAYOUTS[yaml][0]),
+        "https://",
+        folder,
+        "LTRBENCH_DATA",
+        "data.root=",
+    ):
+        assert part in message.replace("http:", "https:")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "folder", "num_queries", "num_documents", "num_features"),
+    [("clueweb09", "ClueWeb09", 61, 26_646, 42), ("lightgbm_example", "lightgbm-example", 251, 3_773, 300)],
+)
+def test_a_data_set_at_hand_has_the_sizes_that_its_publisher_says(
+    letor_data: Callable[[str], Path],
+    yaml: str,
+    folder: str,
+    num_queries: int,
+    num_documents: int,
+    num_features: int,
+) -> None:
+    splits = of_layout(yaml, letor_data(folder).parent).load()
+    assert sum(split.num_queries for _, split in splits) == num_queries
+    assert sum(split.num_documents for _, split in splits) == num_documents
+    assert {split.num_features for _, split in splits} == {num_features}

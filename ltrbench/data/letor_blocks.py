@@ -1,0 +1,167 @@
+"""Many lines of LETOR text at once.
+
+`read_block_plainly` reads a block line by line, by the specification in `letor_line`. `read_block_fast` takes
+it with a regular expression and NumPy, and gives it back unread as soon as anything in it is unusual. So the
+result, or the error, is always the specification's, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.letor_line import (
+    CONTROL,
+    FLOAT32_OVERFLOW,
+    LONGEST_ID,
+    MAX_FEATURES,
+    NUMBER,
+    LineFormat,
+    document_id,
+    parse_line,
+)
+from ltrbench.errors import DataError
+from ltrbench.shapes import Features, Labels
+
+_MEMORY = Path("/proc/meminfo")
+_PLAIN_LINE = re.compile(
+    rb"^(" + NUMBER + rb")"
+    rb"(?:(?:[ \t]++(" + NUMBER + rb")(?=[ \t]++qid:))?+[ \t]++qid:([!-\"$-~]++))?+"
+    rb"((?:[ \t]++(?:0|[1-9][0-9]{0,7}+):(?:" + NUMBER + rb"|[nN][aA][nN]))*+)"
+    rb"[ \t]*+(?:#([^\n" + CONTROL + rb"]*+)|\r)?+$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some consecutive lines of a file: n documents, and the line of the file that each one stands on."""
+
+    labels: Labels  # (n,)
+    weights: NDArray[np.float64]  # (n,), NaN where a line has none
+    queries: list[str]  # (n,), "" where a line has no qid
+    documents: list[str]  # (n,), "" where a line has no comment
+    features: Features  # (n, as many as the largest index asks for)
+    lines: NDArray[np.int64]  # (n,), counted from one
+    widest: int  # the line of the largest index
+
+
+def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: float, path: Path) -> Block:
+    """A block read by the specification, line by line.
+
+    Raises:
+        DataError: as `parse_line`, or where its features would not fit into memory.
+    """
+    numbered = [
+        (number, parsed)
+        for number, line in enumerate(text.split(b"\n"), start=first_line)
+        if (parsed := parse_line(line, f"{path}:{number}", form)) is not None
+    ]
+    with_features = [(parsed.indices[-1], -number) for number, parsed in numbered if parsed.indices]
+    largest, widest = max(with_features, default=(form.first_index - 1, -first_line))
+    width = largest - form.first_index + 1
+    check_memory(len(numbered), width, f"{path}:{-widest}")
+    features = np.full((len(numbered), width), absent, dtype=np.float32)
+    for row, (_, parsed) in enumerate(numbered):
+        features[row, np.array(parsed.indices, dtype=np.int64) - form.first_index] = parsed.values
+    return Block(
+        labels=np.array([parsed.label for _, parsed in numbered], dtype=np.float64),
+        weights=np.array([parsed.weight for _, parsed in numbered], dtype=np.float64),
+        queries=[parsed.query for _, parsed in numbered],
+        documents=[parsed.document for _, parsed in numbered],
+        features=features,
+        lines=np.array([number for number, _ in numbered], dtype=np.int64),
+        widest=-widest,
+    )
+
+
+def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: float) -> Block | None:
+    """A block in which every line is an ordinary document, read at once; None for any other block."""
+    matches: list[tuple[bytes, bytes, bytes, bytes, bytes]] = _PLAIN_LINE.findall(text)
+    num_lines = text.count(b"\n") + (not text.endswith(b"\n"))
+    if len(matches) != num_lines:
+        return None
+    label_texts, weight_texts, queries, pairs, comments = zip(*matches, strict=True)
+    numbers = _numbers(b"".join(pairs).replace(b":", b" ")).reshape(-1, 2)
+    labels = _numbers(b" ".join(label_texts))
+    weights = _numbers(b" ".join(weight or b"nan" for weight in weight_texts))
+    if not (_ordinary(labels, weights, form) and _ordinary_queries(queries, form) and len(numbers)):
+        return None
+    rows = np.repeat(np.arange(num_lines), [of_line.count(b":") for of_line in pairs])
+    columns = numbers[:, 0].astype(np.int64) - form.first_index
+    ascending = (np.diff(columns) > 0) | (np.diff(rows) > 0)
+    width = int(columns.max()) + 1
+    if (
+        not ascending.all()
+        or columns.min() < 0
+        or width > (form.num_features or MAX_FEATURES)
+        or (np.abs(numbers[:, 1]) >= FLOAT32_OVERFLOW).any()
+        or not fits_into_memory(num_lines, width)
+    ):
+        return None
+    features = np.full((num_lines, width), absent, dtype=np.float32)
+    features[rows, columns] = numbers[:, 1]
+    return Block(
+        labels=labels,
+        weights=weights,
+        queries=[query.decode() for query in queries],
+        documents=[document_id(comment) for comment in comments],
+        features=features,
+        lines=np.arange(first_line, first_line + num_lines),
+        widest=first_line + int(rows[columns.argmax()]),
+    )
+
+
+def _numbers(text: bytes) -> NDArray[np.float64]:
+    """The blank-separated numbers of a text; the expression has vetted that each piece is one."""
+    return np.fromstring(text, sep=" ") if text else np.empty(0)
+
+
+def _ordinary(labels: Labels, weights: NDArray[np.float64], form: LineFormat) -> bool:
+    weights_fit = (np.isnan(weights) | (np.isfinite(weights) & (weights >= 0))).all()
+    labels_fit = (np.isfinite(labels) & (labels >= 0)).all()
+    whole = not form.whole_labels or (labels == np.floor(labels)).all()
+    return bool(weights_fit and labels_fit and whole)
+
+
+def _ordinary_queries(queries: tuple[bytes, ...], form: LineFormat) -> bool:
+    return (all(queries) or not form.needs_qid) and max(map(len, queries)) <= LONGEST_ID
+
+
+def fits_into_memory(num_documents: int, num_features: int) -> bool:
+    """Whether float32 features (D, F) fit into the memory that is available now."""
+    return _num_bytes(num_documents, num_features) <= _available_bytes()
+
+
+def check_memory(num_documents: int, num_features: int, where: str) -> None:
+    """Raises a DataError before a matrix is made that memory cannot hold: some systems promise any amount,
+    and kill whoever uses it.
+
+    Args:
+        where: `path:line` of the largest feature index, which is the likely mistake.
+    """
+    if not fits_into_memory(num_documents, num_features):
+        raise DataError(
+            f"{where}: the largest feature index stands here and asks for {num_features} features; with "
+            f"{num_documents} documents they take {_num_bytes(num_documents, num_features) / 1e9:.1f} GB as "
+            f"float32, which does not fit into memory: {_available_bytes() / 1e9:.1f} GB are free. "
+            "Check that index; number the features without gaps."
+        )
+
+
+def _num_bytes(num_documents: int, num_features: int) -> int:
+    return num_documents * num_features * np.dtype(np.float32).itemsize
+
+
+def _available_bytes() -> int:
+    """What can be had without swapping, where the system tells (Linux); else all that the machine has."""
+    if _MEMORY.exists():
+        for line in _MEMORY.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

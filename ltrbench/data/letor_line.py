@@ -1,0 +1,251 @@
+"""One line of LETOR text: the specification of the format, with an error for each mistake.
+
+    label [weight] qid:ID index:value index:value ... # comment
+
+`weight` says how much the document counts in training. Indices ascend and count from one, or from zero. A
+value may be `nan`: it is missing. In LightGBM's form there is no qid; a file beside says which lines make a
+query.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from ltrbench.errors import DataError
+
+# A larger index is a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
+MAX_FEATURES = 2**24
+
+# From here on a double rounds to infinity in float32: half a unit above its largest number, 2^128 - 2^104.
+FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
+
+# NumPy gives each id of a data set the room of the longest: one of a megabyte would cost terabytes.
+LONGEST_ID = 1000
+
+FORMAT = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
+
+# Possessive quantifiers (`++`), so that no line, however odd, makes the match backtrack.
+NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
+CONTROL = rb"\x00-\x08\x0e-\x1f\x7f"
+_NUMBER_ONLY = re.compile(NUMBER)
+_NOT_TEXT = re.compile(rb"[" + CONTROL + rb"]")
+_MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """What a reader expects of every line.
+
+    Args:
+        num_features: how many features there may be; None: MAX_FEATURES.
+        first_index: what the first feature is called, 0 or 1.
+        whole_labels: whether a label that is not whole is a mistake.
+        needs_qid: whether a line without qid is a mistake.
+    """
+
+    num_features: int | None = None
+    first_index: int = 1
+    whole_labels: bool = False
+    needs_qid: bool = True
+
+    def __post_init__(self) -> None:
+        if self.num_features is not None and not 1 <= self.num_features <= MAX_FEATURES:
+            raise DataError(f"num_features is {self.num_features}; it must lie between 1 and {MAX_FEATURES}.")
+        if self.first_index not in (0, 1):
+            raise DataError(f"first_index is {self.first_index}; features are counted from 0 or from 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One document as its line says it: feature `indices[i]`, as the file counts, is `values[i]`."""
+
+    label: float
+    weight: float | None
+    query: str  # "" where the line has no qid
+    indices: list[int]
+    values: list[float]
+    document: str  # "" where the line has no comment
+
+
+def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
+    """One line of LETOR text. None where it holds no document.
+
+    Args:
+        line: with or without its end of line.
+        where: `path:line`, for messages.
+
+    Raises:
+        DataError: naming `where`, the value, what was expected and what to do.
+
+    >>> parse_line(b"2 qid:7 1:0.05 3:1 #docid = GX008-86 inc = 1", "train.txt:1", LineFormat())
+    Line(label=2.0, weight=None, query='7', indices=[1, 3], values=[0.05, 1.0], document='GX008-86')
+    >>> parse_line(b"# a comment", "train.txt:2", LineFormat())
+    """
+    control = _NOT_TEXT.search(line)
+    if control:
+        raise DataError(
+            f"{where}: byte 0x{control.group().hex()} is not text. LETOR files are text, plain or as gz, "
+            "bz2, xz or zst; unpack or convert the file."
+        )
+    content, _, comment = line.partition(b"#")
+    tokens = content.split()
+    if not tokens:
+        return None
+    label = _parse_label(tokens[0], where, form.whole_labels)
+    rest = tokens[1:]
+    weight = None
+    if len(rest) > 1 and rest[1].startswith(b"qid:") and _is_number(rest[0]):
+        weight = _parse_weight(rest.pop(0), where)
+    query = ""
+    if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
+        query = _parse_query(rest.pop(0) if rest else b"", where)
+    indices, values = _parse_features(rest, where, form)
+    return Line(label, weight, query, indices, values, document_id(comment))
+
+
+def document_id(comment: bytes) -> str:
+    """What a comment calls its document: the word after `docid =`, else the whole comment.
+
+    >>> document_id(b"docid = GX008-86 inc = 1"), document_id(b" page 7 ")
+    ('GX008-86', 'page 7')
+    """
+    match = _DOCUMENT_ID.match(comment)
+    # A comment is free text in any encoding: it must not stop the reader, nor lose what it says.
+    return (match[1] if match else comment.strip())[:LONGEST_ID].decode(errors="backslashreplace")
+
+
+def is_text(token: bytes) -> bool:
+    """Whether a line may hold these bytes."""
+    return not _NOT_TEXT.search(token) and b"\n" not in token
+
+
+def show(token: bytes) -> str:
+    """A token in quotes as a message can bear it: escaped, and not longer than a line."""
+    text = token.decode(errors="backslashreplace")
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _is_number(token: bytes) -> bool:
+    return bool(_NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token))
+
+
+def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
+    if _NOT_FINITE.fullmatch(token):
+        raise DataError(f"{where}: label {show(token)} is not a grade. Judge the document or leave it out.")
+    if not _NUMBER_ONLY.fullmatch(token):
+        raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {FORMAT}")
+    label = float(token)
+    if not 0 <= label < math.inf:
+        raise DataError(
+            f"{where}: label {show(token)} is out of range; a label is a finite grade of 0 or more. "
+            "Shift the grades so that irrelevant is 0, or leave out what is not judged."
+        )
+    if whole_labels and label != math.floor(label):
+        raise DataError(
+            f"{where}: label {show(token)} is not a whole number, which the gain 2^label - 1 is made for. "
+            "Round the labels to grades; or keep them with whole_labels=false (in a run "
+            "data.whole_labels=false) and use a linear gain."
+        )
+    return label
+
+
+def _parse_weight(token: bytes, where: str) -> float:
+    weight = float(token)
+    if not 0 <= weight < math.inf:
+        raise DataError(
+            f"{where}: weight {show(token)} is out of range; a weight is a finite number of 0 or more. "
+            "Mend it, or leave out the document."
+        )
+    return weight
+
+
+def _parse_query(token: bytes, where: str) -> str:
+    prefix, _, query = token.partition(b":")
+    if prefix != b"qid" or not query:
+        found = f"{show(token)} stands" if token else "the line ends"
+        raise DataError(
+            f"{where}: {found} where 'qid:ID', the query of the document, was expected. {FORMAT} Give every "
+            "line the id of its query, after the label; or, as LightGBM has it, put the sizes of the queries "
+            "into a file beside this one, of the same name with .query at its end."
+        )
+    if len(query) > LONGEST_ID:
+        raise DataError(
+            f"{where}: the query id {show(query)} has {len(query)} bytes, more than {LONGEST_ID}. "
+            "Give the query a shorter id, or check that the file is LETOR text."
+        )
+    try:
+        return query.decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{where}: the query id {show(query)} is not UTF-8 text. Convert the file to UTF-8."
+        ) from None
+
+
+def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[list[int], list[float]]:
+    indices: list[int] = []
+    values: list[float] = []
+    for token in tokens:
+        index_text, colon, value_text = token.partition(b":")
+        if not colon or not index_text.isdigit():
+            raise DataError(f"{where}: {show(token)} stands where 'index:value' was expected. {FORMAT}")
+        index = _parse_index(index_text, where, form)
+        if indices and index <= indices[-1]:
+            problem = "is repeated" if index in indices else f"follows {indices[-1]}"
+            raise DataError(
+                f"{where}: feature index {index} {problem}; the indices of a line must ascend. "
+                "Sort them, and keep one value for each."
+            )
+        indices.append(index)
+        values.append(_parse_value(value_text, index, where))
+    return indices, values
+
+
+def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
+    # int() refuses thousands of digits, so the length comes first.
+    index = int(token) if len(token) <= 20 else MAX_FEATURES + 1
+    if index < form.first_index:
+        raise DataError(
+            f"{where}: feature index 0, where features are counted from 1. If the file counts them from 0, "
+            "say so with first_index=0 (in a run data.first_index=0); otherwise mend the line."
+        )
+    number = index - form.first_index + 1
+    if number > MAX_FEATURES:
+        raise DataError(
+            f"{where}: feature index {show(token)} is beyond {MAX_FEATURES} features, the most a dense "
+            "matrix is made for. Number the features without gaps."
+        )
+    if form.num_features is not None and number > form.num_features:
+        raise DataError(
+            f"{where}: feature index {index} is beyond the {form.num_features} features that were expected, "
+            "as many as in training. Leave out what training does not have, or set num_features to the full "
+            "width."
+        )
+    return index
+
+
+def _parse_value(token: bytes, index: int, where: str) -> float:
+    if not token:
+        raise DataError(
+            f"{where}: feature {index} has no value after its colon. Leave the feature out, or write "
+            f"{index}:nan, where its value is unknown."
+        )
+    if _MISSING.fullmatch(token):
+        return math.nan
+    if _NOT_FINITE.fullmatch(token):
+        raise DataError(
+            f"{where}: feature {index} is {show(token)}; values must be finite, or nan where one is missing. "
+            "Cap the value, or write nan."
+        )
+    if not _NUMBER_ONLY.fullmatch(token):
+        raise DataError(f"{where}: feature {index} is {show(token)}, which is not a number. {FORMAT}")
+    value = float(token)
+    if abs(value) >= FLOAT32_OVERFLOW:
+        raise DataError(
+            f"{where}: feature {index} is {show(token)}, which float32 cannot hold (at most 3.4e38). "
+            "Rescale the feature, or write nan where such a number stands for a missing value."
+        )
+    return value

@@ -1,0 +1,137 @@
+"""What LightGBM keeps in files beside a data file: FILE.query, FILE.weight and FILE.position.
+
+`.query` holds a line a query, its number of documents; `.weight` and `.position` hold a line a document.
+Beside a compressed file they bear the name of the unpacked one. Positions are categories to LightGBM: whole
+numbers are taken as they are, other names are numbered from 0 in the order in which they first occur.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.compression import read_blocks, without_compression_ending
+from ltrbench.data.letor_line import NUMBER, show
+from ltrbench.errors import DataError
+
+ENDINGS = (".query", ".weight", ".position")
+
+_SIZE = re.compile(rb"[1-9][0-9]{0,17}")
+_NUMBER_ONLY = re.compile(NUMBER)
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The content of the files beside a data file; None for one that is not there."""
+
+    query_sizes: NDArray[np.int64] | None  # (Q,), each at least 1
+    weights: NDArray[np.float64] | None  # (D,)
+    positions: list[str] | None  # (D,)
+
+
+def companion(path: Path, ending: str) -> Path:
+    """The file beside `path` that holds its queries, weights or positions.
+
+    >>> companion(Path("rank.train.gz"), ".query").name
+    'rank.train.query'
+    """
+    plain = without_compression_ending(path)
+    return plain.with_name(plain.name + ending)
+
+
+def read_companions(path: Path) -> Companions:
+    """Reads the files beside `path` that are there.
+
+    Raises:
+        DataError: where a line is not one number (`.query`: a whole one from 1; `.weight`: 0 or more), or is
+            empty.
+    """
+    query, weight, position = (companion(path, ending) for ending in ENDINGS)
+    return Companions(
+        query_sizes=np.array(_read_sizes(query), dtype=np.int64) if query.exists() else None,
+        weights=np.array(_read_weights(weight), dtype=np.float64) if weight.exists() else None,
+        positions=_read_positions(position) if position.exists() else None,
+    )
+
+
+def check_companions(found: Companions, path: Path, num_documents: int) -> None:
+    """Raises a DataError where a file beside `path` is not made for its number of documents."""
+    sizes = found.query_sizes
+    if sizes is not None and sizes.sum() != num_documents:
+        raise DataError(
+            f"{companion(path, '.query')}: its {len(sizes)} queries have {sizes.sum()} documents, but "
+            f"{path} has {num_documents}. The sizes must add up to the documents: take the .query file that "
+            "belongs to this data file."
+        )
+    for ending, column in ((".weight", found.weights), (".position", found.positions)):
+        if column is not None and len(column) != num_documents:
+            raise DataError(
+                f"{companion(path, ending)}: has {len(column)} lines, but {path} has {num_documents} "
+                f"documents. Give one line a document: take the {ending} file that belongs to this data file."
+            )
+
+
+def number_positions(positions: list[str]) -> NDArray[np.int64]:
+    """(D,), each position's number: itself where all are whole numbers, else from 0 as they first occur.
+
+    >>> number_positions(["3", "1", "3"]).tolist(), number_positions(["top", "side", "top"]).tolist()
+    ([3, 1, 3], [0, 1, 0])
+    """
+    if all(_WHOLE.fullmatch(position) for position in positions):
+        return np.array([int(position) for position in positions], dtype=np.int64)
+    number_of: dict[str, int] = {}
+    return np.array([number_of.setdefault(position, len(number_of)) for position in positions])
+
+
+def _read_sizes(path: Path) -> list[int]:
+    sizes = []
+    for where, token in _lines(path):
+        if not _SIZE.fullmatch(token):
+            raise DataError(
+                f"{where}: {show(token)} stands where the number of documents of a query, a whole number "
+                "from 1, was expected. Give a line a query; leave out empty queries."
+            )
+        sizes.append(int(token))
+    # In Python's whole numbers, which have no end: a sum that wraps around would look like any other.
+    if sum(sizes) >= 2**63:
+        raise DataError(
+            f"{path}: its sizes add up to {sum(sizes)} documents; check that it is a .query file."
+        )
+    return sizes
+
+
+def _read_weights(path: Path) -> list[float]:
+    weights = []
+    for where, token in _lines(path):
+        weight = float(token) if _NUMBER_ONLY.fullmatch(token) else float("nan")
+        if not 0 <= weight < float("inf"):
+            raise DataError(
+                f"{where}: {show(token)} stands where a document's weight, a finite number of 0 or more, was "
+                "expected. Give a line a document."
+            )
+        weights.append(weight)
+    return weights
+
+
+def _read_positions(path: Path) -> list[str]:
+    return [token.decode(errors="backslashreplace") for _, token in _lines(path)]
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Each line without its blanks, and where it stands; blank lines are an error but for the last ones."""
+    blank = None
+    for text, first_line in read_blocks(path):
+        for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), first_line):
+            token = line.strip()
+            if token and blank is not None:
+                raise DataError(f"{path}:{blank}: the line is empty; give every line a value.")
+            if token:
+                yield f"{path}:{number}", token
+            elif blank is None:
+                blank = number

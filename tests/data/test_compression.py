@@ -1,0 +1,131 @@
+"""Compressed files: read as what is in them, told by content, and refused where they are damaged."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import compression
+from ltrbench.data.compression import COMPRESSIONS, read_blocks, write_whole
+from ltrbench.errors import DataError
+
+
+def pack_zst(content: bytes) -> bytes:
+    return bytes(pyarrow.compress(content, "zstd", asbytes=True))
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": pack_zst,
+}
+EVERY_ENDING = pytest.mark.parametrize("ending", PACK)
+
+
+def content_of(path: Path) -> bytes:
+    return b"".join(text for text, _ in read_blocks(path))
+
+
+@pytest.fixture
+def text() -> bytes:
+    rng = np.random.default_rng(0)
+    return b"".join(b"1 qid:1 1:%f\n" % value for value in rng.random(4000))
+
+
+def test_every_compression_is_tested() -> None:
+    assert [kind.ending for kind in COMPRESSIONS] == list(PACK)
+
+
+@EVERY_ENDING
+@pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
+def test_what_is_packed_is_told_by_content_whatever_the_name(
+    tmp_path: Path, text: bytes, ending: str, name: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(PACK[ending](text))
+    assert content_of(file) == text
+
+
+@EVERY_ENDING
+def test_packed_files_joined_by_cat_are_one_file(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / "train.txt"
+    file.write_bytes(PACK[ending](b"one\n") + PACK[ending](b"two\n"))
+    assert content_of(file) == b"one\ntwo\n"
+
+
+@EVERY_ENDING
+def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
+    tmp_path: Path, text: bytes, ending: str
+) -> None:
+    packed = PACK[ending](text)
+    half = len(packed) // 2
+    damaged = packed[:half] + bytes(255 - byte for byte in packed[half : half + 40]) + packed[half + 40 :]
+    file = tmp_path / "train.txt"
+    test = next(kind.test for kind in COMPRESSIONS if kind.ending == ending)
+    for content in (packed[:half], packed[:-1], packed[:8], damaged):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="damaged or cut off") as caught:
+            content_of(file)
+        assert str(caught.value).startswith(f"{file}:1: ")
+        assert f"Copy or download it again; `{test}`" in str(caught.value)
+
+
+@given(
+    lines=st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b" ")), max_size=9),
+    size=st.integers(1, 30),
+)
+@settings(deadline=None, max_examples=60)
+def test_blocks_are_whole_lines_that_know_their_numbers(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], size: int
+) -> None:
+    file = tmp_path_factory.mktemp("blocks") / "file"
+    file.write_bytes(gzip.compress(b"\n".join(lines)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_BLOCK_BYTES", size)
+        blocks = list(read_blocks(file))
+    assert b"".join(text for text, _ in blocks) == b"\n".join(lines)
+    assert all(text.endswith(b"\n") for text, _ in blocks[:-1])
+    for text, first_line in blocks:
+        assert lines[first_line - 1] == text.split(b"\n")[0]
+
+
+@pytest.mark.parametrize("ending", ["", *PACK])
+def test_what_is_written_is_packed_as_the_ending_says(tmp_path: Path, text: bytes, ending: str) -> None:
+    file = tmp_path / f"train.txt{ending}"
+    with write_whole(file) as stream:
+        stream.write(text)
+    assert content_of(file) == text
+    starts = [kind.ending for kind in COMPRESSIONS if file.read_bytes().startswith(kind.magic)]
+    assert starts == ([ending] if ending else [])
+
+
+@pytest.mark.parametrize("ending", ["", *PACK])
+def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"train.txt{ending}"
+    file.write_bytes(b"before")
+
+    def fail() -> None:
+        with write_whole(file) as stream:
+            stream.write(b"after")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    assert file.read_bytes() == b"before"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "train.txt"
+    with pytest.raises(DataError, match=f"{file}: cannot be written .* Check the folder"), write_whole(file):
+        pytest.fail("there is nothing to write to")

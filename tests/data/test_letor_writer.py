@@ -1,0 +1,140 @@
+"""What is written is read back the same, by the plainest of readers' options, or refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.letor_writer import write_letor, write_lightgbm
+from ltrbench.errors import DataError
+
+VALUES = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.just(math.nan) | st.just(0.0)
+LABELS = st.integers(0, 4).map(float) | st.floats(0, 1e300)
+NAMES = st.text(max_size=8)
+
+
+@st.composite
+def datasets(draw: st.DrawFn, query_ids: bool = True) -> RankingDataset:
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    num_documents, num_features = sum(sizes), draw(st.integers(1, 3))
+
+    def per_document(values: st.SearchStrategy[float]) -> list[float]:
+        return draw(st.lists(values, min_size=num_documents, max_size=num_documents))
+
+    features = np.array([per_document(VALUES) for _ in range(num_features)], dtype=np.float32).T
+    weights = draw(st.sampled_from(["none", "by query", "by document"]))
+    by_query = draw(st.lists(st.floats(0.1, 10), min_size=len(sizes), max_size=len(sizes)))
+    words = draw(st.lists(st.sampled_from(["q", "é", "a:b"]), min_size=len(sizes), max_size=len(sizes)))
+    ids = [f"{word}-{number}" for number, word in enumerate(words)]
+    return RankingDataset(
+        features=features,
+        labels=np.array(per_document(LABELS)),
+        query_start=np.cumsum([0, *sizes]),
+        query_ids=np.array(ids) if query_ids else None,  # type: ignore[arg-type]  # None: numbered
+        query_weights=np.array(by_query) if weights == "by query" else None,
+        document_weights=np.array(per_document(st.floats(0.1, 10))) if weights == "by document" else None,
+        positions=np.arange(num_documents) % 3 if draw(st.booleans()) else None,
+    )
+
+
+@given(data=datasets(), absent=st.sampled_from([0.0, math.nan]), ending=st.sampled_from(["", ".gz", ".zst"]))
+@settings(deadline=None, max_examples=100)
+def test_letor_text_is_read_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: RankingDataset, absent: float, ending: str
+) -> None:
+    file = tmp_path_factory.mktemp("written") / f"train.txt{ending}"
+    write_letor(data, file)
+    assert read_letor(file, absent=absent).fingerprint == data.fingerprint
+
+
+@given(data=datasets(query_ids=False))
+@settings(deadline=None, max_examples=100)
+def test_lightgbms_form_is_read_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: RankingDataset
+) -> None:
+    file = tmp_path_factory.mktemp("written") / "rank.train"
+    write_lightgbm(data, file)
+    assert read_letor(file, first_index=0).fingerprint == data.fingerprint
+
+
+def one_document(**fields: object) -> RankingDataset:
+    return RankingDataset(features=[[1.0]], labels=[0], query_start=[0, 1], **fields)  # type: ignore[arg-type]
+
+
+ODD_NAMES = st.sampled_from(
+    ["docid = x", "docid=", "a b", " a", "a\nb", "", "#", "a#", "\x00", "\udc80", "\u00a0", "a" * 2000]
+)
+
+
+def written(data: RankingDataset, file: Path, refusal: str) -> RankingDataset | None:
+    """What is read back; None where the data were refused, and nothing was written."""
+    try:
+        write_letor(data, file)
+    except DataError as error:
+        if refusal not in str(error) or file.exists():
+            raise
+        return None
+    return read_letor(file)
+
+
+@given(name=NAMES | ODD_NAMES)
+@settings(deadline=None, max_examples=200)
+def test_a_document_id_is_read_back_or_refused(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    file = tmp_path_factory.mktemp("written") / "train.txt"
+    data = one_document(document_ids=[name])
+    again = written(data, file, "cannot stand in a comment")
+    if again is not None:
+        ids = [""] if again.document_ids is None else again.document_ids.tolist()
+        assert ids == np.asarray(data.document_ids).tolist()
+
+
+@given(name=NAMES | ODD_NAMES)
+@settings(deadline=None, max_examples=200)
+def test_a_query_id_is_read_back_or_refused(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    file = tmp_path_factory.mktemp("written") / "train.txt"
+    data = one_document(query_ids=[name])
+    again = written(data, file, "cannot stand in a line")
+    assert again is None or again.query_ids.tolist() == data.query_ids.tolist()
+
+
+@pytest.mark.parametrize("name", ["7", "A-7", "q:1", "é"])
+def test_an_ordinary_query_id_is_not_refused(tmp_path: Path, name: str) -> None:
+    assert written(one_document(query_ids=[name]), tmp_path / "train.txt", "never") is not None
+
+
+def test_the_text_is_what_other_systems_read(tmp_path: Path) -> None:
+    data = RankingDataset(
+        features=np.array([[0.1, math.nan], [-2, 0]], dtype=np.float32),
+        labels=np.array([2, 0.5]),
+        query_start=np.array([0, 1, 2]),
+        query_ids=np.array(["7", "8"]),
+        document_ids=np.array(["GX-1", "page 9"]),
+        query_weights=np.array([1.5, 2]),
+    )
+    write_letor(data, tmp_path / "train.txt")
+    assert (tmp_path / "train.txt").read_text() == (
+        "2 1.5 qid:7 1:0.1 2:nan # docid = GX-1\n0.5 2 qid:8 1:-2.0 2:0.0 # page 9\n"
+    )
+
+
+def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = one_document()
+    for name in ("one.gz", "other.gz"):
+        write_letor(data, tmp_path / name)
+    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "other.gz").read_bytes()
+
+
+def test_files_beside_that_belong_to_other_data_are_not_mixed_in(tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    write_lightgbm(one_document(), file)
+    with pytest.raises(DataError, match=r"train\.txt\.query: lies there already"):
+        write_letor(one_document(), file)
+    file.with_name("train.txt.position").write_text("1\n")
+    with pytest.raises(DataError, match=r"train\.txt\.position: lies there already"):
+        write_lightgbm(one_document(), file)

@@ -1,0 +1,195 @@
+"""LightGBM's form: what lies beside the file is part of the data, and LightGBM reads the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.letor_writer import write_lightgbm
+from ltrbench.errors import DataError
+
+LINES = b"0 1:1 2:5\n2 1:3\n# between\n1 2:4\n"
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_files(content: bytes = LINES, **beside: bytes) -> Path:
+        for ending, values in beside.items():
+            (tmp_path / f"rank.train.{ending}").write_bytes(values)
+        (tmp_path / "rank.train").write_bytes(content)
+        return tmp_path / "rank.train"
+
+    return write_files
+
+
+def test_the_files_beside_give_queries_weights_and_positions(write: Write) -> None:
+    data = read_letor(write(query=b"2\n1\n", weight=b"1\n0.5\n2\n", position=b"3\n1\n7\n"))
+    assert data.features.tolist() == [[1, 5], [3, 0], [0, 4]]
+    assert data.query_start.tolist() == [0, 2, 3]
+    assert data.query_ids.tolist() == ["1", "2"]
+    assert data.document_weights is not None
+    assert data.document_weights.tolist() == [1, 0.5, 2]
+    assert data.positions is not None
+    assert data.positions.tolist() == [3, 1, 7]
+
+
+def test_positions_that_are_words_are_numbered_as_they_first_occur(write: Write) -> None:
+    positions = read_letor(write(query=b"3", position=b"top\nside\ntop\n")).positions
+    assert positions is not None
+    assert positions.tolist() == [0, 1, 0]
+
+
+def test_blank_lines_at_the_end_of_a_file_beside_count_for_nothing(write: Write) -> None:
+    assert read_letor(write(query=b"2 \r\n1\r\n\r\n\n")).query_sizes.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_files_beside_a_packed_file_bear_the_name_of_the_plain_one(tmp_path: Path, ending: str) -> None:
+    data = RankingDataset(
+        features=np.array([[1], [2]], dtype=np.float32),
+        labels=np.array([0.0, 1.0]),
+        query_start=np.array([0, 1, 2]),
+    )
+    write_lightgbm(data, tmp_path / f"rank.train{ending}")
+    assert {path.name for path in tmp_path.iterdir()} == {f"rank.train{ending}", "rank.train.query"}
+    assert read_letor(tmp_path / f"rank.train{ending}", first_index=0).fingerprint == data.fingerprint
+
+
+def test_several_files_have_their_queries_one_after_the_other(write: Write, tmp_path: Path) -> None:
+    first = write(query=b"1\n2\n", position=b"1\n2\n1\n")
+    second = tmp_path / "rank.more"
+    for ending in ("", ".query", ".position"):
+        Path(f"{second}{ending}").write_bytes(Path(f"{first}{ending}").read_bytes())
+    data = read_letor([first, second])
+    assert data.query_sizes.tolist() == [1, 2, 1, 2]
+    assert data.query_ids.tolist() == ["1", "2", "3", "4"]
+    Path(f"{second}.position").unlink()
+    with pytest.raises(
+        DataError, match=r"rank\.more: has no positions, but .*rank\.train, of the same split"
+    ):
+        read_letor([first, second])
+
+
+def test_qids_and_a_query_file_that_agree_are_read_with_the_names_of_the_qids(write: Write) -> None:
+    content = b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n"
+    assert read_letor(write(content, query=b"2\n1\n")).query_ids.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (b"1\n2\n", r"rank\.train:2: query 'a' goes on here by its qid, but .*\.query begins a new one"),
+        (b"3\n", r"rank\.train:3: query 'b' begins here by its qid, but .*\.query does not end one there"),
+    ],
+)
+def test_qids_and_a_query_file_that_differ_are_an_error(write: Write, sizes: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_letor(write(b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n", query=sizes))
+
+
+MISTAKES = {
+    "sizes that do not add up": (
+        {"query": b"2\n2\n"},
+        ["query: its 2 queries have 4 documents", "rank.train has 3. The sizes must add up"],
+    ),
+    "an empty query file": ({"query": b""}, ["its 0 queries have 0 documents"]),
+    "an empty query": ({"query": b"2\n0\n1\n"}, [".query:2: '0' stands where the number of documents"]),
+    "a size that is a word": ({"query": b"2\nx\n"}, [".query:2: 'x'", "Give a line a query"]),
+    "a size that is negative": ({"query": b"-3\n"}, [".query:1: '-3'"]),
+    "sizes beyond all numbers": ({"query": b"999999999999999999\n" * 10}, ["add up to 9999999999999999990"]),
+    "a blank line": ({"query": b"2\n\n1\n"}, [".query:2: the line is empty"]),
+    "too few weights": ({"weight": b"1\n1\n"}, ["weight: has 2 lines", "rank.train has 3 documents"]),
+    "a weight that is negative": ({"weight": b"1\n-1\n1\n"}, [".weight:2: '-1'", "0 or more"]),
+    "a weight that is nan": ({"weight": b"1\n1\nnan\n"}, [".weight:3: 'nan'"]),
+    "too many positions": ({"position": b"1\n" * 4}, ["position: has 4 lines", "Give one line a document"]),
+}
+
+
+@pytest.mark.parametrize(("beside", "fragments"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_in_a_file_beside_is_named(
+    write: Write, beside: dict[str, bytes], fragments: list[str]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        read_letor(write(**{"query": b"3\n", **beside}))
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+def test_weights_in_the_lines_and_beside_them_are_one_too_many(write: Write) -> None:
+    with pytest.raises(DataError, match=r"rank\.train:1: the lines have weights, and so has .*\.weight"):
+        read_letor(write(b"0 1 qid:a 1:1\n", weight=b"1\n"))
+
+
+def test_lines_with_and_without_qid_in_one_file_are_an_error(write: Write) -> None:
+    with pytest.raises(
+        DataError, match=r"rank\.train:2: the line has a qid, but the lines before it have none"
+    ):
+        read_letor(write(b"0 1:1\n0 qid:a 1:1\n", query=b"2\n"))
+
+
+# Beside LightGBM
+
+
+def trained(data: lightgbm.Dataset) -> lightgbm.Booster:
+    settings = {
+        "objective": "lambdarank",
+        "deterministic": True,
+        "num_threads": 1,
+        "verbose": -1,
+        "min_data_in_leaf": 2,
+        "feature_pre_filter": False,
+    }
+    return lightgbm.train(settings, data, num_boost_round=3)
+
+
+def test_lightgbms_example_is_read_as_lightgbm_reads_it(letor_data: Callable[[str], Path]) -> None:
+    folder = letor_data("lightgbm-example")
+    train = read_letor(folder / "rank.train")
+    test = read_letor(folder / "rank.test", train.num_features)
+    assert (train.features.shape, train.num_queries) == ((3005, 300), 201)
+    assert (test.features.shape, test.num_queries) == ((768, 300), 50)
+    theirs: Any = lightgbm.Dataset(str(folder / "rank.train"), params={"verbose": -1}).construct()
+    assert np.array_equal(theirs.get_label(), train.labels)
+    assert np.array_equal(theirs.get_group(), train.query_sizes)
+    # LightGBM counts from zero: its column i is the feature that the file calls i, and its column 0 is empty.
+    from_zero = read_letor(folder / "rank.train", 301, first_index=0)
+    assert theirs.get_feature_name() == [f"Column_{name}" for name in from_zero.feature_names]
+    assert np.array_equal(from_zero.features[:, 1:], train.features)
+    ours = lightgbm.Dataset(from_zero.features, from_zero.labels, group=from_zero.query_sizes)
+    file_model = trained(lightgbm.Dataset(str(folder / "rank.train")))
+    assert np.array_equal(trained(ours).predict(from_zero.features), file_model.predict(from_zero.features))
+
+
+def test_lightgbm_reads_what_is_written_for_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    positions = np.tile(np.arange(10), 6)
+    data = RankingDataset(
+        features=np.where(rng.random((60, 3)) < 0.2, np.nan, rng.normal(size=(60, 3))).astype(np.float32),
+        labels=rng.integers(0, 3, 60).astype(np.float64),
+        query_start=np.arange(0, 61, 10),
+        document_weights=rng.integers(1, 5, 60).astype(np.float64),
+        positions=positions,
+    )
+    write_lightgbm(data, tmp_path / "rank.train")
+    theirs: Any = lightgbm.Dataset(str(tmp_path / "rank.train"), params={"verbose": -1}).construct()
+    assert theirs.num_feature() == data.num_features
+    assert np.array_equal(theirs.get_label(), data.labels)
+    assert np.array_equal(theirs.get_group(), data.query_sizes)
+    assert np.array_equal(theirs.get_weight(), data.weight_of_document)
+    assert np.array_equal(theirs.get_position(), positions)
+    ours = lightgbm.Dataset(
+        data.features,
+        data.labels,
+        group=data.query_sizes,
+        weight=data.document_weights,
+        position=data.positions,
+    )
+    file_model = trained(lightgbm.Dataset(str(tmp_path / "rank.train")))
+    assert np.array_equal(trained(ours).predict(data.features), file_model.predict(data.features))

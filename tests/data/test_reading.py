@@ -1,0 +1,26 @@
+"""read_data: the ending of a file chooses its reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ltrbench.data.reading import read_data
+from ltrbench.data.tables import write_table
+from ltrbench.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.parquet"])
+def test_a_table_and_letor_text_of_the_same_documents_are_the_same_data(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data.txt").write_text("0 qid:a 1:0.5 2:1\n1 qid:a 1:0.25\n2 qid:b 2:3\n")
+    from_text = read_data(tmp_path / "data.txt")
+    write_table(from_text, tmp_path / name)
+    assert read_data(tmp_path / name, 2).fingerprint == from_text.fingerprint
+
+
+def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"read_table has no option 'lable'; did you mean 'label'\?"):
+        read_data(tmp_path / "data.csv", lable="grade")
+    with pytest.raises(ConfigError, match="read_letor has no option 'label'"):
+        read_data(tmp_path / "data.txt", label="grade")

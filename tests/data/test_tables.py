@@ -1,0 +1,149 @@
+"""Tables: what is written is read back, and every mistake is named with its row and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.errors import DataError
+
+
+@pytest.fixture
+def dataset() -> RankingDataset:
+    """Five documents of the queries 007 and b, with a missing value, positions and named features."""
+    return RankingDataset(
+        features=[[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]],
+        labels=[0, 2, 1, 0, 1],
+        query_start=[0, 2, 5],
+        query_ids=np.array(["007", "b"]),
+        document_ids=np.array(["d1", "d2", "d3", "d4", "d5"]),
+        positions=np.array([1, 2, 1, 2, 3]),
+        feature_names=("bm25", "clicks"),
+    )
+
+
+def frame(**columns: list[object]) -> pd.DataFrame:
+    """Three rows of two queries with one feature; `columns` replaces or adds some."""
+    base: dict[str, list[object]] = {"label": [0, 1, 2], "query_id": [1, 1, 2], "bm25": [0.5, 1.5, 2.5]}
+    return pd.DataFrame({**base, **columns})
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "parquet"])
+def test_what_is_written_is_read_back(dataset: RankingDataset, tmp_path: Path, ending: str) -> None:
+    write_table(dataset, tmp_path / f"table.{ending}")
+    read = read_table(tmp_path / f"table.{ending}")
+    assert read.fingerprint == dataset.fingerprint
+    assert read.feature_names == dataset.feature_names
+    assert read.document_ids is not None
+    assert read.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d5"]
+
+
+def test_a_frame_is_read_back(dataset: RankingDataset) -> None:
+    assert read_table(to_frame(dataset)).fingerprint == dataset.fingerprint
+
+
+def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
+    renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
+    read = read_table(renamed, label="grade", query="session")
+    assert read.feature_names == ("bm25",)
+    assert read.query_ids.tolist() == ["1", "2"]
+    assert read_table(frame().rename(columns={"query_id": "qid"})).fingerprint == read.fingerprint
+
+
+def test_listed_features_are_taken_in_their_order_and_the_others_left() -> None:
+    read = read_table(frame(url=["x", "y", "z"], clicks=[7, 8, 9]), features=["clicks", "bm25"])
+    assert read.feature_names == ("clicks", "bm25")
+    assert read.features.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
+
+
+def test_the_features_of_training_are_found_by_name_in_any_order() -> None:
+    read = read_table(frame(clicks=[7, 8, 9]), feature_names=("clicks", "bm25"))
+    assert read.features[:, 0].tolist() == [7, 8, 9]
+
+
+def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
+    scattered = frame(query_id=["b", "a", "b"])
+    with pytest.raises(DataError, match=r"row 3: query 'b' .* data\.sort_queries=true"):
+        read_table(scattered)
+    read = read_table(scattered, sort_queries=True)
+    assert read.query_ids.tolist() == ["b", "a"]
+    assert read.labels.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"label": [0, np.nan, 1]}, r"row 2: column 'label' is nan; it must be a finite number, 0 or more"),
+        ({"label": [0, 1, -1]}, r"row 3: column 'label' is -1\.0"),
+        ({"label": [np.inf, 1, 1]}, r"row 1: column 'label' is inf"),
+        ({"label": [0.5, 1, 1]}, r"row 1: column 'label' is 0\.5; it must be a whole number"),
+        ({"bm25": [0, "x", 1]}, r"row 2: column 'bm25' is 'x', which is not a number"),
+        ({"bm25": [0, 1, -np.inf]}, r"row 3: column 'bm25' is -inf; it must be finite"),
+        ({"bm25": [1e39, 1, 0]}, r"row 1: column 'bm25' is 1e\+39; it must be finite in float32"),
+        ({"query_id": [1, None, 2]}, r"row 2: column 'query_id' is empty"),
+        ({"position": [1, 1.5, 2]}, r"row 2: column 'position' is 1\.5; it must be a whole number"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_row_and_column(
+    columns: dict[str, list[object]], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_table(frame(**columns), whole_labels=True)
+
+
+def test_a_row_is_that_of_the_file_even_where_queries_are_sorted() -> None:
+    with pytest.raises(DataError, match="row 3: column 'label' is -1"):
+        read_table(frame(query_id=["b", "a", "b"], label=[0, 0, -1]), sort_queries=True)
+
+
+def test_a_missing_or_further_column_is_named() -> None:
+    with pytest.raises(DataError, match=r"no column label or relevance; .* label=COLUMN"):
+        read_table(frame().drop(columns="label"))
+    with pytest.raises(DataError, match=r"no column 'lable' for label; did you mean 'label'\?"):
+        read_table(frame(), label="lable")
+    with pytest.raises(DataError, match=r"no feature column 'bm52'; did you mean 'bm25'\?"):
+        read_table(frame(), feature_names=("bm52",))
+    with pytest.raises(DataError, match="has the columns clicks, which training does not have"):
+        read_table(frame(clicks=[1, 2, 3]), feature_names=("bm25",))
+    with pytest.raises(DataError, match="has 1 feature columns, 3 were expected"):
+        read_table(frame(), 3)
+    with pytest.raises(DataError, match="no feature column besides"):
+        read_table(frame().drop(columns="bm25"))
+
+
+def test_a_table_without_rows_is_refused() -> None:
+    with pytest.raises(DataError, match="no rows"):
+        read_table(frame().iloc[:0])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe\x80junk"])
+def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=name):
+        read_table(tmp_path / name)
+
+
+def test_a_truncated_file_is_refused(dataset: RankingDataset, tmp_path: Path) -> None:
+    write_table(dataset, tmp_path / "t.csv.gz")
+    whole = (tmp_path / "t.csv.gz").read_bytes()
+    (tmp_path / "t.csv.gz").write_bytes(whole[:-12])
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        read_table(tmp_path / "t.csv.gz")
+
+
+def test_several_tables_are_one_split_and_have_the_same_columns(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    paths[0].write_text("qid,label,bm25\n007,1,2\n")
+    paths[1].write_text("bm25,qid,label\n3,8,0\n")
+    both = read_table(paths)
+    assert both.query_ids.tolist() == ["007", "8"]
+    assert both.features.tolist() == [[2], [3]]
+    paths[1].write_text("tfidf,qid,label\n3,8,0\n")
+    with pytest.raises(DataError, match=r"b\.csv: differs from .*a\.csv in the columns bm25, tfidf"):
+        read_table(paths)
