@@ -338,16 +338,22 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
         "params.num_trees=1000000",
         "early_stopping=null",
     ]
-    process = subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what it puts in the background deaf to SIGINT, these tests and their children included.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("lightgbm: fitting"):
             break
     time.sleep(2)  # well into the fit, which would take hours
     process.send_signal(how)
-    rest = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(60) == 130
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert "Traceback" not in rest
     results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
     assert [(result.status, result.error) for result in results] == [

@@ -77,6 +77,19 @@ def without_compression_ending(path: Path) -> Path:
     return path.with_suffix("") if path.suffix in {kind.ending for kind in COMPRESSIONS} else path
 
 
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """The unpacked bytes as a stream, for a library's own parser.
+
+    Raises:
+        DataError: where the file is absent, a folder or locked; a damaged stream raises what its library
+            does.
+    """
+    with _open(path) as raw:
+        kind = _told_by_content(raw)
+        yield raw if kind is None else _unpacked(raw, kind, path)
+
+
 def read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
     """The unpacked text in blocks of whole lines, each with the number of its first line.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.compression import open_unpacked, write_whole
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.errors import DataError, did_you_mean
 
@@ -128,7 +129,8 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
     if Path(path).suffix == ".parquet":
         frame.to_parquet(path, index=False)
     else:
-        frame.to_csv(path, index=False)
+        with write_whole(Path(path)) as stream:
+            frame.to_csv(stream, index=False)
 
 
 def _load(
@@ -163,7 +165,8 @@ def _load_file(path: str | Path, types: dict[Any, Any]) -> pd.DataFrame:
     try:
         if Path(path).suffix == ".parquet":
             return pd.read_parquet(path)
-        return pd.read_csv(path, dtype=types)
+        with open_unpacked(Path(path)) as stream:
+            return pd.read_csv(stream, dtype=types)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file; check the path.") from None
     # What pandas and pyarrow raise on damaged files has these bases in common.

@@ -17,9 +17,9 @@ from ltrbench.errors import DataError
 def dataset() -> RankingDataset:
     """Five documents of the queries 007 and b, with a missing value, positions and named features."""
     return RankingDataset(
-        features=[[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]],
-        labels=[0, 2, 1, 0, 1],
-        query_start=[0, 2, 5],
+        features=np.array([[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]], np.float32),
+        labels=np.array([0.0, 2.0, 1.0, 0.0, 1.0]),
+        query_start=np.array([0, 2, 5]),
         query_ids=np.array(["007", "b"]),
         document_ids=np.array(["d1", "d2", "d3", "d4", "d5"]),
         positions=np.array([1, 2, 1, 2, 3]),
@@ -33,7 +33,7 @@ def frame(**columns: list[object]) -> pd.DataFrame:
     return pd.DataFrame({**base, **columns})
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zst", "parquet"])
 def test_what_is_written_is_read_back(dataset: RankingDataset, tmp_path: Path, ending: str) -> None:
     write_table(dataset, tmp_path / f"table.{ending}")
     read = read_table(tmp_path / f"table.{ending}")

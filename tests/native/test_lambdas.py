@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas, reference_lambdas
 
@@ -175,9 +175,7 @@ def test_labels_of_many_grades_keep_finite_lambdas() -> None:
 
 def test_a_documents_weight_is_a_factor_of_its_gradient_and_hessian() -> None:
     labels, scores, weights = [2.0, 0.0, 1.0], np.array([0.1, 0.3, 0.2]), np.array([2.0, 0.0, 0.5])
-    weighted = RankingDataset(
-        features=np.zeros((3, 1)), labels=labels, query_start=[0, 3], document_weights=weights
-    )
+    weighted = replace(query(labels), document_weights=weights)
     got = lambdas(judge(weighted, 30), scores, LambdaSettings())
     plain = of_query(labels, scores, LambdaSettings())
     np.testing.assert_allclose(got, [weights * values for values in plain], rtol=1e-15)
