@@ -90,8 +90,9 @@ def build_experiment(
         OmegaConf.to_object(config.early_stopping)
     if config.cv is not None and "cv" not in config.data:
         raise ConfigError(
-            f"cv is {config.cv}, but data={choices['data']} brings its own test set; leave out cv (folds of the "
-            "publisher are run over with data.fold=1,2,3,4,5 -m), or give your files to data=letor or data=table."
+            f"cv is {config.cv}, but data={choices['data']} brings its own test set; leave out cv (the "
+            "publisher's folds are run over with data.fold=1,2,3,4,5 -m), or give your files to data=letor "
+            "or data=table."
         )
     return Experiment(
         model=str(choices["model"]),

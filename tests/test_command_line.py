@@ -343,7 +343,7 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell starts what it puts in the background deaf to SIGINT, these tests and their children included.
+        # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None

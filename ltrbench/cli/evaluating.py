@@ -311,7 +311,7 @@ def _render_conventions(
 
 
 def _reasons(row: _ConventionRow) -> Iterator[str]:
-    """Why metrics are left out. What a library does not have at all is said in one sentence."""
+    """Why metrics are left out: a sentence for what a library does not have at all, and one a reason."""
     from ltrbench.metrics import parse_metric
 
     convention = row.convention
@@ -319,9 +319,12 @@ def _reasons(row: _ConventionRow) -> Iterator[str]:
     absent = [name for name in row.undefined if defined is not None and parse_metric(name)[0] not in defined]
     if defined is not None and absent:
         yield f"{convention.name} has no {', '.join(absent)}; it has {', '.join(sorted(defined))}."
+    names_by_reason: dict[str, list[str]] = {}
     for name, reason in row.undefined.items():
         if name not in absent:
-            yield f"{convention.name}, {name}: {reason}"
+            names_by_reason.setdefault(reason, []).append(name)
+    for reason, names in names_by_reason.items():
+        yield f"{convention.name}, {', '.join(names)}: {reason}"
 
 
 def _cells(row: _ConventionRow, names: Sequence[str]) -> list[str]:
