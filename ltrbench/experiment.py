@@ -291,6 +291,7 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             "features": split.num_features,
             "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
         }
+    described["train"]["feature_names"] = list(splits.train.feature_names)
     return described
 
 

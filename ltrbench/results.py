@@ -58,7 +58,7 @@ class RunResult:
         model: the name of its YAML in conf/model.
         params: which set of shared parameters it took, "matched" or "library".
         data: name and fold, and for each split its fingerprint, documents, queries, features, and the share
-            of queries without a relevant document.
+            of queries without a relevant document; for train its feature_names as well.
         metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
         convention: what the metrics were computed under.
         seconds: wall time of load, warm_up, fit (with the evaluator), monitor (the evaluator's part of fit),

@@ -145,3 +145,14 @@ def test_an_infinite_score_is_refused(
     scores.write_text("0\n" * 11 + "inf\n")
     assert main(["explain", str(tutorial), "--query", "7", "--scores", str(scores)]) == 2
     assert "scores.txt:12: the score is inf" in capsys.readouterr().err
+
+
+def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "weighted.txt"
+    path.write_text("1 1 qid:a 1:1\n0 3 qid:a 1:2\n")
+    record = explained(str(path), "--query", "a", capsys=capsys)
+    assert [row["weight"] for row in record["rows"]] == [0.5, 1.5]
+    assert main(["explain", str(path), "--query", "a", "--preset", "xgboost"]) == 2
+    assert "weights vary within a query, which xgboost refuses" in capsys.readouterr().err

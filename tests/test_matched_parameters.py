@@ -8,6 +8,7 @@ another split somewhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from omegaconf import OmegaConf
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.library import SHARED_FIELDS
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -83,6 +85,16 @@ def test_the_first_tree_is_the_same(weighted: bool, fields: dict[str, Any]) -> N
 def test_five_trees_are_the_same(weighted: bool) -> None:
     # Leaves of some hessian: one of hardly any turns a difference of 1e-7 into one that is seen.
     assert difference(few_valued(weighted), num_trees=5, min_sum_hessian=5.0) < 2e-5
+
+
+def test_native_and_lightgbm_learn_the_same_from_weights_that_vary_within_a_query() -> None:
+    plain = few_valued(weighted=False)
+    weights = np.random.default_rng(1).uniform(0.2, 4.0, plain.num_documents)
+    data = replace(plain, document_weights=weights)
+    fields: dict[str, Any] = {**MATCHED, "num_leaves": 8, "min_docs_in_leaf": 1, "num_threads": 1}
+    native = NativeRanker(**fields).fit(data).predict(data.features)
+    # LightGBM keeps gradients and weights in float32.
+    np.testing.assert_allclose(LightGBMRanker(**fields).fit(data).predict(data.features), native, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["min_sum_hessian", "l2", "max_delta_step", "min_split_gain"])

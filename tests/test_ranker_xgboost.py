@@ -104,7 +104,8 @@ def test_any_label_goes_where_there_is_no_gain_or_a_linear_one() -> None:
 def test_clicks_must_stand_in_the_order_shown() -> None:
     plain = graded()
     shown = np.concatenate([np.arange(size) for size in plain.query_sizes])
-    scores_of(graded(positions=shown), lambdarank_unbiased=True)
+    unbiased = scores_of(graded(positions=shown), lambdarank_unbiased=True)
+    assert not np.array_equal(unbiased, scores_of(graded(positions=shown)))
     swapped = shown.copy()
     swapped[[2, 3]] = shown[[3, 2]]
     with pytest.raises(DataError, match=r"positions\[2:4\] is \[3, 2\] inside a query"):

@@ -69,6 +69,11 @@ def explain(
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))
     dataset = read(data, reading).with_mean_weight_one()
+    if dataset.document_weights is not None and not chosen.weights_within_queries:
+        raise DataError(
+            f"{data}: weights vary within a query, which {preset_name} refuses; give the rows of a query one "
+            "weight, or take --preset native or lightgbm."
+        )
     scores = np.zeros(dataset.num_documents)
     if score_file is not None:
         scores = read_scores(score_file, dataset.num_documents)

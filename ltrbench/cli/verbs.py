@@ -41,8 +41,9 @@ def verbs() -> None:
 def predict(run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]) -> None:
     """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
 
-    DATA is read as in training and needs a label in every line; where there is none, 0 will do. A score is
-    printed in full, so that reading it back gives the same number.
+    DATA is a file as those in training; the columns of a table are found by their names. It needs a label in
+    every line; where there is none, 0 will do. A score is printed in full, so that reading it back gives the
+    same number.
 
     \b
       python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
@@ -55,8 +56,10 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
         raise ResultError(f"{run} failed and has no model; predict needs a finished run.")
     ranker_class = find_class(_ranker_target(finished, ranker), Ranker, "--ranker" if ranker else "model")
     model = ranker_class.load(run / MODEL_FOLDER)
-    num_features = int(finished.result.data["train"]["features"])
-    scores = model.predict(read(data, reading, num_features).features)
+    train = finished.result.data["train"]
+    # A table's columns may stand in another order than in training; a LETOR file has no names.
+    dataset = read(data, reading, int(train["features"]), feature_names=train.get("feature_names"))
+    scores = model.predict(dataset.features)
     with opened(output) as file:
         file.writelines(f"{score!s}\n" for score in scores)
 

@@ -138,15 +138,27 @@ def _check_seed(seed: int) -> None:
 
 
 def _check_no_leak(splits: Splits) -> None:
-    seen: dict[tuple[str, bytes], str] = {}
+    """Refuses a query that stands in two splits, under its own id or under another one."""
+    seen: dict[bytes, tuple[str, str]] = {}
     for name, split in splits:
         for query, query_id in enumerate(split.query_ids.tolist()):
-            rows = slice(split.query_start[query], split.query_start[query + 1])
-            # The id alone may recur (files that number their queries anew): the same id with the same
-            # documents is the same query.
-            key = (query_id, hashlib.blake2b(split.features[rows].data, digest_size=16).digest())
-            if seen.setdefault(key, name) != name:
-                raise DataError(
-                    f"query {query_id} stands in {seen[key]} and in {name}, with the same documents: {name} "
-                    f"would leak into {seen[key]}. Give files that share no query."
-                )
+            for key in _marks(split, query, query_id):
+                where, other_id = seen.setdefault(key, (name, query_id))
+                if where != name:
+                    alias = "" if other_id == query_id else f" as {other_id}"
+                    raise DataError(
+                        f"query {query_id} stands in {where}{alias} and in {name}, with the same documents: "
+                        f"{name} would leak into {where}. Give files that share no query."
+                    )
+
+
+def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
+    """What tells a query. Its id alone does not, because files may number their queries anew."""
+    rows = slice(split.query_start[query], split.query_start[query + 1])
+    features = hashlib.blake2b(split.features[rows].data, digest_size=16)
+    yield query_id.encode() + b"\0" + features.digest()
+    # Queries may well share a document, or several that all look alike, but hardly a whole judged list.
+    bits = split.features[rows].view(np.uint32)  # so that a missing value equals itself
+    if (bits != bits[0]).any():
+        features.update(split.labels[rows].data)
+        yield features.digest()

@@ -118,6 +118,7 @@ class Convention:
         fewest_documents: queries of fewer are refused.
         metrics: the names that the convention defines; None: all.
         binary_metrics: those of them that are defined on the labels 0 and 1 only.
+        uncut_metrics: those of them that are defined without a cutoff only.
         by_metric: metric -> field -> value, where a metric departs from the other fields.
         quirks: what a reader should know of it, a sentence each.
     """
@@ -140,6 +141,7 @@ class Convention:
     fewest_documents: int = 1
     metrics: frozenset[str] | None = None
     binary_metrics: frozenset[str] = frozenset()
+    uncut_metrics: frozenset[str] = frozenset()
     by_metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quirks: tuple[str, ...] = ()
 

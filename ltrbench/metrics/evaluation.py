@@ -90,7 +90,7 @@ def evaluate(
     for name in names:
         metric, k = parse_metric(name)
         own = convention.of(metric)
-        _check_defined(metric, own, dataset)
+        _check_defined(metric, k, own, dataset)
         _check_gains(dataset, own)
         policy = (own.ties, own.score_dtype)
         if policy not in rankings:
@@ -147,12 +147,17 @@ def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT
     return best >= convention.relevance_threshold
 
 
-def _check_defined(metric: str, convention: Convention, judgments: Judgments) -> None:
+def _check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
     """Raises UndefinedMetricError: another definition of the metric is never put in its place."""
     if convention.metrics is not None and metric not in convention.metrics:
         raise UndefinedMetricError(
             f"the convention {convention.name} does not define {metric}; it has "
             f"{', '.join(sorted(convention.metrics))}. Ask for one of these, or take another convention."
+        )
+    if metric in convention.uncut_metrics and k is not None:
+        raise UndefinedMetricError(
+            f"the convention {convention.name} defines {metric} over the whole list only; ask for {metric} "
+            f"without @{k}, or take another convention."
         )
     labels = judgments.labels
     if metric in convention.binary_metrics:

@@ -186,6 +186,7 @@ TREC_EVAL = Convention(
     aggregation=Aggregation.UNWEIGHTED,
     score_dtype="float32",
     metrics=frozenset({"ndcg", "map", "precision", "recall", "mrr"}),
+    uncut_metrics=frozenset({"mrr"}),
     quirks=(
         "Tied documents are ranked by their ids, the last of the alphabet first, whatever their rows.",
         "Scores are float32: two that differ by less are tied.",

@@ -84,6 +84,7 @@ class PairSettings:
         hessian_factor: XGBoost doubles the hessian.
         least_hessian: a floor under p (1 - p).
         score_dtype: what scores are rounded to first.
+        weights_within_queries: whether documents of one query may weigh differently.
     """
 
     metric: str = "ndcg"
@@ -97,6 +98,7 @@ class PairSettings:
     hessian_factor: float = 1.0
     least_hessian: float = 0.0
     score_dtype: str = "float64"
+    weights_within_queries: bool = True
 
 
 NATIVE = PairSettings()
@@ -113,6 +115,7 @@ PRESETS: dict[str, PairSettings] = {
         hessian_factor=2.0,
         least_hessian=1e-16,
         score_dtype="float32",
+        weights_within_queries=False,
     ),
     # RankLib 2.x: ciir.umass.edu.learning.tree.LambdaMART with -metric2t NDCG@10, its default.
     "ranklib": PairSettings(truncation=10, normalize_distance=False, normalize_query=False),

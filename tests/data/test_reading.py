@@ -24,3 +24,11 @@ def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> Non
         read_data(tmp_path / "data.csv", lable="grade")
     with pytest.raises(ConfigError, match="read_letor has no option 'label'"):
         read_data(tmp_path / "data.txt", label="grade")
+
+
+def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_path: Path) -> None:
+    (tmp_path / "swapped.csv").write_text("qid,label,clicks,bm25\na,1,7,0.5\n")
+    read = read_data(tmp_path / "swapped.csv", 2, feature_names=["bm25", "clicks"])
+    assert read.features.tolist() == [[0.5, 7.0]]
+    (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
+    assert read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"]).fingerprint == read.fingerprint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,6 +72,19 @@ def test_a_query_in_two_splits_is_a_leak(leaking: int, message: str) -> None:
     parts[leaking] = dataset(3, first=2)
     with pytest.raises(DataError, match=rf"query 2 stands in {message}.*Give files that share no query"):
         Splits(*parts)
+
+
+def test_a_judged_list_under_another_id_is_a_leak() -> None:
+    judged = RankingDataset(
+        features=np.array([[0.5], [0.25]], dtype=np.float32),
+        labels=np.array([0.0, 1.0]),
+        query_start=np.array([0, 2]),
+        query_ids=np.array(["a"]),
+    )
+    with pytest.raises(DataError, match="query b stands in train as a and in test, with the same documents"):
+        Splits(judged, None, replace(judged, query_ids=np.array(["b"])))
+    # The same documents judged otherwise may well be another query's.
+    Splits(judged, None, replace(judged, query_ids=np.array(["b"]), labels=np.array([1.0, 0.0])))
 
 
 def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
