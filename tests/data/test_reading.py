@@ -31,4 +31,5 @@ def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_pat
     read = read_data(tmp_path / "swapped.csv", 2, feature_names=["bm25", "clicks"])
     assert read.features.tolist() == [[0.5, 7.0]]
     (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
-    assert read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"]).fingerprint == read.fingerprint
+    from_text = read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"])
+    assert from_text.fingerprint == read.fingerprint
