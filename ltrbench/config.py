@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment import Experiment
+from ltrbench.importance import PermutationImportance
 from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.tracking import Tracker
@@ -55,6 +56,7 @@ class Config:
     tracking: dict[str, Any] = MISSING
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     metrics: list[str] = MISSING
+    permutation_importance: PermutationImportance | None = field(default_factory=PermutationImportance)
     timing: str = MISSING
     seed: int = MISSING
     num_threads: int = MISSING
@@ -100,11 +102,19 @@ def build_experiment(
         source=build(config, "data", DataSource),
         metrics=tuple(config.metrics),
         params=str(choices["params"]),
+        permutation_importance=_permutation_importance(config),
         timing=config.timing,
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
         config=to_record(config),
     )
+
+
+def _permutation_importance(config: DictConfig) -> PermutationImportance | None:
+    settings = config.permutation_importance
+    found = None if settings is None else OmegaConf.to_object(settings)
+    assert found is None or isinstance(found, PermutationImportance)  # as the schema has it
+    return found
 
 
 def build_tracker(config: DictConfig) -> Tracker:

@@ -22,6 +22,7 @@ from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
+from ltrbench.importance import PermutationImportance, importances
 from ltrbench.memory import MemoryMeter
 from ltrbench.metrics import (
     DEFAULT,
@@ -65,6 +66,7 @@ class Experiment:
         source: where train, valid and test come from.
         metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve.
         params: which shared parameters the ranker was given, "matched" or "library".
+        permutation_importance: how the features' permutation importance is taken; None: not at all.
         timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
         overrides: the settings of the command that made this run.
         sweep: the name of the sweep that it belongs to; None alone.
@@ -79,6 +81,7 @@ class Experiment:
     source: DataSource
     metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
     params: str = "matched"
+    permutation_importance: PermutationImportance | None = field(default_factory=PermutationImportance)
     timing: str = MONITORED
     overrides: tuple[str, ...] = ()
     sweep: str | None = None
@@ -198,6 +201,10 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
     evaluations = {
         split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
     }
+    explaining = Stopwatch()
+    with explaining:
+        worth = importances(ranker, splits.test, experiment.permutation_importance, ranker.seed)
+    seconds["importances"] = explaining.seconds
     result = replace(
         begun,
         status=FINISHED,
@@ -210,7 +217,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    return write_run(folder, result, ranker, scored, per_query, recorder.curve)
+    return write_run(folder, result, ranker, scored, per_query, recorder.curve, worth)
 
 
 def check_drift(

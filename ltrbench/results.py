@@ -7,6 +7,7 @@ A run's folder holds
                          query ids, document ids and weights: any metric can be computed from it later
     per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
     learning_curve.csv   a row an iteration
+    importances.csv      a row a feature, a column a kind of importance
     model/               what the ranker's `save` wrote
 
 `result.json` is written last, so that a folder without it is not a run. Nothing here is pickled.
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
+from ltrbench.importance import Importances
 from ltrbench.rankers import Ranker
 from ltrbench.shapes import PerQuery
 
@@ -44,8 +46,9 @@ _COPIES = ("mlruns", "mlartifacts")
 
 PER_QUERY_FILE = "per_query.csv"
 CURVE_FILE = "learning_curve.csv"
+IMPORTANCES_FILE = "importances.csv"
 MODEL_FOLDER = "model"
-RUN_FILES = (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, RESULT_FILE)
+RUN_FILES = (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, IMPORTANCES_FILE, RESULT_FILE)
 """What a run writes into its folder, in the order in which it is moved there."""
 
 
@@ -62,7 +65,7 @@ class RunResult:
         metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
         convention: what the metrics were computed under.
         seconds: wall time of load, warm_up, fit (with the evaluator), monitor (the evaluator's part of fit),
-            predict (test), and fit_clean (a fit without any evaluator) where it was asked for.
+            predict (test), importances, and fit_clean (a fit without any evaluator) where it was asked for.
         peak_memory_mb: how far resident memory rose during fit, MB; None where the system does not tell.
         best_iteration: trees kept; None for a model without trees.
         threads: how many the ranker was given.
@@ -156,6 +159,17 @@ class Run:
                     curve.values.setdefault(name, []).append(float(value))
         return curve
 
+    def importances(self) -> Importances:
+        """What each feature is worth; without a kind where none was recorded."""
+        path = self.path / IMPORTANCES_FILE
+        if not path.exists():
+            return Importances((), {})
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        kinds = [kind for kind in rows[0] if kind != "feature"] if rows else []
+        values = {kind: np.array([float(row[kind] or "nan") for row in rows]) for kind in kinds}
+        return Importances(tuple(row["feature"] for row in rows), values)
+
 
 def write_run(
     folder: Path,
@@ -164,6 +178,7 @@ def write_run(
     scored: Mapping[str, ScoredSplit] | None = None,
     per_query: Mapping[str, PerQuery] | None = None,
     curve: LearningCurve | None = None,
+    importances: Importances | None = None,
 ) -> Run:
     """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
 
@@ -183,6 +198,8 @@ def write_run(
             _write_per_query(staging / PER_QUERY_FILE, scored["test"].judgments, per_query)
         if curve is not None and curve.iterations:
             _write_curve(staging / CURVE_FILE, curve)
+        if importances is not None and importances.values:
+            _write_importances(staging / IMPORTANCES_FILE, importances)
         text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
         for name in RUN_FILES:
@@ -307,10 +324,7 @@ def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, P
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["query_id", "num_documents", *per_query])
-        columns = [
-            ["" if math.isnan(value) else repr(float(value)) for value in values]
-            for values in per_query.values()
-        ]
+        columns = [_cells(values) for values in per_query.values()]
         writer.writerows(
             zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), *columns, strict=True)
         )
@@ -321,6 +335,19 @@ def _write_curve(path: Path, curve: LearningCurve) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["iteration", *curve.values])
         writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))
+
+
+def _write_importances(path: Path, importances: Importances) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["feature", *importances.values])
+        columns = [_cells(values) for values in importances.values.values()]
+        writer.writerows(zip(importances.feature_names, *columns, strict=True))
+
+
+def _cells(values: NDArray[np.float64]) -> list[str]:
+    """Numbers in full, so that they are read back the same; what is not a number is empty."""
+    return ["" if math.isnan(value) else repr(value) for value in values.tolist()]
 
 
 def _without_nan(value: Any) -> Any:
