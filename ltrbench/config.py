@@ -28,6 +28,9 @@ from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")
 
+PROGRESS = ("auto", "plain", "none")
+"""How the progress of a fit may be shown; conf/config.yaml explains each."""
+
 
 @dataclass
 class Params:
@@ -54,10 +57,12 @@ class Config:
     params: Params = field(default_factory=Params)
     data: dict[str, Any] = MISSING
     tracking: dict[str, Any] = MISSING
+    register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     metrics: list[str] = MISSING
     permutation_importance: PermutationImportance | None = field(default_factory=PermutationImportance)
     timing: str = MISSING
+    progress: str = MISSING
     seed: int = MISSING
     num_threads: int = MISSING
     cv: int | None = None
@@ -90,6 +95,8 @@ def build_experiment(
     if config.early_stopping is not None:
         # Built for its checks: a model that does not stop early would otherwise let a mistake in it pass.
         OmegaConf.to_object(config.early_stopping)
+    if config.progress not in PROGRESS:
+        raise ConfigError(f"progress is '{config.progress}'; it must be one of {', '.join(PROGRESS)}.")
     if config.cv is not None and "cv" not in config.data:
         raise ConfigError(
             f"cv is {config.cv}, but data={choices['data']} brings its own test set; leave out cv (the "
@@ -118,8 +125,18 @@ def _permutation_importance(config: DictConfig) -> PermutationImportance | None:
 
 
 def build_tracker(config: DictConfig) -> Tracker:
-    """The tracker that a composed configuration names, not yet opened."""
-    return build(config, "tracking", Tracker)
+    """The tracker that a composed configuration names, not yet opened.
+
+    Raises:
+        ConfigError: on a setting that it does not have, or where a model is to be registered and it cannot.
+    """
+    tracker = build(config, "tracking", Tracker)
+    if config.register is not None and not tracker.has_registry:
+        raise ConfigError(
+            f"register is '{config.register}', but these runs go where there is no registry; set "
+            "tracking=mlflow and tracking.models=true, or register=null."
+        )
+    return tracker
 
 
 def to_record(config: DictConfig) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,10 +116,87 @@ class CurveRecorder:
             self.curve.values.setdefault(f"{split}/{name}", []).append(value)
 
 
-def run(experiment: Experiment, folder: Path, tracker: Tracker | None = None) -> Run:
+@dataclass(frozen=True)
+class Progress:
+    """How far a fit has come, in figures of the learning curve.
+
+    Attributes:
+        iteration: iterations so far.
+        num_iterations: how many there will be at the most; None where the ranker does not say.
+        metric: what the figures are of: early stopping's metric, or the curve's first where it has not that.
+        train: its value on train.
+        valid: its value on valid; None without a validation set.
+        best: the highest of valid so far; None where there is none.
+        best_iteration: where that was, the earliest of equals.
+        seconds: since the fit began.
+        finished: True once, with the figures of the last iteration, when the fit is over.
+    """
+
+    iteration: int
+    num_iterations: int | None
+    metric: str
+    train: float
+    valid: float | None
+    best: float | None
+    best_iteration: int | None
+    seconds: float
+    finished: bool = False
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class _Reporter:
+    """`on_iteration` of a fit that lets a recorder record, and reports what it recorded."""
+
+    def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
+        rule = ranker.early_stopping if isinstance(ranker, BoostingRanker) else None
+        self._recorder, self._report = recorder, report
+        self._metric = rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
+        self._num_iterations = ranker.num_trees if isinstance(ranker, BoostingRanker) else None
+        self._best: tuple[float, int] | None = None
+        self._last: Progress | None = None
+        # Only shown: what a run reports is taken by a Stopwatch.
+        self._began = time.perf_counter()
+
+    def __call__(self, iteration: int, train_scores: Scores, valid_scores: Scores | None) -> None:
+        self._recorder(iteration, train_scores, valid_scores)
+        curves = self._recorder.curve.values
+        valid = curves[f"valid/{self._metric}"][-1] if f"valid/{self._metric}" in curves else None
+        if valid is not None and valid > (self._best[0] if self._best else -np.inf):
+            self._best = valid, iteration
+        best, best_iteration = self._best or (None, None)
+        self._last = Progress(
+            iteration=iteration,
+            num_iterations=self._num_iterations,
+            metric=self._metric,
+            train=curves[f"train/{self._metric}"][-1],
+            valid=valid,
+            best=best,
+            best_iteration=best_iteration,
+            seconds=time.perf_counter() - self._began,
+        )
+        self._report(self._last)
+
+    def finish(self) -> None:
+        """Reports the last iteration once more, as the last."""
+        if self._last is not None:
+            self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    tracker: Tracker | None = None,
+    on_progress: OnProgress | None = None,
+) -> Run:
     """Runs an experiment into a folder and mirrors it to an opened tracker.
 
     A failure is recorded in the folder and the tracker as well, and raised.
+
+    Args:
+        on_progress: called after each iteration of a fit that records a learning curve. It is called on the
+            clock, so that it has to be quick.
 
     Raises:
         LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
@@ -127,7 +205,8 @@ def run(experiment: Experiment, folder: Path, tracker: Tracker | None = None) ->
     begun = _begin(experiment)
     with claim(folder):
         try:
-            done = _measure(experiment, begun, folder)
+            with mirror.watching():
+                done = _measure(experiment, begun, folder, on_progress)
         except BaseException as error:
             failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed))
@@ -168,7 +247,7 @@ def _begin(experiment: Experiment) -> RunResult:
     )
 
 
-def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
+def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
     ranker = experiment.ranker
     load, compilation, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with load:
@@ -180,8 +259,11 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
         ranker.warm_up()
     recorder = CurveRecorder(splits, tuple(name for name in experiment.metrics if name.startswith("ndcg")))
     memory = MemoryMeter()
+    watcher = _watcher(recorder, ranker, on_progress)
     with memory, fit:
-        ranker.fit(splits.train, splits.valid, _watcher(recorder))
+        ranker.fit(splits.train, splits.valid, watcher)
+    if isinstance(watcher, _Reporter):
+        watcher.finish()
     with predict:
         test_scores = ranker.predict(splits.test.features)
     summary = ranker.summary
@@ -217,7 +299,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path) -> Run:
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    return write_run(folder, result, ranker, scored, per_query, recorder.curve, worth)
+    return write_run(folder, result, ranker, scored, per_query, recorder.curve, worth, splits.test)
 
 
 def check_drift(
@@ -269,8 +351,11 @@ def _check_stopping(ranker: Ranker, splits: Splits) -> None:
         )
 
 
-def _watcher(recorder: CurveRecorder) -> OnIteration | None:
-    return recorder if recorder.names else None
+def _watcher(recorder: CurveRecorder, ranker: Ranker, on_progress: OnProgress | None) -> OnIteration | None:
+    """Nobody watches a fit without a learning curve: its scores would be computed for the progress alone."""
+    if not recorder.names:
+        return None
+    return recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
 
 
 def _fit_clean(ranker: Ranker, splits: Splits) -> float:

@@ -8,6 +8,7 @@ A run's folder holds
     per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
     learning_curve.csv   a row an iteration
     importances.csv      a row a feature, a column a kind of importance
+    input_example.csv    the features of the first documents of test, a row a document: what the model takes
     model/               what the ranker's `save` wrote
 
 `result.json` is written last, so that a folder without it is not a run. Nothing here is pickled.
@@ -30,11 +31,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data import Judgments
+from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.importance import Importances
 from ltrbench.rankers import Ranker
-from ltrbench.shapes import PerQuery
+from ltrbench.shapes import Features, PerQuery
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
@@ -47,8 +48,18 @@ _COPIES = ("mlruns", "mlartifacts")
 PER_QUERY_FILE = "per_query.csv"
 CURVE_FILE = "learning_curve.csv"
 IMPORTANCES_FILE = "importances.csv"
+EXAMPLE_FILE = "input_example.csv"
+NUM_EXAMPLES = 3
 MODEL_FOLDER = "model"
-RUN_FILES = (MODEL_FOLDER, SCORES_FILE, PER_QUERY_FILE, CURVE_FILE, IMPORTANCES_FILE, RESULT_FILE)
+RUN_FILES = (
+    MODEL_FOLDER,
+    SCORES_FILE,
+    PER_QUERY_FILE,
+    CURVE_FILE,
+    IMPORTANCES_FILE,
+    EXAMPLE_FILE,
+    RESULT_FILE,
+)
 """What a run writes into its folder, in the order in which it is moved there."""
 
 
@@ -170,6 +181,15 @@ class Run:
         values = {kind: np.array([float(row[kind] or "nan") for row in rows]) for kind in kinds}
         return Importances(tuple(row["feature"] for row in rows), values)
 
+    def input_example(self) -> Features:
+        """(n, F), a few documents as the model takes them; none where the run keeps none."""
+        path = self.path / EXAMPLE_FILE
+        if not path.exists():
+            return np.empty((0, 0), dtype=np.float32)
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
+        return np.array([[float(cell or "nan") for cell in row] for row in rows], dtype=np.float32)
+
 
 def write_run(
     folder: Path,
@@ -179,12 +199,14 @@ def write_run(
     per_query: Mapping[str, PerQuery] | None = None,
     curve: LearningCurve | None = None,
     importances: Importances | None = None,
+    example: RankingDataset | None = None,
 ) -> Run:
     """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
 
     Args:
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
+        example: whose first documents show what the model takes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
@@ -200,6 +222,8 @@ def write_run(
             _write_curve(staging / CURVE_FILE, curve)
         if importances is not None and importances.values:
             _write_importances(staging / IMPORTANCES_FILE, importances)
+        if example is not None:
+            _write_example(staging / EXAMPLE_FILE, example)
         text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
         for name in RUN_FILES:
@@ -343,6 +367,14 @@ def _write_importances(path: Path, importances: Importances) -> None:
         writer.writerow(["feature", *importances.values])
         columns = [_cells(values) for values in importances.values.values()]
         writer.writerows(zip(importances.feature_names, *columns, strict=True))
+
+
+def _write_example(path: Path, dataset: RankingDataset) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(dataset.feature_names)
+        # As float64, whose text gives the float32 back to the bit.
+        writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
 
 
 def _cells(values: NDArray[np.float64]) -> list[str]:

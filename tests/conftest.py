@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from ltrbench.tracking.mlflow import MLflowTracker
 
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("kernels", deadline=None)
@@ -26,3 +31,23 @@ def letor_data() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database with its migrations done, which take seconds, to copy from."""
+    # Late, because most tests can do without the seconds that MLflow's import takes.
+    from ltrbench.tracking.mlflow import MLflowTracker
+
+    folder = tmp_path_factory.mktemp("database")
+    MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="warm").open(None)
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def tracker(tmp_path: Path, empty_database: Path) -> MLflowTracker:
+    """A tracker on a store of its own, not yet opened."""
+    from ltrbench.tracking.mlflow import MLflowTracker
+
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    return MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from ltrbench.compare import compare, render
 from ltrbench.compare.comparison import Paired, as_json, t_interval
 from ltrbench.compare.publish import publish
+from ltrbench.compare.tables import markdown_table
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import DEFAULT, evaluate
@@ -256,3 +260,37 @@ def test_two_data_sets_make_two_tables(tmp_path: Path) -> None:
         other.path, RunResult(**{**vars(other.result), "data": {**other.result.data, "name": "other"}})
     )
     assert [comparison.data for comparison in compare([toy, renamed])] == ["toy", "other"]
+
+
+def test_a_table_that_fits_the_terminal_is_the_one_that_a_file_gets(tmp_path: Path) -> None:
+    (comparison,) = compare([write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")])
+    assert render(comparison, width=1000) == render(comparison)
+
+
+def test_in_a_narrow_terminal_the_lines_are_within_it_and_no_word_is_lost(tmp_path: Path) -> None:
+    (comparison,) = compare([write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")])
+    wide, narrow = render(comparison), render(comparison, width=60)
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, wide.splitlines()))
+    assert set(re.findall(r"[^\s|]*\w[^\s|]*", narrow)) == set(re.findall(r"[^\s|]*\w[^\s|]*", wide))
+
+
+CELLS = st.text("abc0.", min_size=1, max_size=12)
+
+
+@given(
+    rows=st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=2))
+)
+def test_every_block_of_a_table_repeats_its_first_column_and_together_they_are_the_table(
+    rows: list[list[str]],
+) -> None:
+    width = 40
+    blocks = [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+        for block in markdown_table(rows[0], rows[1:], width).split("\n\n")
+    ]
+    for number, row in enumerate([rows[0], [], *rows[1:]]):
+        if number != 1:  # the rule
+            assert {block[number][0] for block in blocks} == {row[0]}
+            assert [cell for block in blocks for cell in block[number][1:]] == row[1:]
+    # A cell is 12 wide at the most, and so two columns of them fit into the width.
+    assert all(len(line) <= width for line in markdown_table(rows[0], rows[1:], width).splitlines())

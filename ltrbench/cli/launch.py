@@ -6,6 +6,7 @@ happens, keeps what the jobs left behind, and prints their comparison.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -15,9 +16,11 @@ import signal
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import hydra
@@ -29,6 +32,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
+from ltrbench.cli.progress import showing, terminal_width
 from ltrbench.cli.sweep import register_sweeper
 from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError, did_you_mean
@@ -36,7 +40,13 @@ from ltrbench.experiment import run
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.tracking import Tracker
 
+if TYPE_CHECKING:
+    from ltrbench.compare import Comparison
+
 log = logging.getLogger("ltrbench")
+
+COMPARISON_FOLDER = "comparison"
+"""Where a sweep's tables and pictures stand, in its folder."""
 
 # Lines of Hydra's messages that say where its own code stood.
 _HYDRAS_OWN = ("object_type=", "reference_type=", "full_key:")
@@ -51,8 +61,11 @@ class Session:
     """What one command did: its tracker, the folders of its jobs, and what went wrong in them."""
 
     tracker: Tracker | None = None
+    sweep_folder: Path | None = None
+    register: str | None = None
     folders: list[Path] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
+    registered: str = ""
 
     def job(self, config: DictConfig) -> None:
         """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
@@ -61,12 +74,15 @@ class Session:
         overrides = tuple(composed.overrides.task)
         if sweep is not None:
             log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
+            self.sweep_folder = Path(composed.sweep.dir)
+        self.register = config.register
         folder = Path(composed.runtime.output_dir)
         self.folders.append(folder)
         try:
             experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep)
             tracker = self._open_tracker(config, sweep)
-            run(experiment, folder, tracker)
+            with showing(config.progress, experiment.model) as on_progress:
+                run(experiment, folder, tracker, on_progress)
         except ResultError as error:
             # The folder is another run's, whose numbers must not be shown as this one's.
             self.folders.remove(folder)
@@ -93,29 +109,71 @@ class Session:
         return self.tracker
 
     def close(self, status: str) -> None:
-        """Ends the parent run with the status of the whole command."""
+        """Keeps the comparison and registers the best model, then ends the parent run with the command's
+        status."""
+        with _warning("the comparison could not be kept"):
+            self._keep_comparison()
         if self.tracker is None:
             return
-        try:
+        if self.register is not None and status == "finished":
+            with _warning(f"no model was registered as '{self.register}'"):
+                self._register(self.tracker, self.register)
+        with _warning("the sweep's parent run could not be closed"):
             self.tracker.close("failed" if self.errors and status == "finished" else status)
-        except TrackingError as error:
-            log.warning("the sweep's parent run could not be closed: %s", error)
+
+    def _keep_comparison(self) -> None:
+        """Into the sweep's folder, and from there to the tracker."""
+        if self.sweep_folder is None or not self.comparisons:
+            return
+        from ltrbench.compare.publish import publish
+
+        folder = self.sweep_folder / COMPARISON_FOLDER
+        publish(self.comparisons, folder)
+        if self.tracker is not None:
+            self.tracker.summarize(folder, (folder / "table.md").read_text(), self._best())
+
+    def _register(self, tracker: Tracker, name: str) -> None:
+        best = self._best()
+        if best is None:
+            raise ResultError(
+                "the best is chosen by validation on one data set, and these runs have none in common"
+            )
+        self.registered = tracker.register(name, best)
+
+    def _best(self) -> Run | None:
+        from ltrbench.compare import best_by_validation
+
+        return best_by_validation(self.comparisons[0]) if len(self.comparisons) == 1 else None
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Those that stand on disk when the jobs are over."""
+        folders = [_relative(folder) for folder in self.folders]
+        return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        # Late, because it is not needed for --help, which has to answer at once.
+        from ltrbench.compare import compare
+
+        return compare(self.runs) if any(run.result.status == FINISHED for run in self.runs) else []
 
     def report(self) -> None:
         """Prints the comparison on standard output, and says where everything lies."""
-        folders = [_relative(folder) for folder in self.folders]
-        runs = [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
-        if not runs:
+        if not self.runs:
             return
         # Late, because it is not needed for --help, which has to answer at once.
-        from ltrbench.compare import compare, render
+        from ltrbench.compare import render
 
-        if any(run.result.status == FINISHED for run in runs):
-            for comparison in compare(runs):
-                click.echo(f"\n{render(comparison)}")
-        where = [f"Run folders: {_common(runs)}"]
+        for comparison in self.comparisons:
+            click.echo(f"\n{render(comparison, terminal_width())}")
+        where = [f"Run folders: {_common(self.runs)}"]
+        if self.sweep_folder is not None and self.comparisons:
+            where.append(f"Comparison:  {_relative(self.sweep_folder / COMPARISON_FOLDER)}")
         if self.tracker is not None and self.tracker.where:
             where.append(f"MLflow UI:   python -m ltrbench ui     ({self.tracker.where})")
+        if self.registered:
+            where.append(f"Registered:  {self.registered}")
         click.echo("\n".join(where), err=True)
 
     @property
@@ -215,6 +273,15 @@ def _what_was_meant(text: str, lines: list[str]) -> str:
     if missing_key:
         return did_you_mean(missing_key[1], [item.name for item in dataclasses.fields(Config)])
     return ""
+
+
+@contextlib.contextmanager
+def _warning(what: str) -> Iterator[None]:
+    """What is done after the runs loses none of them where it fails."""
+    try:
+        yield
+    except LtrbenchError as error:
+        log.warning("%s: %s", what, error)
 
 
 def _sweep_name(composed: Any) -> str:

@@ -1,4 +1,5 @@
-"""The verbs: commands on runs (here), scores (`evaluating.py`, `explain.py`) and data (`inspecting.py`).
+"""The verbs: commands on runs (here and `show.py`), on scores (`evaluating.py`, `explain.py`), and on data
+(`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -19,6 +20,8 @@ from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
+from ltrbench.cli.progress import terminal_width
+from ltrbench.cli.show import show
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
 
@@ -96,7 +99,8 @@ def compare(
     if as_object:
         click.echo(json.dumps(as_json(comparisons), indent=2, allow_nan=False))
     else:
-        click.echo("\n".join(render(comparison) for comparison in comparisons), nl=False)
+        width = terminal_width()
+        click.echo("\n".join(render(comparison, width) for comparison in comparisons), nl=False)
 
 
 @verbs.command()
@@ -132,7 +136,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (evaluate, conventions, explain, inspect):
+for _verb in (show, evaluate, conventions, explain, inspect):
     verbs.add_command(_verb)
 
 

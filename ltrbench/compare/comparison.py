@@ -359,6 +359,25 @@ def _default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
+def best_by_validation(comparison: Comparison) -> Run | None:
+    """The run to use: of the row that reaches the highest mean of the metric on validation, the best.
+
+    Test is not looked at. None where no row has a validation set.
+    """
+    key = f"valid/{comparison.metric}"
+    reached: dict[str, dict[int, float]] = {}
+    for row in comparison.rows:
+        for number, item in enumerate(row.judged):
+            value = item.run.result.metrics.get(key)
+            if value is not None:
+                reached.setdefault(row.label, {})[number] = value
+    if not reached:
+        return None
+    best = max(reached, key=lambda label: fmean(reached[label].values()))
+    number = max(reached[best], key=reached[best].__getitem__)
+    return next(row for row in comparison.rows if row.label == best).judged[number].run
+
+
 def _run_notes(runs: Sequence[Run]) -> list[str]:
     convention = runs[0].result.convention
     share = fmean(run.result.data["test"]["queries_without_relevant_document"] for run in runs)

@@ -1,8 +1,9 @@
-"""A comparison as files that can be committed: what `make results` puts into results/.
+"""A comparison as files: what a sweep leaves in its folder, and what `make results` puts into results/.
 
     table.md            the tables, the published figures beside them, and what made them
     per_query.csv       a row a query of test, a column a model: the comparison's metric; empty where skipped
-    environment.json    commands, commit, versions, machine, and the fingerprints of the data
+    environment.json    commands, commit, versions, machine, and of each run its metrics and fingerprints
+    *.png               the pictures; in a folder a data set where there are several
 
 No document of the data is in them: neither features nor labels nor document ids.
 """
@@ -12,22 +13,35 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ltrbench.compare.comparison import Comparison, by_cell, mean_over_seeds
 from ltrbench.compare.tables import render
+from ltrbench.plots import Drawn, draw
 from ltrbench.results import Run
 
 
 def publish(comparisons: Sequence[Comparison], folder: Path) -> None:
-    """Writes table.md, per_query.csv and environment.json into a folder, making it where it is not there."""
+    """Writes all of them into a folder, making it where it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     runs = [item.run for comparison in comparisons for row in comparison.rows for item in row.judged]
     tables = "\n".join(f"## {render(comparison)}" for comparison in comparisons)
     (folder / "table.md").write_text(f"# {folder.resolve().name}\n\n{tables}\n{_made_by(runs)}")
     (folder / "environment.json").write_text(json.dumps(_environment(runs), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
+    for comparison in comparisons:
+        pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
+        pictures.mkdir(exist_ok=True)
+        draw(_series(comparison), comparison.metric, pictures)
+
+
+def _series(comparison: Comparison) -> list[Drawn]:
+    return [
+        Drawn(row.label, row.judged[0].run.result.model, tuple(item.run for item in row.judged))
+        for row in comparison.rows
+    ]
 
 
 def _made_by(runs: Sequence[Run]) -> str:
@@ -51,6 +65,7 @@ def _environment(runs: Sequence[Run]) -> dict[str, object]:
             {
                 "command": " ".join(["python -m ltrbench", *run.result.overrides]),
                 "seed": run.result.seed,
+                "metrics": dict(run.result.metrics),
                 "fingerprints": {
                     split: run.result.data[split]["fingerprint"]
                     for split in ("train", "valid", "test")

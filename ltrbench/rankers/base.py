@@ -108,6 +108,11 @@ class Ranker(ABC):
         """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
         return {}
 
+    def library_model(self) -> tuple[str, object] | None:
+        """The package and its own model object, for tools that know the package; None where the model is
+        ours."""
+        return None
+
     def unmatched(self) -> tuple[str, ...]:
         """Where this backend departs from the shared parameters, a sentence each; printed with results."""
         return ()

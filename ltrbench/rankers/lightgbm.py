@@ -219,6 +219,9 @@ class LightGBMRanker(BoostingRanker):
             for kind in ("split", "gain")
         }
 
+    def library_model(self) -> tuple[str, object]:
+        return "lightgbm", check_fitted(self._booster)
+
     def save(self, folder: Path) -> None:
         write_model(folder, self, MODEL_FILE, check_fitted(self._booster).model_to_string().encode())
 

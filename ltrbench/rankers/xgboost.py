@@ -194,6 +194,9 @@ class XGBoostRanker(BoostingRanker):
             )
         }
 
+    def library_model(self) -> tuple[str, object]:
+        return "xgboost", check_fitted(self._booster)
+
     def save(self, folder: Path) -> None:
         write_model(folder, self, MODEL_FILE, bytes(check_fitted(self._booster).save_raw("ubj")))
 

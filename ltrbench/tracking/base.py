@@ -6,9 +6,13 @@ the tracker loses nothing. To add one, write a dataclass in one file and one YAM
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
+from ltrbench.errors import TrackingError
 from ltrbench.results import Run
 
 
@@ -29,6 +33,32 @@ class Tracker(ABC):
     @abstractmethod
     def log(self, run: Run) -> None:
         """Mirrors a run, finished or failed, from its folder; under the parent where there is one."""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Held around the work of a run, for a tracker that measures the machine meanwhile."""
+        return contextlib.nullcontext()
+
+    def summarize(self, folder: Path, text: str, best: Run | None) -> None:  # noqa: B027  # a mirror may have no room
+        """Mirrors the comparison of a sweep to its parent run, before `close`.
+
+        Args:
+            folder: the comparison's tables and pictures.
+            text: its tables, as Markdown.
+            best: the best run by validation; None where no run has one.
+        """
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether `register` can be asked for."""
+        return False
+
+    def register(self, name: str, run: Run) -> str:
+        """Makes a logged run's model the next version of the registered model `name`, and its champion.
+
+        Returns:
+            Where it is now, for the closing lines of a command.
+        """
+        raise TrackingError(f"{type(self).__name__} has no registry for '{name}' and {run.path}.")
 
     @abstractmethod
     def close(self, status: str) -> None:

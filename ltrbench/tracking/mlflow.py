@@ -1,55 +1,57 @@
 """MLflow, fed from run folders: a parent run a sweep, a child a job, and the folder itself as artifacts.
 
-MLflow allows no `@`, so `ndcg@10` is `ndcg_at_10` here. A key such as `valid/ndcg_at_10` is the learning
-curve, a point an iteration. Where the kept model is not that of the last iteration, its value follows one
-step behind the end of the curve, so that the figure that MLflow shows for a run, the latest, is that of the
-model that was kept. The metrics of test have no curve and stand at the same step.
+A child has the run's parameters, tags, data sets, learning curve and figures, its per-query values and
+importances as tables and pictures, and its model. The parent has the comparison. What a run is in MLflow's
+words stands in `mlflow_entities.py`, its model in `mlflow_models.py`.
 
 Only `MlflowClient` is used, with its address given, so that the caller's own MLflow state is never touched.
-What else a run should show is one more entry in `_tags`, `_params` or `_metrics`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import getpass
 import logging
 import os
-import re
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModelOutput, Metric
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from ltrbench.errors import TrackingError
+from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
-from ltrbench.results import FINISHED, RUN_FILES, LearningCurve, Run, RunResult
+from ltrbench.results import FINISHED, PER_QUERY_FILE, RUN_FILES, Run
 from ltrbench.tracking.base import Tracker
-
-try:
-    from mlflow import MlflowClient
-    from mlflow.entities import Metric, Param
-    from mlflow.exceptions import MlflowException
-    from mlflow.utils.mlflow_tags import (
-        MLFLOW_GIT_COMMIT,
-        MLFLOW_PARENT_RUN_ID,
-        MLFLOW_SOURCE_NAME,
-        MLFLOW_SOURCE_TYPE,
-        MLFLOW_USER,
-    )
-except ImportError as error:
-    raise ImportError("tracking=mlflow needs the package mlflow: pip install mlflow") from error
+from ltrbench.tracking.mlflow_entities import (
+    milliseconds,
+    origin_tags,
+    run_inputs,
+    run_metrics,
+    run_name,
+    run_params,
+    run_tags,
+    shortened,
+)
+from ltrbench.tracking.mlflow_models import can_be_logged, save_model
+from ltrbench.tracking.system_metrics import SystemMetrics
 
 SQLITE = "sqlite:///"
-COMMAND = "python -m ltrbench"
+CHAMPION = "champion"
+"""The alias of the version that a registered model's users should load."""
 
-# What a server takes in one text. A key has ten characters to spare, for `_params` to make it unique.
-_MAX_KEY_LENGTH = 240
-_MAX_PARAM_LENGTH = 6000
-_MAX_TAG_LENGTH = 5000
+# What a server takes as a run's description.
+_MAX_NOTE_LENGTH = 5000
 
 # An absent server should be known in seconds; MLflow's own patience is minutes.
 _TO_ANSWER = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
@@ -62,9 +64,6 @@ _SECONDS_TO_UNLOCK = 5
 # Makes the UI open on runs and their metrics, not on the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
-# Texts of a data set's YAML for people, in which no two runs differ.
-_NO_PARAMETERS = ("data.obtain", "data.published")
-
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -75,16 +74,23 @@ class MLflowTracker(Tracker):
     Attributes:
         uri: the store: sqlite:///FILE, relative to the current folder, or the http address of a server.
         experiment: the MLflow experiment that the runs go to, made where it is not there.
+        models: whether a run's model is kept as an MLflow model too, to be loaded, served and registered.
+        system_metrics: whether processor, memory, disk and network are measured while a run is at work;
+            needs the extra `system`, and takes a little of the time that is on the clock.
     """
 
     uri: str = "sqlite:///mlflow.db"
     experiment: str = "ltrbench"
+    models: bool = True
+    system_metrics: bool = False
 
     def __post_init__(self) -> None:
         self._client: MlflowClient | None = None
         self._database: Path | None = None
         self._experiment_id = ""
         self._parent = ""
+        self._logged: dict[Path, _Logged] = {}
+        self._system = SystemMetrics() if self.system_metrics else None
 
     def open(self, sweep: str | None) -> None:
         if not self.uri:
@@ -100,27 +106,75 @@ class MLflowTracker(Tracker):
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client)
             if sweep is not None:
-                tags = {**_origin(), "sweep": sweep, "kind": "sweep"}
+                tags = {**origin_tags(), "sweep": sweep, "kind": "sweep"}
                 parent = client.create_run(self._experiment_id, run_name=sweep, tags=tags)
                 self._parent = parent.info.run_id
         self._client = client
 
+    @property
+    def has_registry(self) -> bool:
+        return self.models
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        with self._system.sampling() if self._system else contextlib.nullcontext():
+            yield
+
     def log(self, run: Run) -> None:
-        client, result, metrics = self._opened_client(), run.result, _metrics(run)
+        client, result, metrics = self._opened_client(), run.result, run_metrics(run)
         with self._reaching_the_store(_TO_STORE):
             created = client.create_run(
                 self._experiment_id,
-                start_time=_milliseconds(result.started),
-                run_name=_run_name(result),
-                tags=_tags(run, self._parent),
+                start_time=milliseconds(result.started),
+                run_name=run_name(result),
+                tags=run_tags(run, self._parent),
             )
             run_id = created.info.run_id
             with _killed_where_incomplete(client, run_id):
-                # The client splits both into requests of the size that a server takes.
-                client.log_batch(run_id, metrics=metrics, params=_params(result))
+                client.log_inputs(run_id, run_inputs(result))
                 _log_artifacts(client, run_id, run.path)
+                model_id = ""
+                if result.status == FINISHED:
+                    _log_tables_and_pictures(client, run_id, run)
+                    if self.models and can_be_logged(run):
+                        model_id = _log_model(client, self._experiment_id, run_id, run)
+                if self._system is not None:
+                    metrics += self._system.metrics()
+                # The client splits both into requests of the size that a server takes.
+                client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
                 status = "FINISHED" if result.status == FINISHED else "FAILED"
-                client.set_terminated(run_id, status, _milliseconds(result.finished))
+                client.set_terminated(run_id, status, milliseconds(result.finished))
+            self._logged[run.path.resolve()] = _Logged(run_id, model_id)
+
+    def summarize(self, folder: Path, text: str, best: Run | None) -> None:
+        client = self._opened_client()
+        if not self._parent:
+            return
+        with self._reaching_the_store(_TO_STORE):
+            client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
+            client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
+            found = None if best is None else self._logged.get(best.path.resolve())
+            if best is not None and found is not None:
+                client.set_tag(self._parent, "best_run", found.run_id)
+                client.set_tag(self._parent, "best_run_name", run_name(best.result))
+                client.log_batch(self._parent, metrics=_end_points(run_metrics(best)))
+
+    def register(self, name: str, run: Run) -> str:
+        client = self._opened_client()
+        logged = self._logged.get(run.path.resolve())
+        if logged is None or not logged.model_id:
+            raise TrackingError(
+                f"{run.path} has no MLflow model to register as '{name}'; only models of ltrbench's own "
+                "classes have one, where tracking.models is true."
+            )
+        with self._reaching_the_store(_TO_STORE):
+            with contextlib.suppress(MlflowException):
+                # Where there is one of that name, this is its next version.
+                client.create_registered_model(name)
+            source = client.get_logged_model(logged.model_id).artifact_location
+            made = client.create_model_version(name, source, logged.run_id, model_id=logged.model_id)
+            client.set_registered_model_alias(name, CHAMPION, made.version)
+        return f"models:/{name}@{CHAMPION} is version {made.version}"
 
     def close(self, status: str) -> None:
         if self._parent:
@@ -185,6 +239,13 @@ class MLflowTracker(Tracker):
                 ) from error
 
 
+class _Logged(NamedTuple):
+    """Where a run went: the ids of its MLflow run and of its MLflow model, "" for none."""
+
+    run_id: str
+    model_id: str
+
+
 def _database_of(uri: str) -> Path | None:
     """The file of an embedded store; None for a server's address."""
     name = uri.removeprefix(SQLITE)
@@ -235,6 +296,57 @@ def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
             client.log_artifact(run_id, str(path))
 
 
+def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run) -> None:
+    """Tables that the UI sets side by side over runs, and pictures."""
+    # Texts as objects, because MLflow's look at a table's columns warns of any other text.
+    per_query = pd.read_csv(run.path / PER_QUERY_FILE, dtype={"query_id": object})
+    client.log_table(run_id, per_query, "tables/per_query.json")
+    importances = run.importances()
+    if importances.values:
+        names = np.array(importances.feature_names, dtype=object)
+        table = pd.DataFrame({"feature": names, **importances.values}).astype({"feature": object})
+        client.log_table(run_id, table, "tables/importances.json")
+    with tempfile.TemporaryDirectory() as folder:
+        for picture in draw_run(run, Path(folder)):
+            client.log_artifact(run_id, str(picture), artifact_path="pictures")
+
+
+def _log_model(client: MlflowClient, experiment_id: str, run_id: str, run: Run) -> str:
+    """Keeps the run's model as an MLflow model; returns its id."""
+    made = client.create_logged_model(
+        experiment_id,
+        name=run.result.model,
+        source_run_id=run_id,
+        model_type="ranker",
+        params={param.key: shortened(param.value, 250) for param in run_params(run.result) if param.value},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        saved = Path(folder, "model")
+        save_model(run, saved, mlflow_model=Model(run_id=run_id, model_id=made.model_id))
+        client.log_model_artifacts(made.model_id, str(saved))
+    client.finalize_logged_model(made.model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(made.model_id, run.result.best_iteration or 0)])
+    return str(made.model_id)
+
+
+def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
+    """The same points, those of test as the model's too, so that the list of models shows them."""
+    if not model_id:
+        return metrics
+    return [
+        Metric(item.key, item.value, item.timestamp, item.step, model_id=model_id)
+        if item.key.startswith("test/")
+        else item
+        for item in metrics
+    ]
+
+
+def _end_points(metrics: list[Metric]) -> list[Metric]:
+    """The last point of each metric, at step 0."""
+    last = {item.key: item for item in metrics}
+    return [Metric(item.key, item.value, item.timestamp, 0) for item in last.values()]
+
+
 @contextlib.contextmanager
 def _killed_where_incomplete(client: MlflowClient, run_id: str) -> Iterator[None]:
     """A run that was cut off in the middle must not be shown as running for ever."""
@@ -247,141 +359,12 @@ def _killed_where_incomplete(client: MlflowClient, run_id: str) -> Iterator[None
         raise
 
 
-def _run_name(result: RunResult) -> str:
-    fold = result.data.get("fold")
-    return result.model if fold is None else f"{result.model} fold {fold}"
-
-
-def _origin() -> dict[str, str]:
-    """What MLflow's own fluent interface says of whoever logs a run."""
-    tags = {MLFLOW_SOURCE_NAME: COMMAND, MLFLOW_SOURCE_TYPE: "LOCAL"}
-    # A container may run under a number that has no name.
-    with contextlib.suppress(ImportError, KeyError, OSError):
-        tags[MLFLOW_USER] = getpass.getuser()
-    return tags
-
-
-def _tags(run: Run, parent: str) -> dict[str, str]:
-    result, data = run.result, run.result.data
-    tags: dict[str, object] = {
-        **_origin(),
-        MLFLOW_PARENT_RUN_ID: parent,
-        MLFLOW_GIT_COMMIT: result.commit,
-        "kind": "run",
-        "backend": result.model,
-        "params": result.params,
-        "data": data.get("name"),
-        "fold": data.get("fold"),
-        "convention": result.convention.get("name"),
-        "command": " ".join([COMMAND, *result.overrides]),
-        "folder": run.path,
-        "unmatched": "\n".join(result.unmatched),
-        "drift": _drift(result),
-        "sweep": result.sweep,
-        "commit": result.commit,
-    }
-    for split in ("train", "valid", "test"):
-        tags[f"fingerprint.{split}"] = data.get(split, {}).get("fingerprint")
-    for name, version in result.versions.items():
-        tags[_key(f"version.{name}")] = version
-    if result.error:
-        # Of a traceback the end says what happened.
-        too_many = len(result.error) > _MAX_TAG_LENGTH
-        tags["error"] = f"…{result.error[1 - _MAX_TAG_LENGTH :]}" if too_many else result.error
-    return {name: _text(value, _MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
-
-
-def _drift(result: RunResult) -> str:
-    """Where the library's own figures are not ours; empty where they are."""
-    if not result.drift.get("drifted"):
-        return ""
-    pairs = ((name, result.drift["own"][name], value) for name, value in result.drift["ours"].items())
-    return ", ".join(f"{name}: own {own:.9f}, ours {ours:.9f}" for name, own, ours in pairs)
-
-
-def _params(result: RunResult) -> list[Param]:
-    values: dict[str, Any] = {}
-    for name, value in _flatten(result.config):
-        if name.startswith(_NO_PARAMETERS):
-            continue
-        key = _key(name)
-        while key in values:
-            # Two names that differ in what MLflow does not allow, which must not cost one of them its value.
-            key += "_"
-        values[key] = "null" if value is None else value
-    return [Param(key, _text(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
-
-
-def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _metrics(run: Run) -> list[Metric]:
-    """The learning curve, then what the kept model reaches, where the curve does not end with it."""
-    result, curve = run.result, run.learning_curve()
-    kept: dict[str, float | None] = {
-        **_at_iteration(curve, result.best_iteration),
-        # After those of the curve, because what result.json says of the kept model is what is published.
-        **result.metrics,
-        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
-        "peak_memory_mb": result.peak_memory_mb,
-        "best_iteration": result.best_iteration,
-    }
-    moment = _milliseconds(result.finished) or 0
-    points = [
-        Metric(_key(name), value, moment, iteration)
-        for name, values in curve.values.items()
-        for iteration, value in zip(curve.iterations, values, strict=True)
-    ]
-    behind_the_end = curve.iterations[-1] + 1 if curve.iterations else 0
-    points += [
-        Metric(_key(name), value, moment, behind_the_end)
-        for name, value in kept.items()
-        if value is not None and not (name in curve.values and value == curve.values[name][-1])
-    ]
-    return points
-
-
-def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:
-    """The curve's values at the iteration that was kept."""
-    if iteration not in curve.iterations:
-        return {}
-    place = curve.iterations.index(iteration)
-    return {name: values[place] for name, values in curve.values.items()}
-
-
-def _key(name: str) -> str:
-    """A name as MLflow allows it: letters, digits, blanks and _ - . and the / between parts.
-
-    >>> _key("valid/ndcg@10"), _key("extra.a[0]"), _key("../etc//x/")
-    ('valid/ndcg_at_10', 'extra.a_0_', 'etc/x')
-    """
-    allowed = re.sub(r"[^\w/. -]", "_", name.replace("@", "_at_"))
-    # A key may become a path in MLflow's store, and must not lead out of it.
-    parts = [part for part in allowed.split("/") if part not in ("", ".", "..")]
-    return "/".join(parts)[:_MAX_KEY_LENGTH] or "_"
-
-
-def _text(value: object, length: int) -> str:
-    """A value as MLflow takes it: not too long, and without the password of an address."""
-    text = without_password(str(value))
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _milliseconds(moment: str) -> int | None:
-    return int(datetime.fromisoformat(moment).timestamp() * 1000) if moment else None
-
-
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or ["no reason given"]
     # Network layers repeat the request in every layer; what went wrong stands in the innermost one.
     _, layered, innermost = lines[0].rpartition("(Caused by ")
     reason = innermost.rstrip("'\")") if layered else innermost.rstrip(".")
-    return f"{type(error).__name__}: {_text(reason, 300)}"
+    return f"{type(error).__name__}: {shortened(reason, 300)}"
 
 
 @contextlib.contextmanager
@@ -398,13 +381,16 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the report of a new database's migrations, and of retries: what fails is told in one error."""
+    """Silences what no user can act on: the report of a new database's migrations, retries, because what
+    fails is told in one error, and a warning of MLflow's own types when `mlflow.pyfunc` is imported."""
     loggers = [logging.getLogger(name) for name in ("alembic", "mlflow.store.db", "urllib3.connectionpool")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)
+            yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
 
+from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
+from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
 from ltrbench.tracking import mlflow as adapter
 from ltrbench.tracking.mlflow import MLflowTracker
 
@@ -28,20 +30,6 @@ pytestmark = [
 ]
 
 ITERATIONS = 600
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its migrations done, which take seconds, to copy from."""
-    folder = tmp_path_factory.mktemp("database")
-    MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="warm").open(None)
-    return folder / "mlflow.db"
-
-
-@pytest.fixture
-def tracker(tmp_path: Path, empty_database: Path) -> MLflowTracker:
-    shutil.copy(empty_database, tmp_path / "mlflow.db")
-    return MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
 
 
 def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
@@ -58,7 +46,11 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
         model="native",
         params="matched",
         seed=1,
-        data={"name": "mq2008", "fold": 2, "test": {"fingerprint": "f00d"}},
+        data={
+            "name": "mq2008",
+            "fold": 2,
+            "test": {"fingerprint": "f00d", "documents": 2, "queries": 1, "features": 3},
+        },
         metrics={"test/ndcg@10": 0.5, "valid/ndcg@10": 0.75, "test/map": None},
         convention={"name": "default"},
         seconds={"fit": 1.5},
@@ -73,7 +65,15 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
     )
     ranker = RandomRanker()
     ranker._num_features = 3
-    return write_run(folder, replace(result, **changes), ranker=ranker, curve=curve)
+    judged = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
+    return write_run(
+        folder,
+        replace(result, **changes),
+        ranker=ranker,
+        scored={"test": ScoredSplit(judged, np.array([0.5, 0.25]))},
+        per_query={"ndcg@10": np.array([1.0])},
+        curve=curve,
+    )
 
 
 def logged(tracker: MLflowTracker) -> list[MlflowRun]:
@@ -205,7 +205,11 @@ def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path
     assert {item.path for item in client.list_artifacts(run.info.run_id)} == {
         "result.json",
         "learning_curve.csv",
+        "per_query.csv",
+        "scores.npz",
         "model",
+        "tables",
+        "pictures",
     }
     (tmp_path / "copy").mkdir()
     for name in ("result.json", "learning_curve.csv", "model/random.json"):

@@ -1,0 +1,191 @@
+"""How far a fit has come, on standard error: a bar in a terminal, plain lines elsewhere.
+
+A `Progress` comes after each iteration and on the clock, so that most are passed over. Nothing in here has a
+thread or a clock of its own: what is drawn is as old as the last iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import math
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ltrbench.experiment import OnProgress, Progress
+
+log = logging.getLogger("ltrbench")
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_DRAWINGS = 0.3
+"""A drawing takes some milliseconds, which must stay about one hundredth of the fit."""
+
+_BAR_WIDTH = 10  # columns below which the bar would say nothing: figures make room for it
+# What a narrow terminal can do without, the first first.
+_DISPENSABLE = ("metric", "train", "time", "best", "valid")
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that standard output is; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+@contextlib.contextmanager
+def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
+    """What to hand to `run`, by the setting `progress`. However the block ends, the terminal is clean."""
+    bar = _find_bar(model) if kind == "auto" else None
+    if bar is not None:
+        with contextlib.closing(bar):
+            yield bar
+    else:
+        yield None if kind == "none" else Lines(model)
+
+
+def _find_bar(model: str) -> Bar | None:
+    """None where none can be drawn: without a terminal, in one that cannot move its cursor, without rich."""
+    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return Bar(model, console) if console.is_terminal and not console.is_dumb_terminal else None
+
+
+class Lines:
+    """A message after the first iteration, after the last, and every `SECONDS_BETWEEN_LINES` between."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._told: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        told = self._told
+        is_due = told is None or progress.seconds - told.seconds >= SECONDS_BETWEEN_LINES
+        is_last = progress.finished and (told is None or progress.iteration > told.iteration)
+        if is_due or is_last:
+            self._told = progress
+            parts = figures(progress)
+            iteration, metric = parts.pop("iteration"), parts.pop("metric")
+            log.info("%s %s: %s %s", self._model, iteration, metric, ", ".join(parts.values()))
+
+
+class Bar:
+    """A line that is drawn over at most every `SECONDS_BETWEEN_DRAWINGS`; messages scroll by above it."""
+
+    def __init__(self, model: str, console: Console) -> None:
+        from rich import progress as rich
+
+        self._rich = rich.Progress(
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(bar_width=None),
+            rich.TextColumn("{task.fields[figures]}", markup=False),
+            console=console,
+            expand=True,
+            auto_refresh=False,
+            # Where standard output is a file, what is printed belongs there.
+            redirect_stdout=sys.stdout.isatty(),
+        )
+        self._margin = len(model) + _BAR_WIDTH + 2
+        self._task = self._rich.add_task(model, total=None, figures="")
+        self._handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
+        self._longest = 0
+        self._drawn = -math.inf
+        self._closed = False
+
+    def __call__(self, progress: Progress) -> None:
+        too_soon = progress.seconds - self._drawn < SECONDS_BETWEEN_DRAWINGS
+        if self._closed or (too_soon and not progress.finished):
+            return
+        try:
+            self._draw(progress)
+        except OSError:
+            # A terminal that was closed costs a fit that runs on its bar only.
+            self.close()
+        if progress.finished:
+            self.close()
+
+    def _draw(self, progress: Progress) -> None:
+        room = self._rich.console.width - self._margin
+        text = fitting(figures(progress), room)
+        # The bar must not jump where a number grows or loses a digit.
+        self._longest = min(max(self._longest, len(text)), room)
+        self._rich.update(
+            self._task,
+            # A fit that was stopped early is as much over as one that was not.
+            total=progress.iteration if progress.finished else progress.num_iterations,
+            completed=progress.iteration,
+            figures=text.rjust(self._longest),
+        )
+        if self._drawn == -math.inf:
+            self._start()
+        else:
+            self._rich.refresh()
+        self._drawn = progress.seconds
+
+    def _start(self) -> None:
+        """From here on messages go through rich, which writes them above the bar."""
+        stderr = sys.stderr
+        self._rich.start()
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.StreamHandler) and handler.stream is stderr:
+                self._handlers.append((handler, stderr))
+                handler.setStream(sys.stderr)
+
+    def close(self) -> None:
+        """Leaves the bar as it was drawn last, and gives back the cursor and the messages."""
+        self._closed = True
+        while self._handlers:
+            handler, stream = self._handlers.pop()
+            handler.setStream(stream)
+        with contextlib.suppress(OSError):
+            self._rich.stop()
+
+
+def figures(progress: Progress) -> dict[str, str]:
+    """What is shown of an iteration, in this order: iteration, metric, train, valid, best, time."""
+    total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
+    parts = {
+        "iteration": f"{progress.iteration}{total}",
+        "metric": progress.metric,
+        "train": f"train {_figure(progress.train)}",
+    }
+    if progress.valid is not None:
+        parts["valid"] = f"valid {_figure(progress.valid)}"
+    if progress.best is not None:
+        parts["best"] = f"best {_figure(progress.best)} @{progress.best_iteration}"
+    if progress.finished:
+        parts["time"] = f"in {_duration(progress.seconds)}"
+    elif progress.num_iterations is not None:
+        left = progress.num_iterations - progress.iteration
+        parts["time"] = f"{_duration(progress.seconds / progress.iteration * left)} left"
+    return parts
+
+
+def fitting(parts: dict[str, str], room: int) -> str:
+    """As much of the figures as fits into so many columns, and in any case the iteration."""
+    kept = dict(parts)
+    for name in _DISPENSABLE:
+        if len(" ".join(kept.values())) <= room:
+            break
+        kept.pop(name, None)
+    return " ".join(kept.values())
+
+
+def _figure(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> [_duration(seconds) for seconds in (0.4, 61, 3600)]
+    ['0:00', '1:01', '1:00:00']
+    """
+    minutes, whole = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"

@@ -1,0 +1,275 @@
+"""The verb `show`: one run for a person, from its folder."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ltrbench.cli.files import PATH, echo_json
+from ltrbench.cli.progress import terminal_width
+
+if TYPE_CHECKING:
+    from ltrbench.importance import Importances
+    from ltrbench.results import Run, RunResult
+
+NUM_FEATURES = 10
+"""The features of the table; --json has all."""
+
+_NOTHING = "-"
+_LINE = 100  # columns of a paragraph where there is no terminal
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option(
+    "--json", "as_object", is_flag=True, help="One JSON object: result.json, path, and all importances."
+)
+def show(run: Path, as_object: bool) -> None:
+    """Prints one RUN, a run's folder: what it was and how to make it again, and its figures or its error.
+
+    \b
+      python -m ltrbench show outputs/2026-01-31/12-00-00
+    """
+    from ltrbench.results import read_run
+
+    found = read_run(run)
+    if as_object:
+        echo_json(_record(found))
+    else:
+        click.echo("\n\n".join(_parts(found, terminal_width())))
+
+
+def _record(run: Run) -> dict[str, Any]:
+    worth = run.importances()
+    columns = {kind: [_or_null(value) for value in values.tolist()] for kind, values in worth.values.items()}
+    return {
+        **asdict(run.result),
+        "path": str(run.path),
+        "importances": [
+            {"feature": name, **{kind: column[row] for kind, column in columns.items()}}
+            for row, name in enumerate(worth.feature_names)
+        ],
+    }
+
+
+def _parts(run: Run, width: int | None) -> Iterator[str]:
+    """The paragraphs and tables, fitted into so many columns; None: there is no terminal."""
+    from ltrbench.compare.tables import wrapped
+
+    result, columns = run.result, width or _LINE
+    fold = result.data.get("fold")
+    of_fold = "" if fold is None else f", fold {fold}"
+    yield f"{result.model} on {result.data['name']}{of_fold}: {result.status}\n{run.path}"
+    if result.error is not None:
+        reason, _, trace = result.error.partition("\n")
+        # A traceback is laid out already.
+        yield "\n\n".join([wrapped(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
+    yield f"made in {result.started_in or '-'} by\n{_command(result, width)}"
+    yield _facts([*_making(result), *_costs(result)], columns)
+    if result.metrics:
+        yield _metrics_table(result, width)
+        yield wrapped(_convention(result), columns)
+    worth = run.importances()
+    if worth.values:
+        yield wrapped(_importances_title(result, worth), columns)
+        yield _importances_table(worth, width)
+    if "train" in result.data:
+        yield _data_table(result, width)
+    yield _facts(list(_surroundings(result)), columns)
+    if result.unmatched:
+        yield "\n".join(wrapped(f"- {sentence}", columns, "  ") for sentence in result.unmatched)
+
+
+def _facts(facts: list[tuple[str, str]], columns: int) -> str:
+    from ltrbench.compare.tables import wrapped
+
+    margin = max(len(name) for name, _ in facts) + 2
+    return "\n".join(wrapped(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
+
+
+def _command(result: RunResult, width: int | None) -> str:
+    """What makes the run again, as a shell takes it: a line that goes on ends in a backslash."""
+    lines = ["  python -m ltrbench"]
+    for word in map(shlex.quote, result.overrides):
+        if width is not None and len(f"{lines[-1]} {word} \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"    {word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
+def _making(result: RunResult) -> Iterator[tuple[str, str]]:
+    """What it was made of, and when."""
+    if result.sweep is not None:
+        yield "sweep", result.sweep
+    yield "when", _when(result)
+    settings = _settings(result.config.get("model", {}))
+    yield "params", f"{result.params}{': ' if settings else ''}{settings}"
+    yield "seed", str(result.seed)
+
+
+def _when(result: RunResult) -> str:
+    started, finished = (datetime.fromisoformat(text) for text in (result.started, result.finished))
+    seconds = (finished - started).total_seconds()
+    return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in all"
+
+
+def _settings(settings: Mapping[str, Any], prefix: str = "") -> str:
+    """What the model was given: `key=value`, without what was left to the backend or has its own line."""
+    words = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            words.append(_settings(value, f"{prefix}{key}."))
+        elif value is not None and key not in ("_target_", "seed", "num_threads"):
+            words.append(f"{prefix}{key}={value}")
+    return ", ".join(word for word in words if word)
+
+
+_KINDS = {
+    "load": "load",
+    "warm_up": "warm-up",
+    "fit": "fit",
+    "monitor": "of it evaluator",
+    "fit_clean": "clean fit",
+    "predict": "predict",
+    "importances": "importances",
+}
+
+
+def _costs(result: RunResult) -> Iterator[tuple[str, str]]:
+    if result.seconds:
+        known = [
+            f"{words} {result.seconds[kind]:.3f}" for kind, words in _KINDS.items() if kind in result.seconds
+        ]
+        yield "seconds", ", ".join(known)
+    if result.peak_memory_mb is not None:
+        yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
+    if result.best_iteration is not None:
+        most = result.config.get("model", {}).get("num_trees")
+        yield "trees", f"{result.best_iteration}{'' if most is None else f' of at most {most}'}"
+
+
+def _metrics_table(result: RunResult, width: int | None) -> str:
+    from ltrbench.compare.tables import markdown_table
+
+    splits = [split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)]
+    names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
+    rows = [[name, *(_figure(result.metrics.get(f"{split}/{name}")) for split in splits)] for name in names]
+    return markdown_table(["metric", *splits], rows, width)
+
+
+_TIES = {"expected": "with their expected value", "row_order": "in the order of their rows"}
+_NO_RELEVANT = {"skip": "is left out", "0": "counts 0", "1": "counts 1"}
+
+
+def _convention(result: RunResult) -> str:
+    fields = result.convention
+    ties, absent = str(fields.get("ties")), str(fields.get("no_relevant"))
+    shares = [
+        f"{data['queries_without_relevant_document']:.1%} of {split}"
+        for split, data in result.data.items()
+        if split in ("valid", "test") and "queries_without_relevant_document" in data
+    ]
+    return (
+        f"Convention {fields['name']}: {str(fields['gain']).replace('_', ' ')}, tied scores count "
+        f"{_TIES.get(ties, ties)}, and a query without a relevant document "
+        f"{_NO_RELEVANT.get(absent, absent)} ({', '.join(shares)})."
+    )
+
+
+def _importances_title(result: RunResult, worth: Importances) -> str:
+    """What the features are sorted by, and what was shuffled for it."""
+    count = min(NUM_FEATURES, len(worth.feature_names))
+    settings = result.config.get("permutation_importance") or {}
+    fall = f", which is how much test {settings['metric']} falls by a shuffle" if settings else ""
+    return f"{count} of {len(worth.feature_names)} features, by {_chief_kind(worth)}{fall}"
+
+
+def _chief_kind(worth: Importances) -> str:
+    return next((kind for kind in ("permutation", "gain") if kind in worth.values), next(iter(worth.values)))
+
+
+def _importances_table(worth: Importances, width: int | None) -> str:
+    from ltrbench.compare.tables import markdown_table
+
+    columns = [
+        (header, worth.values[kind], spec)
+        for header, kind, spec in (
+            ("permutation", "permutation", "+.4f"),
+            ("its sd", "permutation_sd", ".4f"),
+            ("gain share", "gain", ".1%"),
+            ("splits", "split", ".0f"),
+        )
+        if kind in worth.values
+    ]
+    chief = worth.values[_chief_kind(worth)]
+    # What is not a number stands last.
+    best = sorted(range(len(chief)), key=lambda row: math.inf if math.isnan(chief[row]) else -chief[row])
+    rows = [
+        [worth.feature_names[row], *(_figure(values[row], spec) for _, values, spec in columns)]
+        for row in best[:NUM_FEATURES]
+    ]
+    return markdown_table(["feature", *(header for header, _, _ in columns)], rows, width)
+
+
+def _data_table(result: RunResult, width: int | None) -> str:
+    from ltrbench.compare.tables import markdown_table
+
+    rows = [
+        [
+            split,
+            *(str(data[size]) for size in ("queries", "documents", "features")),
+            f"{data['queries_without_relevant_document']:.1%}",
+            data["fingerprint"],
+        ]
+        for split, data in result.data.items()
+        if isinstance(data, Mapping)
+    ]
+    header = ["split", "queries", "documents", "features", "no relevant", "fingerprint"]
+    return markdown_table(header, rows, width)
+
+
+def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
+    machine = result.machine
+    yield "machine", f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}"
+    yield "threads", str(result.threads)
+    yield "versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    yield "commit", result.commit or _NOTHING
+    if result.drift:
+        yield "drift", _drift(result.drift)
+    if not result.unmatched:
+        yield "unmatched", "nothing: every shared parameter means what it means elsewhere"
+    else:
+        yield "unmatched", "where the backend departs from the shared parameters:"
+
+
+def _drift(drift: Mapping[str, Any]) -> str:
+    convention = drift["convention"]
+    if "error" in drift:
+        return f"the figures of {convention} could not be checked: {drift['error']}"
+    pairs = {name: (drift["own"][name], ours) for name, ours in drift["ours"].items()}
+    if not pairs:
+        return f"{convention} has none of these metrics"
+    name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))
+    own, ours = pairs[name]
+    verdict = "DRIFTS, do not rely on either: " if drift.get("drifted") else "none: "
+    return (
+        f"{verdict}of {len(pairs)} metrics as {convention} itself computes them and ltrbench under its "
+        f"convention, the furthest apart is {name}, {own:.9f} against {ours:.9f}"
+    )
+
+
+def _figure(value: float | None, spec: str = ".4f") -> str:
+    return _NOTHING if value is None or math.isnan(value) else format(value, spec)
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,199 @@
+"""What a run is in MLflow's words: its tags, parameters, points of metrics and data sets.
+
+MLflow allows no `@`, so `ndcg@10` is `ndcg_at_10` here. A key such as `valid/ndcg_at_10` is the learning
+curve, a point an iteration. Where the kept model is not that of the last iteration, its value follows one
+step behind the end of the curve, so that the figure that MLflow shows for a run, the latest, is that of the
+model that was kept. The metrics of test have no curve and stand at the same step.
+
+What else a run should show is one more entry in `run_tags`, `run_params` or `run_metrics`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+    MLFLOW_USER,
+)
+
+from ltrbench.provenance import without_password
+from ltrbench.results import LearningCurve, Run, RunResult
+
+COMMAND = "python -m ltrbench"
+
+# What a server takes in one text. A key has ten characters to spare, for `run_params` to make it unique.
+_MAX_KEY_LENGTH = 240
+_MAX_PARAM_LENGTH = 6000
+_MAX_TAG_LENGTH = 5000
+
+# Texts of a data set's YAML for people, in which no two runs differ.
+_NO_PARAMETERS = ("data.obtain", "data.published")
+
+# What MLflow's own UI calls the splits.
+_CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
+
+
+def run_name(result: RunResult) -> str:
+    fold = result.data.get("fold")
+    return result.model if fold is None else f"{result.model} fold {fold}"
+
+
+def origin_tags() -> dict[str, str]:
+    """What MLflow's own fluent interface says of whoever logs a run."""
+    tags = {MLFLOW_SOURCE_NAME: COMMAND, MLFLOW_SOURCE_TYPE: "LOCAL"}
+    # A container may run under a number that has no name.
+    with contextlib.suppress(ImportError, KeyError, OSError):
+        tags[MLFLOW_USER] = getpass.getuser()
+    return tags
+
+
+def run_tags(run: Run, parent: str) -> dict[str, str]:
+    result, data = run.result, run.result.data
+    tags: dict[str, object] = {
+        **origin_tags(),
+        MLFLOW_PARENT_RUN_ID: parent,
+        MLFLOW_GIT_COMMIT: result.commit,
+        "kind": "run",
+        "backend": result.model,
+        "params": result.params,
+        "data": data.get("name"),
+        "fold": data.get("fold"),
+        "convention": result.convention.get("name"),
+        "command": " ".join([COMMAND, *result.overrides]),
+        "folder": run.path,
+        "unmatched": "\n".join(result.unmatched),
+        "drift": _drift(result),
+        "sweep": result.sweep,
+        "commit": result.commit,
+    }
+    for split in ("train", "valid", "test"):
+        tags[f"fingerprint.{split}"] = data.get(split, {}).get("fingerprint")
+    for name, version in result.versions.items():
+        tags[metric_key(f"version.{name}")] = version
+    if result.error:
+        # Of a traceback the end says what happened.
+        too_many = len(result.error) > _MAX_TAG_LENGTH
+        tags["error"] = f"…{result.error[1 - _MAX_TAG_LENGTH :]}" if too_many else result.error
+    return {
+        name: shortened(value, _MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")
+    }
+
+
+def run_inputs(result: RunResult) -> list[DatasetInput]:
+    """The splits as MLflow's data sets, told by their fingerprints."""
+    given = result.config.get("data", {})
+    inputs = []
+    for split, context in _CONTEXTS.items():
+        described = result.data.get(split)
+        if described is None:
+            continue
+        # A split that was taken out of train has no file of its own.
+        files = given.get(split) or given.get("train")
+        kind, source = ("local", {"uri": str(files)}) if files else ("code", {"name": result.data["name"]})
+        counts = {f"num_{name}": described[name] for name in ("documents", "queries", "features")}
+        dataset = Dataset(
+            name=f"{result.data['name']} {split}",
+            digest=described["fingerprint"],
+            source_type=kind,
+            source=json.dumps(source),
+            profile=json.dumps(counts),
+        )
+        inputs.append(DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, context)]))
+    return inputs
+
+
+def _drift(result: RunResult) -> str:
+    """Where the library's own figures are not ours; empty where they are."""
+    if not result.drift.get("drifted"):
+        return ""
+    pairs = ((name, result.drift["own"][name], value) for name, value in result.drift["ours"].items())
+    return ", ".join(f"{name}: own {own:.9f}, ours {ours:.9f}" for name, own, ours in pairs)
+
+
+def run_params(result: RunResult) -> list[Param]:
+    values: dict[str, Any] = {}
+    for name, value in _flatten(result.config):
+        if name.startswith(_NO_PARAMETERS):
+            continue
+        key = metric_key(name)
+        while key in values:
+            # Two names that differ in what MLflow does not allow, which must not cost one of them its value.
+            key += "_"
+        values[key] = "null" if value is None else value
+    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
+
+
+def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def run_metrics(run: Run) -> list[Metric]:
+    """The learning curve, then what the kept model reaches, where the curve does not end with it."""
+    result, curve = run.result, run.learning_curve()
+    kept: dict[str, float | None] = {
+        **_at_iteration(curve, result.best_iteration),
+        # After those of the curve, because what result.json says of the kept model is what is published.
+        **result.metrics,
+        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
+        "peak_memory_mb": result.peak_memory_mb,
+        "best_iteration": result.best_iteration,
+    }
+    moment = milliseconds(result.finished) or 0
+    points = [
+        Metric(metric_key(name), value, moment, iteration)
+        for name, values in curve.values.items()
+        for iteration, value in zip(curve.iterations, values, strict=True)
+    ]
+    behind_the_end = curve.iterations[-1] + 1 if curve.iterations else 0
+    points += [
+        Metric(metric_key(name), value, moment, behind_the_end)
+        for name, value in kept.items()
+        if value is not None and not (name in curve.values and value == curve.values[name][-1])
+    ]
+    return points
+
+
+def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:
+    """The curve's values at the iteration that was kept."""
+    if iteration not in curve.iterations:
+        return {}
+    place = curve.iterations.index(iteration)
+    return {name: values[place] for name, values in curve.values.items()}
+
+
+def metric_key(name: str) -> str:
+    """A name as MLflow allows it: letters, digits, blanks and _ - . and the / between parts.
+
+    >>> metric_key("valid/ndcg@10"), metric_key("extra.a[0]"), metric_key("../etc//x/")
+    ('valid/ndcg_at_10', 'extra.a_0_', 'etc/x')
+    """
+    allowed = re.sub(r"[^\w/. -]", "_", name.replace("@", "_at_"))
+    # A key may become a path in MLflow's store, and must not lead out of it.
+    parts = [part for part in allowed.split("/") if part not in ("", ".", "..")]
+    return "/".join(parts)[:_MAX_KEY_LENGTH] or "_"
+
+
+def shortened(value: object, length: int) -> str:
+    """A value as MLflow takes it: not too long, and without the password of an address."""
+    text = without_password(str(value))
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def milliseconds(moment: str) -> int | None:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000) if moment else None

@@ -1,0 +1,103 @@
+"""Models as MLflow keeps them: a peer in its library's own flavour, any other ranker of ours as it was saved.
+
+`mlflow.pyfunc.load_model` loads either, and `mlflow models serve --env-manager local` serves it. A peer's
+needs its library only; ours needs ltrbench, whose `_load_pyfunc` MLflow calls. Neither holds a pickle or
+code.
+
+The signature has F columns of numbers without names, so that DataFrames and arrays are both taken, by
+position.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ltrbench.errors import ResultError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.loading import is_ours, load_ranker
+from ltrbench.results import MODEL_FOLDER, Run
+
+_CLASS_FILE = "class.json"
+
+
+def can_be_logged(run: Run) -> bool:
+    """Whether the run has a model of ltrbench's own classes: no folder is trusted to name another."""
+    return (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
+
+
+def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
+    """Writes a finished run's model into a folder that is not there yet, as an MLflow model.
+
+    Args:
+        of_mlflow: `mlflow_model`, with the ids that MLflow gives.
+    """
+    # Late, because they take a second that is not needed before a first model is logged.
+    import mlflow.pyfunc
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    ranker = load_ranker(_target(run), run.path / MODEL_FOLDER)
+    example = run.input_example()
+    common: dict[str, Any] = {
+        "signature": ModelSignature(
+            inputs=Schema([ColSpec(DataType.double)] * int(run.result.data["train"]["features"])),
+            outputs=Schema([ColSpec(DataType.double)]),
+        ),
+        "input_example": example if len(example) else None,
+        "pip_requirements": _requirements(ranker),
+        **of_mlflow,
+    }
+    library = ranker.library_model()
+    if library is not None:
+        package, model = library
+        importlib.import_module(f"mlflow.{package}").save_model(model, str(folder), **common)
+        return
+    saved = folder.with_name(f"{folder.name}-saved")
+    shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
+    (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
+    mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+
+
+class ServedRanker:
+    """What MLflow asks for scores."""
+
+    def __init__(self, ranker: Ranker) -> None:
+        self._ranker = ranker
+
+    # Without types, which MLflow would take for a schema.
+    def predict(self, features, params=None):  # type: ignore[no-untyped-def]
+        """(D, F), a DataFrame or an array -> (D,) scores, higher is ranked earlier."""
+        del params
+        rows = features.to_numpy() if isinstance(features, pd.DataFrame) else np.asarray(features)
+        return self._ranker.predict(rows.astype(np.float32))
+
+
+def _load_pyfunc(path: str) -> ServedRanker:
+    """What MLflow calls, by this name, with the folder that `save_model` gave as data."""
+    folder = Path(path)
+    try:
+        target = str(json.loads((folder / _CLASS_FILE).read_text())["class"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(
+            f"{folder / _CLASS_FILE} does not name a ranker ({error!r}); log it again."
+        ) from None
+    return ServedRanker(load_ranker(target, folder / MODEL_FOLDER))
+
+
+def _target(run: Run) -> str:
+    return str(run.result.config.get("model", {}).get("_target_"))
+
+
+def _requirements(ranker: Ranker) -> list[str]:
+    """Said, because MLflow would take seconds to find them out by loading the model in another process."""
+    library = ranker.library_model()
+    packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
+    return [f"{package}=={version(package)}" for package in dict.fromkeys(packages)]

@@ -1,0 +1,451 @@
+"""Pictures, from run folders that the tests write by hand: what is drawn is what the runs hold."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation, Text
+
+from ltrbench import plots
+from ltrbench.data import Judgments
+from ltrbench.importance import Importances
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.plots import Drawn, draw, draw_run
+from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
+
+PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
+FEATURES = ("age", "bm25", "clicks")
+
+
+def judgments(fold: int = 1, documents: int = 6) -> Judgments:
+    """20 queries, of labels from 0 to 2."""
+    labels = np.random.default_rng(fold).integers(0, 3, 20 * documents).astype(np.float64)
+    return Judgments(labels=labels, query_start=np.arange(21) * documents)
+
+
+def curve(fold: int, length: int) -> LearningCurve:
+    rng = np.random.default_rng([fold, length])
+    names = ("train/ndcg@5", "valid/ndcg@5", "valid/ndcg@10")
+    return LearningCurve([*range(1, length + 1)], {name: rng.random(length).tolist() for name in names})
+
+
+def worth(fold: int) -> Importances:
+    values = np.random.default_rng(fold).random((3, len(FEATURES)))
+    gain = values[2] / values[2].sum()
+    return Importances(FEATURES, {"gain": gain, "permutation": values[0], "permutation_sd": values[1]})
+
+
+def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -> Run:
+    """A finished run with every part; those given stand in for its own, None for none."""
+    judged = parts.pop("judged", judgments(fold))
+    scores = np.random.default_rng(len(model)).normal(size=judged.num_documents) + judged.labels
+    result = RunResult(
+        status=FINISHED,
+        model=model,
+        params="matched",
+        seed=0,
+        data={
+            "name": "toy",
+            "fold": fold,
+            "train": {"fingerprint": "a", "features": 3},
+            "test": {"fingerprint": "b", "queries_without_relevant_document": 0.0},
+        },
+        metrics={"test/ndcg@5": 0.5},
+        convention={"name": "default", "gain": "exponential_gain"},
+        seconds={"fit": float(fold)},
+        best_iteration=2,
+        config={
+            "model": {"early_stopping": {"metric": "ndcg@10"}},
+            "permutation_importance": {"metric": "ndcg@5"},
+        },
+    )
+    own = {
+        "curve": curve(fold, 8),
+        "importances": worth(fold),
+        "scored": {"test": ScoredSplit(judged, scores)},
+        **parts,
+    }
+    return write_run(folder, replace(result, **own.pop("result", {})), **own)
+
+
+def series(*runs: Run, label: str | None = None) -> Drawn:
+    return Drawn(label or runs[0].result.model, runs[0].result.model, runs)
+
+
+def lines_of(axes: Axes, *, wider_than: float = 1.0) -> list[Line2D]:
+    """The lines of means, without edges of bands, train and marks."""
+    return [
+        line for line in axes.lines if line.get_linestyle() != "None" and line.get_linewidth() > wider_than
+    ]
+
+
+def points(line: Line2D) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
+
+
+def drawn(figure: Figure | None) -> Figure:
+    assert figure is not None
+    return figure
+
+
+# Files
+
+
+def test_every_picture_is_drawn_into_a_folder_that_need_not_exist(tmp_path: Path) -> None:
+    drawn_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
+    folder = tmp_path / "some" / "pictures"
+    assert draw(drawn_series, "ndcg@5", folder) == [folder / name for name in PICTURES]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
+
+
+def test_a_single_run_has_its_own_two_pictures(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    assert draw_run(run, tmp_path) == [tmp_path / "learning_curve.png", tmp_path / "importances.png"]
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    given_series = [series(write(tmp_path / name, name)) for name in ("native", "mine")]
+    first, second = (draw(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert not any(word in path.read_bytes() for path in first for word in (b"tEXt", b"tIME"))
+
+
+def test_neither_the_import_needs_matplotlib_nor_the_drawing_pyplot(tmp_path: Path) -> None:
+    write(tmp_path / "run")
+    code = f"""
+import sys
+from pathlib import Path
+from ltrbench.plots import Drawn, draw
+from ltrbench.results import read_run
+assert "matplotlib" not in sys.modules
+run = read_run(Path({str(tmp_path / "run")!r}))
+assert len(draw([Drawn("native", "native", (run,))], "ndcg@5", Path({str(tmp_path)!r}))) == 4
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+# What is left out
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing"),
+    [
+        ({"curve": None}, ["learning_curves.png"]),
+        ({"curve": LearningCurve([1], {"valid/ndcg@5": [np.nan]})}, ["learning_curves.png"]),
+        ({"curve": LearningCurve([1], {"train/ndcg@5": [0.5]})}, ["learning_curves.png"]),
+        ({"importances": None}, ["importances.png"]),
+        ({"importances": Importances(("age",), {"permutation": np.zeros(1)})}, ["importances.png"]),
+        ({"importances": Importances(("age",), {"permutation": np.full(1, np.nan)})}, ["importances.png"]),
+        ({"importances": Importances(("age",), {"split": np.ones(1)})}, ["importances.png"]),
+        ({"scored": None}, ["ndcg_at_k.png", "time_against_ndcg.png"]),
+        ({"result": {"seconds": {}}}, ["time_against_ndcg.png"]),
+    ],
+)
+def test_a_picture_without_data_is_left_out(
+    tmp_path: Path, parts: dict[str, Any], missing: Sequence[str]
+) -> None:
+    figures = plots._figures([series(write(tmp_path / "run", **parts))], "ndcg@5")
+    assert [name for name, figure in figures.items() if figure is None] == missing
+
+
+def test_a_metric_that_no_query_counts_for_leaves_its_pictures_out(tmp_path: Path) -> None:
+    nothing = Judgments(labels=np.zeros(4), query_start=np.array([0, 4]))
+    figures = plots._figures([series(write(tmp_path / "run", judged=nothing))], "ndcg@5")
+    assert figures["ndcg_at_k.png"] is None
+    assert figures["time_against_ndcg.png"] is None
+
+
+def test_a_series_without_data_leaves_the_others_in(tmp_path: Path) -> None:
+    whole, without = write(tmp_path / "a", "native"), write(tmp_path / "b", "lightgbm", curve=None)
+    figure = drawn(plots._learning_curves([series(whole), series(without)], "ndcg@5"))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "iteration kept"]
+
+
+def test_failed_runs_are_not_drawn_and_make_no_folder(tmp_path: Path) -> None:
+    failed = write(tmp_path / "run", result={"status": FAILED})
+    assert draw([series(failed)], "ndcg@5", tmp_path / "pictures") == []
+    assert draw_run(failed, tmp_path / "pictures") == []
+    assert not (tmp_path / "pictures").exists()
+
+
+# Styles
+
+
+def named(*models: str) -> list[Drawn]:
+    return [Drawn(f"{model} {number}", model, ()) for number, model in enumerate(models)]
+
+
+@given(st.lists(st.sampled_from(["native", "lightgbm", "xgboost", "random", "mine", "yours"]), min_size=1))
+def test_a_backend_has_one_colour_marker_and_hatch_whatever_stands_beside_it(models: list[str]) -> None:
+    for model, style in zip(models, plots._styles(named(*models)), strict=True):
+        (alone,) = plots._styles(named(model))
+        assert (style.colour, style.marker, style.hatch) == (alone.colour, alone.marker, alone.hatch)
+
+
+def test_the_known_backends_have_colours_of_their_own_and_another_takes_one_of_the_rest() -> None:
+    known = ["native", "lightgbm", "xgboost", "catboost", "single_feature", "random"]
+    colours = {style.colour for style in plots._styles(named(*known))}
+    (mine,) = plots._styles(named("mine"))
+    assert len(colours) == len(known)
+    assert mine.colour == plots._OTHER_COLOURS[zlib.crc32(b"mine") % 2]
+    assert mine.colour not in colours
+
+
+@pytest.mark.parametrize("count", [2, 8, 12])
+def test_the_rows_of_a_backend_differ_in_line_or_filling_and_in_tint(count: int) -> None:
+    styles = plots._styles(named(*["lightgbm"] * count))
+    assert len({(style.line, style.filling) for style in styles}) == count
+    assert len({style.tint for style in styles}) == count
+
+
+def test_models_of_one_colour_do_not_look_alike() -> None:
+    models = ["mine", "yours", "linear", "neural", "a", "b", "c", "d"]
+    looks = [(s.colour, s.marker, s.line, s.filling) for s in plots._styles(named(*models))]
+    assert len(set(looks)) == len(models)
+
+
+# Learning curves
+
+
+def test_a_curve_is_the_mean_over_runs_up_to_where_the_shortest_ends(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(n), fold=n, curve=curve(n, length)) for n, length in ((1, 9), (2, 6))]
+    figure = drawn(plots._learning_curves([series(*runs)], "ndcg@10"))
+    expected = np.mean([run.learning_curve().values["valid/ndcg@10"][:6] for run in runs], axis=0)
+    (line,) = lines_of(figure.axes[-1])
+    assert points(line) == list(zip(range(1, 7), expected.tolist(), strict=True))
+
+
+def test_the_band_reaches_from_the_lowest_run_to_the_highest(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2, 3)]
+    axes = drawn(plots._learning_curves([series(*runs)], "ndcg@5")).axes[-1]
+    values = np.array([run.learning_curve().values["valid/ndcg@5"] for run in runs])
+    (band,) = axes.collections
+    corners = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (corners.min(), corners.max()) == (values.min(), values.max())
+
+
+def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / str(fold), fold=fold, result={"best_iteration": best})
+        for fold, best in ((1, 5), (2, 8), (3, None))
+    ]
+    axes = drawn(plots._learning_curves([series(*runs)], "ndcg@5")).axes[-1]
+    (marks,) = [line for line in axes.lines if line.get_linestyle() == "None"]
+    values = [run.learning_curve().values["valid/ndcg@5"] for run in runs]
+    assert points(marks) == [(5, values[0][4]), (8, values[1][7])]
+
+
+def test_train_stands_above_validation_where_it_was_recorded(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    both = drawn(plots._learning_curves([series(run)], "ndcg@5")).axes
+    assert [axes.get_ylabel() for axes in both] == ["ndcg@5, train", "ndcg@5, validation"]
+    assert points(both[0].lines[0]) == list(enumerate(run.learning_curve().values["train/ndcg@5"], start=1))
+    assert len(drawn(plots._learning_curves([series(run)], "ndcg@10")).axes) == 1
+
+
+def test_a_metric_that_was_not_recorded_gives_way_to_the_first_that_was(tmp_path: Path) -> None:
+    figure = drawn(plots._learning_curves([series(write(tmp_path / "run"))], "map"))
+    assert figure.axes[-1].get_ylabel() == "ndcg@5, validation"
+
+
+# NDCG by cutoff
+
+
+def ndcg_figure(given_series: Sequence[Drawn]) -> Figure:
+    means = [plots._means_on_test(item, "ndcg@5") for item in given_series]
+    return drawn(plots._ndcg_at_k(given_series, means))
+
+
+def test_ndcg_at_k_is_the_evaluators_mean_over_runs(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(fold), fold=fold, judged=judgments(fold, 30)) for fold in (1, 2)]
+    (line,) = ndcg_figure([series(*runs)]).axes[0].lines
+    for k, value in points(line):
+        means = [
+            evaluate(scored.judgments, scored.scores, [f"ndcg@{k:.0f}"], DEFAULT).means[f"ndcg@{k:.0f}"]
+            for scored in (run.scored("test") for run in runs)
+        ]
+        assert value == pytest.approx(sum(means) / 2, abs=1e-15)
+    assert [k for k, _ in points(line)] == list(range(1, 21))
+
+
+def test_ndcg_at_k_ends_with_the_longest_query(tmp_path: Path) -> None:
+    (line,) = ndcg_figure([series(write(tmp_path / "run", judged=judgments(1, 4)))]).axes[0].lines
+    assert [k for k, _ in points(line)] == [1, 2, 3, 4]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_the_axis_of_ndcg_holds_every_value_and_is_cut_only_below_half_of_the_highest(
+    values: list[float],
+) -> None:
+    bottom, top = plots._limits_of_ndcg(values)
+    assert bottom <= min(values) <= max(values) < top
+    assert bottom == 0 or (min(values) >= max(values) / 2 and top - bottom >= 0.2 - 1e-12)
+
+
+def test_an_axis_that_does_not_begin_at_0_says_so(tmp_path: Path) -> None:
+    axes = ndcg_figure([series(write(tmp_path / "run"))]).axes[0]
+    bottom = axes.get_ylim()[0]
+    assert bottom > 0
+    assert f"begins at {bottom:.2f}" in axes.get_ylabel()
+
+
+# Importances
+
+
+def bars(axes: Axes, number: int) -> list[float]:
+    """The widths of the bars of a series, from the top; every series has fillings and outlines."""
+    return [bar.get_width() for bar in list(axes.containers)[number]]
+
+
+def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
+    left, right = drawn(plots._importances([series(*runs)])).axes
+    permutation, gain = (
+        np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in ("permutation", "gain")
+    )
+    order = np.argsort(-permutation)
+    assert [label.get_text() for label in left.get_yticklabels()] == [FEATURES[place] for place in order]
+    assert bars(left, 0) == permutation[order].tolist()
+    assert bars(right, 0) == (100 * gain[order]).tolist()
+    assert "ndcg@5" in left.get_xlabel()
+
+
+def test_whiskers_are_one_sd_of_all_shuffles_of_all_runs(tmp_path: Path) -> None:
+    shuffles = np.random.default_rng(0).random((2, 5))  # of one feature: runs x repeats
+    runs = [
+        write(
+            tmp_path / str(number),
+            importances=Importances(
+                ("age",), {"permutation": own.mean(keepdims=True), "permutation_sd": own.std(keepdims=True)}
+            ),
+        )
+        for number, own in enumerate(shuffles)
+    ]
+    (axes,) = drawn(plots._importances([series(*runs)])).axes
+    (whisker,) = next(item for item in axes.collections if isinstance(item, LineCollection)).get_segments()
+    ends = np.asarray(whisker)[:, 0]
+    np.testing.assert_allclose(ends, shuffles.mean() + shuffles.std() * np.array([-1, 1]))
+
+
+def test_yardsticks_have_no_bars(tmp_path: Path) -> None:
+    runs = [write(tmp_path / name, name) for name in ("native", "single_feature", "random")]
+    left, _ = drawn(plots._importances([series(run) for run in runs])).axes
+    alone, _ = drawn(plots._importances([series(runs[0])])).axes
+    assert bars(left, 0) == bars(alone, 0)
+    assert len(left.containers) == len(alone.containers)
+
+
+def test_without_permutation_the_gain_orders_the_features_and_stands_alone(tmp_path: Path) -> None:
+    only = Importances(FEATURES, {"gain": np.array([0.2, 0.5, 0.3])})
+    (axes,) = drawn(plots._importances([series(write(tmp_path / "run", importances=only))])).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["bm25", "clicks", "age"]
+    assert bars(axes, 0) == [50.0, 30.0, 20.0]
+
+
+def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> None:
+    values = np.arange(40.0)
+    many = Importances(tuple(f"f{n}" for n in range(40)), {"permutation": values})
+    (axes,) = drawn(plots._importances([series(write(tmp_path / "run", importances=many))])).axes
+    expected = [f"f{n}" for n in range(39, 24, -1)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == expected
+
+
+# Time
+
+
+def time_figure(given_series: Sequence[Drawn]) -> Figure:
+    means = [plots._means_on_test(item, "ndcg@5") for item in given_series]
+    return drawn(plots._time_against_metric(given_series, means, "ndcg@5"))
+
+
+def test_a_point_is_the_mean_time_and_the_mean_metric(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 3)]
+    values = [
+        evaluate(scored.judgments, scored.scores, ["ndcg@5"]).means["ndcg@5"]
+        for scored in (run.scored("test") for run in runs)
+    ]
+    (point,) = time_figure([series(*runs)]).axes[0].lines
+    ((seconds, value),) = points(point)
+    assert (seconds, value) == ((1 + 3) / 2, sum(values) / 2)
+
+
+@pytest.mark.parametrize(("slowest", "scale"), [(9.0, "linear"), (11.0, "log")])
+def test_the_axis_of_time_is_logarithmic_above_a_tenfold_spread(
+    tmp_path: Path, slowest: float, scale: str
+) -> None:
+    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (1.0, slowest)]
+    axes = time_figure([series(run) for run in runs]).axes[0]
+    assert axes.get_xscale() == scale
+    assert ("log scale" in axes.get_xlabel()) == (scale == "log")
+
+
+def test_a_fit_too_brief_to_time_stands_at_the_least_time_that_the_axis_shows(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (0.0, 1e-6, 1.0)]
+    axes = time_figure([series(run) for run in runs]).axes[0]
+    assert [points(line)[0][0] for line in axes.lines] == [0.01, 0.01, 1.0]
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    assert "≤ 0.01" in [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:
+    crowd = [
+        series(
+            write(tmp_path / str(n), result={"seconds": {"fit": 1 + n % 4 / 100}}),
+            label=f"native num_leaves={n}",
+        )
+        for n in range(12)
+    ]
+    figure = time_figure(crowd)
+    notes = [child for child in figure.axes[0].texts if isinstance(child, Annotation)]
+    boxes = [Text.get_window_extent(note) for note in notes]
+    assert len(boxes) == len(crowd)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+# Text
+
+
+def test_every_text_has_at_least_eight_points_and_every_axis_a_name(tmp_path: Path) -> None:
+    given_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
+    for figure in map(drawn, plots._figures(given_series, "ndcg@5").values()):
+        figure.draw_without_rendering()
+        texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
+        assert min(float(text.get_fontsize()) for text in texts) >= 8
+        assert figure.get_suptitle().startswith("toy: ")
+        assert figure.axes[-1].get_xlabel()
+        assert figure.axes[0].get_ylabel()
+
+
+def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_path: Path) -> None:
+    names = ("$x_1 {", "点击\nrate", "title_" * 20)
+    features = Importances(names, {"permutation": np.array([3.0, 2.0, 1.0])})
+    runs = [write(tmp_path / str(n), "_model $", importances=features) for n in range(2)]
+    labelled = [series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}") for n, run in enumerate(runs)]
+    assert len(draw(labelled, "ndcg@5", tmp_path / "pictures")) == 4
+    shown = [label.get_text() for label in drawn(plots._importances(labelled)).axes[0].get_yticklabels()]
+    assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
+
+
+def test_the_legend_of_many_series_takes_nothing_from_the_panel(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    figures = [ndcg_figure([series(run, label=f"native n={n}") for n in range(count)]) for count in (2, 24)]
+    for figure in figures:
+        figure.draw_without_rendering()
+    heights = [figure.axes[0].get_window_extent().height for figure in figures]
+    assert heights[1] == pytest.approx(heights[0], rel=0.1)

@@ -1,0 +1,337 @@
+"""How far a fit has come: what is reported of an iteration, and what is shown of it where."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import io
+import itertools
+import logging
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import ltrbench.experiment
+from ltrbench.cli import main
+from ltrbench.cli.progress import Bar, Lines, figures, fitting, showing
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.experiment import Experiment, Progress, run
+from ltrbench.metrics import evaluate
+from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.results import LearningCurve, read_run
+
+SMALL = ["model=native", "data.num_queries=40", "params.num_trees=10", "tracking=none"]
+SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, seconds=6.0)
+SHOW_CURSOR = "\x1b[?25h"
+
+
+def experiment(
+    *, metrics: tuple[str, ...] = ("ndcg@3", "ndcg@10"), rule: EarlyStopping | None = None
+) -> Experiment:
+    source = Synthetic(name="synthetic", num_queries=30, valid_share=0.3, test_share=0.3)
+    ranker = NativeRanker(num_trees=8, early_stopping=rule)
+    return Experiment(model="native", ranker=ranker, source=source, metrics=metrics)
+
+
+def watched(tested: Experiment, folder: Path) -> tuple[list[Progress], LearningCurve]:
+    seen: list[Progress] = []
+    run(tested, folder, on_progress=seen.append)
+    return seen, read_run(folder).learning_curve()
+
+
+def test_progress_carries_the_figures_of_the_learning_curve_and_ends_once(tmp_path: Path) -> None:
+    seen, curve = watched(experiment(), tmp_path)
+    *each, last = seen
+    valid = curve.values["valid/ndcg@3"]
+    assert [item.iteration for item in each] == curve.iterations
+    assert [item.train for item in each] == curve.values["train/ndcg@3"]
+    assert [item.valid for item in each] == valid
+    assert [item.best for item in each] == np.maximum.accumulate(valid).tolist()
+    assert [item.best_iteration for item in each] == [
+        int(np.argmax(valid[:count])) + 1 for count in curve.iterations
+    ]
+    assert {item.num_iterations for item in seen} == {8}
+    assert [item.finished for item in seen] == [False] * 8 + [True]
+    assert replace(last, finished=False, seconds=each[-1].seconds) == each[-1]
+    assert sorted(item.seconds for item in seen) == [item.seconds for item in seen]
+
+
+def test_progress_is_in_the_metric_that_early_stopping_goes_by_where_the_curve_has_it(tmp_path: Path) -> None:
+    seen, curve = watched(experiment(rule=EarlyStopping("ndcg@10", 2)), tmp_path / "a")
+    assert [item.valid for item in seen[:-1]] == curve.values["valid/ndcg@10"]
+    assert seen[-1].best_iteration == read_run(tmp_path / "a").result.best_iteration
+    seen, _ = watched(experiment(rule=EarlyStopping("map", 2)), tmp_path / "b")
+    assert {item.metric for item in seen} == {"ndcg@3"}
+
+
+def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def counted(*arguments: object) -> object:
+        calls.append(arguments)
+        return evaluate(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ltrbench.experiment, "evaluate", counted)
+    run(experiment(), tmp_path / "unseen")
+    unseen = len(calls)
+    run(experiment(), tmp_path / "seen", on_progress=lambda _: None)
+    assert len(calls) == 2 * unseen
+
+
+def test_a_fit_without_a_learning_curve_is_not_watched_for_its_progress(tmp_path: Path) -> None:
+    seen, _ = watched(experiment(metrics=("map",)), tmp_path)
+    assert seen == []
+    assert read_run(tmp_path).result.seconds["monitor"] < 1e-3
+
+
+def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "ltrbench")
+    lines = Lines("native")
+    for iteration in range(1, 26):
+        lines(replace(SOME, iteration=iteration, seconds=float(iteration)))
+    lines(replace(SOME, iteration=25, seconds=25.0, finished=True))
+    told = [message.partition(":")[0] for message in caplog.messages]
+    assert told == [f"native {iteration}/300" for iteration in (1, 11, 21, 25)]
+    assert caplog.messages[1] == (
+        "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
+    )
+
+
+def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> None:
+    assert figures(replace(SOME, iteration=100, seconds=50))["time"] == "1:40 left"
+    assert figures(replace(SOME, finished=True, seconds=50))["time"] == "in 0:50"
+    assert "time" not in figures(replace(SOME, num_iterations=None))
+
+
+def test_what_there_is_not_is_not_shown() -> None:
+    parts = figures(replace(SOME, valid=None, best=None, best_iteration=None))
+    assert list(parts) == ["iteration", "metric", "train", "time"]
+    assert figures(replace(SOME, valid=float("nan")))["valid"] == "valid -"
+
+
+@given(room=st.integers(0, 120))
+def test_figures_fit_into_the_room_there_is_and_no_number_is_cut(room: int) -> None:
+    text = fitting(figures(SOME), room)
+    assert len(text) <= max(room, len("3/300"))
+    assert set(re.findall(r"[\d./:]+", text)) <= set(
+        re.findall(r"[\d./:]+", " ".join(figures(SOME).values()))
+    )
+
+
+class Terminal(io.StringIO):
+    """Standard error that says it is a terminal, and can be read."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        """What stands on the screen in the end: a line is as it was drawn last."""
+        drawn = self.getvalue().replace("\x1b[?25l", "").replace(SHOW_CURSOR, "")
+        last = [re.split(r"\r(?:\x1b\[2K)?", line)[-1] for line in drawn.rstrip("\n").split("\n")]
+        return [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in last]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Terminal]]:
+    """`opened()` makes standard error a terminal, and a handler write messages to it, as a run's does."""
+    streams: list[Terminal] = []
+    handler = logging.StreamHandler()
+
+    def make() -> Terminal:
+        # Not before the test itself runs: pytest puts its own standard error in place between the two.
+        streams.append(Terminal())
+        monkeypatch.setattr(sys, "stderr", streams[0])
+        handler.setStream(streams[0])
+        logging.getLogger().addHandler(handler)
+        return streams[0]
+
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "90")
+    yield make
+    logging.getLogger().removeHandler(handler)
+    assert handler.stream is streams[0], "the messages were not given back"
+
+
+def test_a_message_during_a_fit_stands_whole_above_the_bar(opened: Callable[[], Terminal]) -> None:
+    terminal = opened()
+    with showing("auto", "native") as bar:
+        assert bar is not None
+        bar(SOME)
+        logging.getLogger("elsewhere").warning("a message of the fit")
+        bar(replace(SOME, iteration=4, seconds=8.0))
+        bar(replace(SOME, iteration=4, seconds=8.1, finished=True))
+        logging.getLogger("elsewhere").warning("a message after it")
+    message, drawn, after = terminal.lines()
+    assert message == "a message of the fit"
+    assert re.fullmatch(
+        r"native ━+ +4/300 ndcg@10 train 0\.5000 valid 0\.4000 best 0\.4500 @2 in 0:08", drawn
+    )
+    assert after == "a message after it"
+
+
+def test_the_bar_is_drawn_a_few_times_a_second_only(opened: Callable[[], Terminal]) -> None:
+    terminal = opened()
+    bar = Bar("native", Console(stderr=True, force_terminal=True))
+    for number in range(1, 1001):
+        bar(replace(SOME, iteration=number, seconds=number / 1000))
+    # Nothing but the first and three more, 0.3 s apart.
+    assert terminal.getvalue().count("best") == 4
+    bar.close()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_the_cursor_comes_back_however_a_fit_ends(
+    opened: Callable[[], Terminal], error: type[BaseException]
+) -> None:
+    terminal = opened()
+
+    def failing() -> None:
+        with showing("auto", "native") as bar:
+            assert bar is not None
+            bar(SOME)
+            raise error
+
+    with pytest.raises(error):
+        failing()
+    assert terminal.getvalue().endswith(SHOW_CURSOR)
+    assert sys.stderr is terminal
+
+
+def test_a_terminal_that_is_gone_costs_no_fit(
+    opened: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = opened()
+
+    def gone(_: str) -> int:
+        raise OSError(5, "Input/output error")
+
+    with showing("auto", "native") as bar:
+        assert bar is not None
+        bar(SOME)
+        before = terminal.getvalue()
+        with monkeypatch.context() as patch:
+            patch.setattr(terminal, "write", gone)
+            bar(replace(SOME, iteration=4, seconds=8.0))
+        bar(replace(SOME, iteration=5, seconds=9.0))
+    assert terminal.getvalue() == before
+
+
+def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lines(
+    opened: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened()
+    with showing("auto", "native") as there:
+        assert isinstance(there, Bar)
+    with showing("plain", "native") as asked, showing("none", "native") as quiet:
+        assert isinstance(asked, Lines)
+        assert quiet is None
+    with monkeypatch.context() as patch:
+        patch.setenv("TERM", "dumb")
+        with showing("auto", "native") as there:
+            assert isinstance(there, Lines)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with showing("auto", "native") as there:
+        assert isinstance(there, Lines)
+
+
+def test_another_way_of_showing_progress_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["progress=lots", *SMALL]) == 2
+    assert "progress is 'lots'; it must be one of auto, plain, none." in capsys.readouterr().err
+
+
+class Typed:
+    """A command in a pseudo-terminal of so many columns; what is not `in_terminal` is a pipe."""
+
+    def __init__(self, words: list[str], folder: Path, in_terminal: str, columns: int = 80) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        piped = {"stdout", "stderr"} - {in_terminal}
+        # A variable of these would speak for the terminal.
+        hidden = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+        environment = {key: value for key, value in os.environ.items() if key not in hidden}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ltrbench", *words],
+            cwd=folder,
+            env={**environment, "TERM": "xterm"},
+            stdin=subprocess.DEVNULL,
+            **{in_terminal: slave, piped.pop(): subprocess.DEVNULL},  # type: ignore[call-overload]
+            # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        os.close(slave)
+
+    def read(self, until: Callable[[str], bool] = lambda _: False) -> str:
+        """What is written until the command ends, or something is seen in it."""
+        seen = b""
+        # The end of a pseudo-terminal's other side is an error on Linux.
+        while not until(seen.decode(errors="ignore")):
+            try:
+                chunk = os.read(self._master, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            seen += chunk
+        return seen.decode()
+
+
+def test_a_terminal_on_standard_error_shows_a_bar_and_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
+    typed = Typed(["hydra.run.dir=a", *SMALL], tmp_path, "stderr")
+    shown = typed.read()
+    assert typed.process.wait(60) == 0
+    assert "━" in shown
+    assert re.search(r"10/10 train 0\.\d{4} valid 0\.\d{4} best 0\.\d{4} @\d+ in 0:\d\d", shown)
+    assert SHOW_CURSOR in shown
+    words = [sys.executable, "-m", "ltrbench", "hydra.run.dir=b", *SMALL]
+    piped = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    assert "\x1b" not in piped
+    assert [line.partition(":")[0] for line in piped.splitlines() if "/10:" in line] == [
+        "native 1/10",
+        "native 10/10",
+    ]
+    assert "native 10/10" in (tmp_path / "b/ltrbench.log").read_text()
+
+
+def test_an_interrupt_leaves_the_terminal_with_its_cursor_and_what_was_said(tmp_path: Path) -> None:
+    words = [*SMALL, "params.num_trees=1000000", "early_stopping=null"]
+    typed = Typed(words, tmp_path, "stderr")
+    typed.read(until=lambda seen: "/1000000" in seen)
+    time.sleep(1)
+    typed.process.send_signal(signal.SIGINT)
+    rest = typed.read()
+    assert typed.process.wait(60) == 130
+    assert SHOW_CURSOR in rest
+    assert "\ninterrupted" in rest.replace("\r", "").replace(SHOW_CURSOR, "")
+
+
+def test_the_closing_table_fits_the_terminal_and_each_block_begins_with_the_model(tmp_path: Path) -> None:
+    typed = Typed(SMALL, tmp_path, "stdout", columns=50)
+    lines = typed.read().splitlines()
+    assert typed.process.wait(60) == 0
+    assert max(map(len, lines)) <= 50
+    headers = [line for line, rule in itertools.pairwise(lines) if rule.startswith("|:-")]
+    assert len(headers) > 1
+    assert all(header.startswith("| model ") for header in headers)

@@ -1,0 +1,186 @@
+"""The verb show: one run for a person, from its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltrbench.cli import main, show
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import DataError
+from ltrbench.experiment import Experiment, run
+from ltrbench.importance import Importances
+from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.results import RESULT_FILE, Run, RunResult, write_run
+
+METRICS = ("ndcg@5", "ndcg@10", "map")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    ranker = LightGBMRanker(num_trees=10, early_stopping=EarlyStopping("ndcg@10", 5), seed=3)
+    experiment = Experiment(
+        model="lightgbm",
+        ranker=ranker,
+        source=Synthetic(name="synthetic", num_queries=40),
+        metrics=METRICS,
+        overrides=("model=lightgbm", "metrics=[ndcg@5,ndcg@10,map]"),
+        config={"model": {"_target_": "x", "num_trees": 10, "l2": None, "early_stopping": {"patience": 5}}},
+    )
+    return run(experiment, tmp_path_factory.mktemp("runs") / "finished")
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What `show` prints of a run."""
+
+    def run(folder: Path, *words: str) -> str:
+        assert main(["show", str(folder), *words]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+def cells(text: str, first: str) -> list[str]:
+    """The other cells of the row of that first cell."""
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| {first} ")]
+    return [cell.strip() for cell in row.strip("|").split("|")][1:]
+
+
+def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: Callable[..., str]) -> None:
+    text = shown(finished.path)
+    assert text.startswith(f"lightgbm on synthetic: finished\n{finished.path}\n")
+    # As a shell takes it, to which brackets mean something.
+    assert "python -m ltrbench model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
+    assert f"made in {Path.cwd()} by\n" in text
+    assert "matched: num_trees=10, early_stopping.patience=5\n" in text
+    assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
+    assert "LightGBM's own, with at least 3 documents in a bin." in text
+
+
+def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., str]) -> None:
+    text = shown(finished.path)
+    assert cells(text, "metric") == ["valid", "test"]
+    for name in METRICS:
+        values = [finished.result.metrics[f"{split}/{name}"] for split in ("valid", "test")]
+        assert cells(text, name) == [f"{value:.4f}" for value in values]
+
+
+def test_each_split_stands_with_its_sizes_and_fingerprint(finished: Run, shown: Callable[..., str]) -> None:
+    for split in ("train", "valid", "test"):
+        data = finished.result.data[split]
+        queries, documents, features, _, fingerprint = cells(shown(finished.path), split)
+        assert (int(queries), int(documents), int(features)) == (
+            data["queries"],
+            data["documents"],
+            data["features"],
+        )
+        assert fingerprint == data["fingerprint"]
+
+
+def test_the_ten_features_of_the_highest_permutation_importance_are_listed(
+    finished: Run, shown: Callable[..., str]
+) -> None:
+    text, worth = shown(finished.path), finished.importances()
+    falls = worth.values["permutation"]
+    best = np.argsort(-falls, kind="stable")[:10]
+    lines = text[text.index("| feature") :].split("\n\n")[0].splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in lines] == [worth.feature_names[row] for row in best]
+    top = best[0]
+    assert cells(text, worth.feature_names[top]) == [
+        f"{falls[top]:+.4f}",
+        f"{worth.values['permutation_sd'][top]:.4f}",
+        f"{worth.values['gain'][top]:.1%}",
+        f"{worth.values['split'][top]:.0f}",
+    ]
+
+
+def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
+    worth = Importances(("a", "b", "c"), {"permutation": np.array([math.nan, 0.1, 0.2])})
+    assert [cells(show._importances_table(worth, None), name) for name in "cba"] == [
+        ["+0.2000"],
+        ["+0.1000"],
+        ["-"],
+    ]
+    rows = show._importances_table(worth, None).splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["c", "b", "a"]
+
+
+def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], tmp_path: Path) -> None:
+    assert "drift      none: of 2 metrics" in shown(finished.path)
+    drift = {"convention": "lightgbm", "own": {"map": 0.5}, "ours": {"map": 0.25}, "drifted": True}
+    text = shown(write_run(tmp_path, replace(finished.result, drift=drift)).path)
+    assert "drift      DRIFTS, do not rely on either" in text
+    assert "map, 0.500000000 against 0.250000000" in " ".join(text.split())
+
+
+def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> None:
+    experiment = Experiment(
+        model="lightgbm", ranker=LightGBMRanker(), source=Synthetic(name="synthetic", num_queries=0)
+    )
+    with pytest.raises(DataError):
+        run(experiment, tmp_path)
+    text = shown(tmp_path)
+    assert text.startswith("lightgbm on synthetic: failed\n")
+    assert "error: data.num_queries is 0" in text
+    assert "| metric" not in text
+    assert json.loads(shown(tmp_path, "--json"))["status"] == "failed"
+
+
+def test_the_traceback_of_a_failure_stands_as_it_was(tmp_path: Path, shown: Callable[..., str]) -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in fit\nZeroDivisionError: by design'
+    result = RunResult(
+        status="failed",
+        model="native",
+        params="matched",
+        seed=0,
+        data={"name": "toy"},
+        error=f"ZeroDivisionError: by design\n\n{trace}",
+        started="2026-01-31T12:00:00.000+00:00",
+        finished="2026-01-31T12:00:01.500+00:00",
+    )
+    text = shown(write_run(tmp_path, result).path)
+    assert f"error: ZeroDivisionError: by design\n\n{trace}\n" in text
+    assert "2026-01-31 12:00:00 UTC, 1.5 s in all" in text
+
+
+def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown: Callable[..., str]) -> None:
+    record = json.loads(shown(finished.path, "--json"))
+    stored = json.loads((finished.path / RESULT_FILE).read_text())
+    assert stored.pop("format") == 1
+    assert stored.items() <= record.items()
+    assert record["path"] == str(finished.path)
+    worth = finished.importances()
+    assert [row["feature"] for row in record["importances"]] == list(worth.feature_names)
+    assert [row["gain"] for row in record["importances"]] == worth.values["gain"].tolist()
+
+
+@pytest.mark.parametrize("columns", [50, 70, 90])
+def test_every_line_is_within_the_terminal(
+    columns: int, finished: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A path is left whole, and so has to be short here.
+    monkeypatch.chdir(finished.path)
+    text = "\n\n".join(show._parts(Run(Path(), replace(finished.result, started_in="/home")), columns))
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_a_long_command_is_one_that_a_shell_takes_back(finished: Run) -> None:
+    words = [f"params.extra.{number}='a b'" for number in range(9)]
+    command = show._command(replace(finished.result, overrides=words), 60)
+    assert len(command.splitlines()) > 1
+    assert max(map(len, command.splitlines())) <= 60
+    assert shlex.split(command.replace("\\\n", "")) == ["python", "-m", "ltrbench", *words]
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tmp_path)]) == 2
+    assert f"{tmp_path} is not a run" in capsys.readouterr().err

@@ -1,0 +1,286 @@
+"""Models in MLflow: loaded, served and registered, with the scores that the run has."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModel
+from mlflow.entities import Run as MlflowRun
+
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError, TrackingError
+from ltrbench.experiment import Experiment, run
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.results import Run
+from ltrbench.tracking.mlflow import MLflowTracker
+
+pytestmark = [
+    # MLflow's own, with SQLAlchemy 2.1.
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+RANKERS: dict[str, Ranker] = {
+    "native": NativeRanker(num_trees=5),
+    "lightgbm": LightGBMRanker(num_trees=5),
+    "xgboost": XGBoostRanker(num_trees=5),
+    "single_feature": SingleFeatureRanker(),
+}
+
+
+@pytest.fixture(scope="module")
+def sweep(
+    empty_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[MLflowTracker, dict[str, Run]]:
+    """A finished and logged run of each ranker, in one sweep that is still open."""
+    folder = tmp_path_factory.mktemp("sweep")
+    shutil.copy(empty_database, folder / "mlflow.db")
+    tracker = MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}")
+    tracker.open("multirun/today")
+    runs = {name: logged_run(name, ranker, tracker, folder) for name, ranker in RANKERS.items()}
+    assert set(models(tracker)) == set(RANKERS)
+    return tracker, runs
+
+
+@pytest.fixture
+def runs(sweep: tuple[MLflowTracker, dict[str, Run]]) -> dict[str, Run]:
+    return sweep[1]
+
+
+@pytest.fixture
+def logged_to(sweep: tuple[MLflowTracker, dict[str, Run]]) -> MLflowTracker:
+    return sweep[0]
+
+
+def logged_run(name: str, ranker: Ranker, tracker: MLflowTracker, folder: Path) -> Run:
+    target = f"{type(ranker).__module__}.{type(ranker).__qualname__}"
+    experiment = Experiment(
+        model=name,
+        ranker=ranker,
+        source=Synthetic(name="small", num_queries=30),
+        metrics=("ndcg@10",),
+        config={"model": {"_target_": target}},
+    )
+    return run(experiment, folder / name, tracker)
+
+
+def models(tracker: MLflowTracker) -> dict[str, LoggedModel]:
+    client = MlflowClient(tracker.uri)
+    found = client.search_logged_models([item.experiment_id for item in client.search_experiments()])
+    return {model.name: model for model in found}
+
+
+@pytest.fixture
+def store(logged_to: MLflowTracker) -> Iterator[str]:
+    """The store as MLflow's own for the length of a test."""
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(logged_to.uri)
+    yield logged_to.uri
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_logged_model_gives_the_scores_of_its_run(
+    runs: dict[str, Run], logged_to: MLflowTracker, store: str
+) -> None:
+    del store
+    test = Synthetic(name="small", num_queries=30).load().test
+    named = pd.DataFrame(test.features, columns=list(test.feature_names))
+    for name, model in models(logged_to).items():
+        loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}")
+        expected = runs[name].scored("test").scores
+        for features in (test.features, test.features.astype(np.float64), named, named.astype(np.float64)):
+            assert np.array_equal(np.ravel(loaded.predict(features)), expected), name
+
+
+def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
+    runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path, store: str
+) -> None:
+    del store
+    for name, model in models(logged_to).items():
+        info = mlflow.models.get_model_info(f"models:/{model.model_id}")
+        flavours = {"python_function", name} if name in ("lightgbm", "xgboost") else {"python_function"}
+        assert set(info.flavors) == flavours
+        folder = Path(model.artifact_location.removeprefix("file://"))
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".joblib", ".py")]
+        assert not any(path.read_bytes().startswith(b"\x80\x04") for path in files)
+        assert str(tmp_path) not in (folder / "MLmodel").read_text()
+        assert len(info.signature.inputs.inputs) == runs[name].result.data["train"]["features"]
+        example = np.array(json.loads((folder / "input_example.json").read_text()))
+        assert np.array_equal(example.astype(np.float32), runs[name].input_example())
+
+
+def test_a_run_has_its_data_sets_by_their_fingerprints(
+    runs: dict[str, Run], logged_to: MLflowTracker
+) -> None:
+    for logged in children(logged_to):
+        assert logged.inputs is not None
+        contexts = {item.tags[0].value: item.dataset.digest for item in logged.inputs.dataset_inputs}
+        data = runs[logged.data.tags["backend"]].result.data
+        assert contexts == {
+            "training": data["train"]["fingerprint"],
+            "validation": data["valid"]["fingerprint"],
+            "testing": data["test"]["fingerprint"],
+        }
+
+
+def test_tables_and_pictures_stand_beside_a_run(runs: dict[str, Run], logged_to: MLflowTracker) -> None:
+    del runs
+    client = MlflowClient(logged_to.uri)
+    for logged in children(logged_to):
+        found = {
+            item.path
+            for folder in ("tables", "pictures")
+            for item in client.list_artifacts(logged.info.run_id, folder)
+        }
+        expected = {"tables/per_query.json", "tables/importances.json"}
+        if logged.data.tags["backend"] != "single_feature":
+            expected |= {"pictures/learning_curve.png", "pictures/importances.png"}
+        assert found >= expected
+
+
+def test_the_parent_carries_the_comparison_and_the_best_run(
+    runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path
+) -> None:
+    (tmp_path / "comparison").mkdir()
+    (tmp_path / "comparison/table.md").write_text("| model |")
+    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"])
+    client = MlflowClient(logged_to.uri)
+    (parent,) = (item for item in all_runs(logged_to) if item.data.tags["kind"] == "sweep")
+    assert [item.path for item in client.list_artifacts(parent.info.run_id, "comparison")] == [
+        "comparison/table.md"
+    ]
+    assert parent.data.tags["mlflow.note.content"] == "| model |"
+    assert client.get_run(parent.data.tags["best_run"]).data.tags["backend"] == "xgboost"
+    assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
+
+
+def test_the_newest_registered_version_is_the_champion(
+    runs: dict[str, Run], logged_to: MLflowTracker, store: str
+) -> None:
+    del store
+    client = MlflowClient(logged_to.uri)
+    test = Synthetic(name="small", num_queries=30).load().test
+    for number, name in enumerate(("native", "lightgbm"), start=1):
+        assert logged_to.register("ranker", runs[name]) == f"models:/ranker@champion is version {number}"
+        assert int(client.get_model_version_by_alias("ranker", "champion").version) == number
+        champion = mlflow.pyfunc.load_model("models:/ranker@champion")
+        assert np.array_equal(np.ravel(champion.predict(test.features)), runs[name].scored("test").scores)
+
+
+def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tmp_path: Path) -> None:
+    bare = MLflowTracker(uri=tracker.uri, models=False)
+    assert not bare.has_registry
+    bare.open(None)
+    done = logged_run("single_feature", SingleFeatureRanker(), bare, tmp_path)
+    assert not models(tracker)
+    with pytest.raises(TrackingError, match="has no MLflow model to register as 'ranker'"):
+        bare.register("ranker", done)
+
+
+def test_a_class_outside_ltrbench_is_not_loaded_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'os\.system' is not a class of ltrbench's own"):
+        load_ranker("os.system", tmp_path)
+    with pytest.raises(ConfigError, match="not a ranker of this version"):
+        load_ranker("ltrbench.rankers.base.require", tmp_path)
+    with pytest.raises(ConfigError, match="not a ranker of this version"):
+        load_ranker("ltrbench.rankers.nowhere.Ranker", tmp_path)
+
+
+def test_the_machine_is_measured_where_it_is_asked_for(tracker: MLflowTracker, tmp_path: Path) -> None:
+    pytest.importorskip("psutil")
+    measuring = MLflowTracker(uri=tracker.uri, system_metrics=True)
+    measuring.open(None)
+    logged_run("native", NativeRanker(num_trees=3), measuring, tmp_path)
+    (logged,) = all_runs(tracker)
+    assert logged.data.metrics["system/system_memory_usage_megabytes"] > 0
+    assert 0 <= logged.data.metrics["system/cpu_utilization_percentage"] <= 100
+
+
+def test_mlflow_serves_a_model_of_ours(runs: dict[str, Run], logged_to: MLflowTracker) -> None:
+    example = runs["native"].input_example()
+    expected = runs["native"].scored("test").scores[: len(example)]
+    with served(f"models:/{models(logged_to)['native'].model_id}", logged_to.uri) as address:
+        for body in (
+            {"inputs": example.tolist()},
+            {
+                "dataframe_split": {
+                    "columns": [f"f{number}" for number in range(example.shape[1])],
+                    "data": example.tolist(),
+                }
+            },
+        ):
+            assert asked(address, body) == expected.tolist()
+
+
+class served:  # noqa: N801  # a context manager, called as a function
+    """`mlflow models serve` in the environment at hand, on a free port of loopback."""
+
+    def __init__(self, model: str, uri: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", model]
+        command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(self.port)]
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, "MLFLOW_TRACKING_URI": uri, "PATH": path},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> str:
+        address = f"http://127.0.0.1:{self.port}"
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                urllib.request.urlopen(f"{address}/ping", timeout=5).close()
+                return address
+            except urllib.error.URLError:
+                time.sleep(0.5)
+        raise AssertionError("the server did not answer")
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(30)
+
+
+def asked(address: str, body: dict[str, Any]) -> list[float]:
+    request = urllib.request.Request(
+        f"{address}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return list(json.loads(answer.read())["predictions"])
+
+
+def all_runs(tracker: MLflowTracker) -> list[MlflowRun]:
+    client = MlflowClient(tracker.uri)
+    return list(client.search_runs([item.experiment_id for item in client.search_experiments()]))
+
+
+def children(tracker: MLflowTracker) -> list[MlflowRun]:
+    return [item for item in all_runs(tracker) if item.data.tags["kind"] == "run"]
