@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-nojit lint format lock bench results ui clean
+.PHONY: help setup demo test test-nojit lint format lock bench results reproduce ui clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,19 +53,37 @@ bench: setup ## speed of the native engine and of the evaluator as ratios agains
 	$(BIN)/python tests/bench/bench_fit.py
 	$(BIN)/python tests/bench/bench_metrics.py
 
-results: results-smoke results-mq2008 results-mq2007 ## rerun the committed studies and rewrite results/
+STUDIES = smoke mq2008 mq2007 clueweb09
+# Where a study's data lies below $(DATA); nothing for one that needs none.
+FOLDER_mq2008 = MQ2008
+FOLDER_mq2007 = MQ2007
+FOLDER_clueweb09 = ClueWeb09
 
-results-smoke: study-smoke
+results: $(STUDIES:%=results-%) ## rerun the committed studies and rewrite results/
+
+reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies elsewhere, and fail where a metric differs
 
 # A study on real data is skipped, with the reason, where the data is not there.
-results-mq2008 results-mq2007: results-%: setup
-	@if [ -d "$(DATA)/$(shell echo $* | tr a-z A-Z)" ]; then $(MAKE) --no-print-directory study-$*; else \
-	  echo "results/$* skipped: no $(shell echo $* | tr a-z A-Z) under $(DATA); the README says how to get it"; fi
+results-%: setup
+	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory study-$*; else \
+	  echo "results/$* skipped: no $(FOLDER_$*) under $(DATA); the README says how to get it"; fi
+
+reproduce-%: setup
+	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
+	  echo "results/$* not reproduced: no $(FOLDER_$*) under $(DATA); the README says how to get it"; fi
 
 study-%: setup
 	rm -rf build/results/$*
 	$(RUN) experiment=$* hydra.sweep.dir=build/results/$*
+	rm -rf results/$*
 	$(RUN) compare build/results/$* --output results/$*
+
+# In a folder of its own, so that nothing of it is taken for a run of the user's.
+rerun-%: setup
+	rm -rf build/reproduce/$*
+	mkdir -p build/reproduce/$*
+	cd build/reproduce/$* && LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$*
+	$(RUN) reproduce results/$* build/reproduce/$*
 
 ui: setup ## the MLflow UI on the runs, at http://127.0.0.1:5000
 	$(RUN) ui

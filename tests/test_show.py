@@ -63,7 +63,8 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     assert f"made in {Path.cwd()} by\n" in text
     assert "matched: num_trees=10, early_stopping.patience=5\n" in text
     assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
-    assert "LightGBM's own, with at least 3 documents in a bin." in text
+    (unmatched,) = finished.result.unmatched
+    assert text.endswith(f"\n- {unmatched}\n")
 
 
 def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., str]) -> None:
@@ -167,9 +168,11 @@ def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown:
 def test_every_line_is_within_the_terminal(
     columns: int, finished: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A path is left whole, and so has to be short here.
+    # Paths and names are left whole, and so have to be short here.
     monkeypatch.chdir(finished.path)
-    text = "\n\n".join(show._parts(Run(Path(), replace(finished.result, started_in="/home")), columns))
+    machine = {"cpu": "some", "cores": 2, "system": "Linux"}
+    short = replace(finished.result, started_in="/home", machine=machine, commit="abc")
+    text = "\n\n".join(show._parts(Run(Path(), short), columns))
     assert max(map(len, text.splitlines())) <= columns
 
 

@@ -21,6 +21,7 @@ from ltrbench.cli.explain import explain
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.progress import terminal_width
+from ltrbench.cli.reproducing import reproduce
 from ltrbench.cli.show import show
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
@@ -136,7 +137,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (show, evaluate, conventions, explain, inspect):
+for _verb in (show, evaluate, conventions, explain, inspect, reproduce):
     verbs.add_command(_verb)
 
 

@@ -1,0 +1,44 @@
+"""The verb `reproduce`: whether a rerun gives the figures that were committed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from ltrbench.cli.errors import OK, RUN_FAILED
+from ltrbench.cli.files import PATH
+
+
+@click.command()
+@click.argument("committed", type=PATH)
+@click.argument("runs", type=PATH)
+def reproduce(committed: Path, runs: Path) -> int:
+    """Holds the runs below RUNS against the results in the folder COMMITTED; exit code 1 where they differ.
+
+    On the machine type and with the versions of the committed results, every figure must be the same to the
+    bit; elsewhere within 0.001.
+
+    \b
+      python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
+    """
+    from ltrbench.compare import compare
+    from ltrbench.compare.publish import publish
+    from ltrbench.compare.reproduce import TOLERANCE
+    from ltrbench.compare.reproduce import reproduce as hold_against
+    from ltrbench.results import find_runs
+
+    with tempfile.TemporaryDirectory() as folder:
+        rerun = Path(folder, committed.name)
+        publish(compare(find_runs([runs])), rerun)
+        found = hold_against(committed, rerun)
+    asked = "the same to the bit" if found.exact else f"within {TOLERANCE}"
+    click.echo(
+        f"{committed}: {found.num_figures} figures, asked to be {asked} ({found.reason}); largest difference "
+        f"{found.largest:.3g}."
+    )
+    for difference in found.differences:
+        click.echo(f"- {difference}")
+    click.echo("Reproduced." if not found.differences else f"{len(found.differences)} differ.")
+    return RUN_FAILED if found.differences else OK

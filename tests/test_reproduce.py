@@ -1,0 +1,69 @@
+"""make reproduce: a rerun is held against what was committed, figure by figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ltrbench.compare.reproduce import TOLERANCE, reproduce
+from ltrbench.errors import ResultError
+
+FIGURE = 0.6896
+
+
+def write(folder: Path, figure: float | None = FIGURE, per_query: str = "0.5", **changes: Any) -> Path:
+    folder.mkdir()
+    environment = {
+        "machine": {"cpu": "a processor", "cores": 2},
+        "versions": {"numpy": "2"},
+        "runs": [{"command": "python -m ltrbench model=native", "metrics": {"test/ndcg@10": figure}}],
+    }
+    (folder / "environment.json").write_text(json.dumps({**environment, **changes}))
+    (folder / "per_query.csv").write_text(per_query)
+    return folder
+
+
+def test_the_same_figures_reproduce(tmp_path: Path) -> None:
+    found = reproduce(write(tmp_path / "committed"), write(tmp_path / "rerun"))
+    assert (found.exact, found.num_figures, found.largest, found.differences) == (True, 1, 0.0, ())
+
+
+def test_on_the_same_machine_type_the_last_bit_counts(tmp_path: Path) -> None:
+    found = reproduce(write(tmp_path / "committed"), write(tmp_path / "rerun", FIGURE + 1e-12))
+    assert found.exact
+    assert found.differences == (
+        "python -m ltrbench model=native: test/ndcg@10: "
+        f"{FIGURE!r} was committed, the rerun gives {FIGURE + 1e-12!r}",
+    )
+    other = reproduce(tmp_path / "committed", write(tmp_path / "queries", per_query="0.6"))
+    assert other.differences == ("per_query.csv: the values of some queries differ",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"machine": {"cpu": "another", "cores": 2}}, "committed on cpu a processor, rerun on another"),
+        ({"versions": {"numpy": "3"}}, "committed with numpy 2, rerun with 3"),
+    ],
+)
+def test_elsewhere_a_metric_may_differ_a_little(tmp_path: Path, changes: Any, reason: str) -> None:
+    committed = write(tmp_path / "committed")
+    near = reproduce(committed, write(tmp_path / "near", FIGURE + 0.9 * TOLERANCE, "0.6", **changes))
+    assert (near.exact, near.reason, near.differences) == (False, reason, ())
+    far = reproduce(committed, write(tmp_path / "far", FIGURE + 1.1 * TOLERANCE, **changes))
+    assert len(far.differences) == 1
+
+
+def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> None:
+    committed = write(tmp_path / "committed")
+    assert "gives nothing" in reproduce(committed, write(tmp_path / "none", None)).differences[0]
+    (difference,) = reproduce(committed, write(tmp_path / "fewer", runs=[])).differences
+    assert difference == "python -m ltrbench model=native: is in one of the two only"
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=r"nowhere does not hold the results of a study.*make results"):
+        reproduce(tmp_path / "nowhere", tmp_path)
