@@ -7,7 +7,6 @@ thread or a clock of its own: what is drawn is as old as the last iteration.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import math
 import shutil
@@ -49,10 +48,13 @@ def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
 
 def _find_bar(model: str) -> Bar | None:
     """None where none can be drawn: without a terminal, in one that cannot move its cursor, without rich."""
-    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+    if not sys.stderr.isatty():
         return None
-    from rich.console import Console
-
+    try:
+        from rich.console import Console
+    except ImportError:
+        # An extra of the package, without which lines do as well.
+        return None
     console = Console(stderr=True)
     return Bar(model, console) if console.is_terminal and not console.is_dumb_terminal else None
 

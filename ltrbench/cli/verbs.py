@@ -137,7 +137,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (show, evaluate, conventions, explain, inspect, reproduce):
+for _verb in (evaluate, conventions, explain, inspect, reproduce, show):
     verbs.add_command(_verb)
 
 
