@@ -53,6 +53,8 @@ log = logging.getLogger("ltrbench")
 
 # XGBoost prints its metrics with an error of about 5e-7.
 DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
+# The libraries keep weights, and add them up, in float32.
+DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
 
 MONITORED, CLEAN = "monitored", "clean"
 
@@ -316,13 +318,17 @@ def check_drift(
     except Exception as error:
         # Whatever a foreign library raises here must not cost the run that it only checks.
         log.warning("The figures of %s could not be checked: %s", ranker.own_convention, error)
-        return {"convention": ranker.own_convention, "drifted": False, "error": str(error)}
+        # Its first line, because a stack of C++ may follow.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return {"convention": ranker.own_convention, "drifted": False, "error": reason}
     ours: dict[str, float] = {}
     for name in own:
         # What the convention does not define on these data is not held against anything.
         with contextlib.suppress(UndefinedMetricError):
             ours |= evaluate(test, scored.scores, [name], preset(ranker.own_convention)).means
     tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
+    if test.query_weights is not None:
+        tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
     drifted = [name for name in ours if not abs(own[name] - ours[name]) <= tolerance]
     for name in drifted:
         log.warning(
@@ -332,7 +338,14 @@ def check_drift(
             own[name],
             ours[name],
         )
-    return {"convention": ranker.own_convention, "own": own, "ours": ours, "drifted": bool(drifted)}
+    unchecked = [name for name in names if name not in ours]
+    return {
+        "convention": ranker.own_convention,
+        "own": own,
+        "ours": ours,
+        "unchecked": unchecked,
+        "drifted": bool(drifted),
+    }
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:

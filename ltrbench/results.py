@@ -85,7 +85,8 @@ class RunResult:
         started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
         drift: the backend's library's own figures of test against ours under its convention: "convention",
-            "own" and "ours" by metric, "drifted", and "error" where the library failed. Empty without any.
+            "own" and "ours" by metric, those "unchecked", "drifted", and "error" where the library failed.
+            Empty without any.
     """
 
     status: str

@@ -156,3 +156,21 @@ def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
     assert [row["weight"] for row in record["rows"]] == [0.5, 1.5]
     assert main(["explain", str(path), "--query", "a", "--preset", "xgboost"]) == 2
     assert "weights vary within a query, which xgboost refuses" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("label", "words", "message"),
+    [
+        ("2", ["--set", "gain=[0,1]"], "the table of gains ends with label 1"),
+        ("2000", [], "whose gain is infinite"),
+        ("0.5", [], "is meant for whole grades"),
+        ("40", ["--preset", "lightgbm"], "lightgbm takes labels up to 30"),
+    ],
+)
+def test_a_label_without_a_gain_cannot_be_explained(
+    tmp_path: Path, label: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_text(f"{label} qid:a 1:1\n0 qid:a 1:2\n")
+    assert main(["explain", str(path), "--query", "a", *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

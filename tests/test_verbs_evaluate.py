@@ -68,6 +68,7 @@ def test_the_json_of_evaluate_holds_what_evaluate_computes(
     assert record == {
         "convention": "default",
         "queries": 3,
+        "share_without_relevant": expected.share_without_relevant,
         "skipped": {"ndcg@2": 1, "map": 1},
         "metrics": dict(expected.means),
     }

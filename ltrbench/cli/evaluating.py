@@ -22,6 +22,7 @@ from ltrbench.cli.files import (
     split_settings,
     wrapped,
 )
+from ltrbench.cli.progress import terminal_width
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import PRESETS, Convention, Evaluation
@@ -166,11 +167,13 @@ def _parse_names(names: str) -> list[str]:
 
 
 def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
-    """Whether some gain is not the label itself. The reader then tells the line of a fractional label."""
+    """Whether some metric's gain is not the label itself: the reader then tells a fractional label's line."""
     from ltrbench.metrics import parse_metric
     from ltrbench.metrics.convention import linear_gain
+    from ltrbench.metrics.functions import METRICS
 
-    return any(convention.of(parse_metric(name)[0]).gain is not linear_gain for name in names)
+    asked = [parse_metric(name)[0] for name in names]
+    return any(METRICS[metric].has_gain and convention.of(metric).gain is not linear_gain for metric in asked)
 
 
 def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
@@ -196,6 +199,7 @@ def _evaluation_record(dataset: RankingDataset, evaluation: Evaluation) -> dict[
     return {
         "convention": evaluation.convention.name,
         "queries": dataset.num_queries,
+        "share_without_relevant": evaluation.share_without_relevant,
         "skipped": dict(evaluation.skipped),
         "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
     }
@@ -295,9 +299,8 @@ def _render_conventions(
 ) -> str:
     from ltrbench.compare.tables import markdown_table
 
-    table = markdown_table(
-        ["convention", "gain", "ties", "no relevant", *names], [_cells(row, names) for row in rows]
-    )
+    header = ["convention", "gain", "ties", "no relevant", *names]
+    table = markdown_table(header, [_cells(row, names) for row in rows], terminal_width())
     reasons = [wrapped(f"- {reason}", "  ") for row in rows for reason in _reasons(row)]
     return "\n\n".join(
         [

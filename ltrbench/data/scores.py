@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     [0.5, -0.001, 2.0]
     """
     name = "standard input" if str(path) == STANDARD_INPUT else str(path)
-    lines = _read(path).split(b"\n")
+    lines = _read(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1].strip():
         lines.pop()
     scores = np.array([_score(line, name, number) for number, line in enumerate(lines, 1)], dtype=np.float64)
@@ -59,8 +60,8 @@ def _score(line: bytes, name: str, number: int) -> float:
         score = float(line)
     except ValueError:
         score = math.nan
-    # Python's own notation 1_000 is nobody's score.
-    if math.isnan(score) or b"_" in line:
+    # Python's own notation 1_000 is nobody's score, and 1e400 is not infinite but too large for a double.
+    if math.isnan(score) or b"_" in line or (math.isinf(score) and b"inf" not in line.lower()):
         raise DataError(f"{name}:{number}: {_fault(line)}")
     return score
 
@@ -78,6 +79,8 @@ def _fault(line: bytes) -> str:
             f"{shown} holds {columns} columns; one score a line was expected. Keep the column of the scores "
             "only, in the order of the data's rows."
         )
+    if columns == 1 and text.lower().lstrip("+-")[:1].isdigit() and "_" not in text and "e" in text.lower():
+        return f"{shown} is larger than a double can hold; scale the scores down."
     return (
         f"{shown} is not a number; a score a line was expected. A document without a score needs one too: "
         "give it one below all others."

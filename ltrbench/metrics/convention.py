@@ -35,9 +35,21 @@ def linear_gain(labels: Labels) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TableGain:
-    """G(l) = gains[l], for the grades 0, 1, ..., len(gains) - 1."""
+    """G(l) = gains[l], for the grades 0, 1, ..., len(gains) - 1.
+
+    Raises:
+        ConfigError: where a higher grade gains less than a lower one, or a gain is negative: the ideal
+            ranking sorts by label, and an NDCG above 1 would come of it.
+    """
 
     gains: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if list(self.gains) != sorted(self.gains) or self.gains[:1] < (0.0,):
+            raise ConfigError(
+                f"gain is {list(self.gains)}; give gains of 0 or more, of each grade no less than the one "
+                "before, as in [0,1,3,7]."
+            )
 
     def __call__(self, labels: Labels) -> NDArray[np.float64]:
         return np.array(self.gains)[labels.astype(np.int64)]
@@ -95,6 +107,12 @@ class Aggregation(Enum):
     UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values, without their w) / sum of all w
 
 
+_DENOMINATORS = {
+    "average_precision_denominator": (Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT),
+    "precision_denominator": (Denominator.K, Denominator.K_UP_TO_SIZE),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Convention:
     """How a metric is computed, beyond its name.
@@ -114,13 +132,18 @@ class Convention:
         highest_grade: l_max of ERR, whose documents satisfy with probability (2^l - 1) / 2^l_max.
         aggregation: how the values of queries with weights become one number.
         score_dtype: what scores are rounded to before they are compared; None: left as they are.
+        value_dtype: what a query's value is rounded to; None: not at all.
         largest_label: labels above it are refused; None: all are taken.
-        fewest_documents: queries of fewer are refused.
+        largest_mean: a mean above it, as odd weights can make it, is refused; None: it is not looked at.
+        fewest_documents, most_documents: queries of fewer, or more, are refused; None: of no number.
         metrics: the names that the convention defines; None: all.
         binary_metrics: those of them that are defined on the labels 0 and 1 only.
         uncut_metrics: those of them that are defined without a cutoff only.
         by_metric: metric -> field -> value, where a metric departs from the other fields.
         quirks: what a reader should know of it, a sentence each.
+
+    Raises:
+        ConfigError: where a denominator is not one of those that the metric can have.
     """
 
     name: str
@@ -137,13 +160,24 @@ class Convention:
     highest_grade: float = 4.0
     aggregation: Aggregation = Aggregation.WEIGHTED
     score_dtype: str | None = None
+    value_dtype: str | None = None
     largest_label: float | None = None
+    largest_mean: float | None = None
     fewest_documents: int = 1
+    most_documents: int | None = None
     metrics: frozenset[str] | None = None
     binary_metrics: frozenset[str] = frozenset()
     uncut_metrics: frozenset[str] = frozenset()
     by_metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quirks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, possible in _DENOMINATORS.items():
+            if getattr(self, name) not in possible:
+                raise ConfigError(
+                    f"{name} is '{getattr(self, name).value}'; it may be "
+                    f"{' or '.join(item.value for item in possible)}."
+                )
 
     def of(self, metric: str) -> Convention:
         """This convention as it stands for one metric."""

@@ -27,6 +27,9 @@ from ltrbench.metrics.functions import ALIASES, METRICS
 from ltrbench.metrics.ranking import Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 
+LARGEST_CUTOFF = 2**31 - 1
+"""No list is longer, and a kernel's integers hold it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -85,22 +88,25 @@ def evaluate(
     >>> round(evaluate(data, scores, ["ndcg@2"], preset("sklearn")).means["ndcg@2"], 6)
     0.265361
     """
+    _check_arguments(names, convention)
     rankings: dict[tuple[Ties, str | None], Ranking] = {}
     per_query, means, skipped = {}, {}, {}
     for name in names:
         metric, k = parse_metric(name)
         own = convention.of(metric)
-        _check_defined(metric, k, own, dataset)
-        _check_gains(dataset, own)
-        policy = (own.ties, own.score_dtype)
+        check_defined(metric, k, own, dataset)
+        policy = (Ties.EXPECTED if METRICS[metric].ties_in_formula else own.ties, own.score_dtype)
         if policy not in rankings:
-            rankings[policy] = rank(dataset, _rounded(scores, own.score_dtype), own.ties)
+            rankings[policy] = rank(dataset, _rounded(scores, own.score_dtype), policy[0])
         cutoff = own.default_cutoff if k is None and METRICS[metric].no_cutoff is None else k
         values = METRICS[metric].function(rankings[policy], cutoff, own)
         found = ~np.isnan(values)
-        values = np.where(found, values, own.no_relevant.value_of_query)
+        values = _rounded(np.where(found, values, own.no_relevant.value_of_query), own.value_dtype).astype(
+            float
+        )
         per_query[name] = values
         means[name] = _mean(values, found, dataset.query_weights, own.aggregation)
+        _check_mean(name, means[name], own)
         skipped[name] = int(np.isnan(values).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, skipped, share, convention)
@@ -136,6 +142,10 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         raise ConfigError(
             f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
         )
+    if int(cutoff) > LARGEST_CUTOFF:
+        raise ConfigError(
+            f"metric '{name}': a cutoff may be {LARGEST_CUTOFF} at most; write {word} for none."
+        )
     if METRICS[metric].no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
     return metric, int(cutoff)
@@ -147,8 +157,34 @@ def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT
     return best >= convention.relevance_threshold
 
 
-def _check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
-    """Raises UndefinedMetricError: another definition of the metric is never put in its place."""
+def _check_arguments(names: Sequence[str], convention: Convention) -> None:
+    """Raises ConfigError on a text where a list, or a convention, was meant."""
+    if isinstance(names, str):
+        raise ConfigError(f"names is the text '{names}'; give a list of names, as in ['{names}'].")
+    if isinstance(convention, str):
+        raise ConfigError(f"convention is the text '{convention}'; give preset('{convention}').")
+
+
+def _check_mean(name: str, mean: float, convention: Convention) -> None:
+    largest = convention.largest_mean
+    # What XGBoost itself leaves for rounding, kRtEps.
+    if largest is not None and mean > largest + 1e-6:
+        raise UndefinedMetricError(
+            f"the mean of {name} is {mean:.6f}; {convention.name} stops where it is above {largest:g}, as "
+            "the weights of queries without a relevant document make it. Take another convention."
+        )
+
+
+def check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
+    """Makes sure that a metric is defined on these data: another definition is never put in its place.
+
+    Args:
+        convention: as it stands for the metric.
+
+    Raises:
+        UndefinedMetricError: where the convention does not define it.
+        DataError: on a label that has no gain, or an infinite one, where the metric looks at gains.
+    """
     if convention.metrics is not None and metric not in convention.metrics:
         raise UndefinedMetricError(
             f"the convention {convention.name} does not define {metric}; it has "
@@ -181,6 +217,16 @@ def _check_defined(metric: str, k: int | None, convention: Convention, judgments
             f"{convention.name} refuses queries of fewer than {convention.fewest_documents} documents. Leave "
             "them out, or take another convention."
         )
+    most = convention.most_documents
+    if most is not None and judgments.query_sizes.max() > most:
+        long = int(judgments.query_sizes.argmax())
+        raise UndefinedMetricError(
+            f"query {judgments.query_ids[long]} has {judgments.query_sizes[long]} documents; "
+            f"{convention.name} refuses queries of more than {most} in {metric}. Leave some out, or take "
+            "another convention."
+        )
+    if METRICS[metric].has_gain:
+        _check_gains(judgments, convention)
 
 
 def _refuse_labels(refused: NDArray[np.bool_], judgments: Judgments, reason: str) -> None:
@@ -219,11 +265,12 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
     judgments.remember(("gains", gain), check)
 
 
-def _rounded(scores: Scores, dtype: str | None) -> Scores:
+def _rounded(values: Scores, dtype: str | None) -> Scores:
     if dtype is None:
-        return scores
+        return values
     with np.errstate(over="ignore"):  # a score beyond float32 is infinite there, and ties with its like
-        return np.asarray(scores).astype(dtype)
+        rounded: Scores = np.asarray(values).astype(dtype)
+    return rounded
 
 
 def _mean(

@@ -32,10 +32,14 @@ class Metric:
     Attributes:
         function: computes it.
         no_cutoff: why it takes no cutoff; None where it does.
+        has_gain: whether it looks at the gain of labels, so that each must have one.
+        ties_in_formula: whether its formula says what tied scores count, whatever the convention.
     """
 
     function: Function
     no_cutoff: str | None = None
+    has_gain: bool = False
+    ties_in_formula: bool = False
 
 
 METRICS: dict[str, Metric] = {}
@@ -43,24 +47,26 @@ ALIASES = {"ap": "map"}
 """Other names in use; a result keeps the name that was asked for."""
 
 
-def metric(name: str, *, no_cutoff: str | None = None) -> Callable[[Function], Function]:
-    """Gives a metric its name in the grammar `name@k`."""
+def metric(
+    name: str, *, no_cutoff: str | None = None, has_gain: bool = False, ties_in_formula: bool = False
+) -> Callable[[Function], Function]:
+    """Gives a metric its name in the grammar `name@k`; the rest as in `Metric`."""
 
     def register(function: Function) -> Function:
-        METRICS[name] = Metric(function, no_cutoff)
+        METRICS[name] = Metric(function, no_cutoff, has_gain, ties_in_formula)
         return function
 
     return register
 
 
-@metric("cg")
+@metric("cg", has_gain=True)
 def cumulative_gain(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """CG@k = sum over r < min(k, n) of G(l_r) (Järvelin and Kekäläinen, 2002, equation 1)."""
     gains = _gains(ranking, convention)
     return _where_found(ranking, convention, ranking.sum_first(ranking.tie_mean(gains), k))
 
 
-@metric("dcg")
+@metric("dcg", has_gain=True)
 def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """DCG@k = sum over r < min(k, n) of G(l_r) D(r).
 
@@ -71,7 +77,7 @@ def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     return _where_found(ranking, convention, _dcg(ranking, k, convention))
 
 
-@metric("ndcg")
+@metric("ndcg", has_gain=True)
 def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """NDCG@k = DCG@k / ideal DCG@k, the DCG@k of the labels from the highest to the lowest.
 
@@ -80,7 +86,11 @@ def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     return _quotient(_dcg(ranking, k, convention), _ideal_dcg(ranking, k, convention))
 
 
-@metric("mean_ndcg", no_cutoff="it is the mean of NDCG@1, ..., NDCG@n over the n documents of a query")
+@metric(
+    "mean_ndcg",
+    no_cutoff="it is the mean of NDCG@1, ..., NDCG@n over the n documents of a query",
+    has_gain=True,
+)
 def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """MeanNDCG = (1 / n) sum over k = 1, ..., n of NDCG@k (LETOR 4.0's evaluation script)."""
     from ltrbench.metrics.kernels import running_sum
@@ -222,7 +232,7 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
     return _share_in_order(ranking, _relevance(ranking, convention))
 
 
-@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True)
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), of labels and scores, between -1 and 1.
 

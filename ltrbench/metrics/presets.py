@@ -32,13 +32,19 @@ LIGHTGBM = Convention(
     no_relevant=NoRelevant.ONE,
     relevance_threshold=ABOVE_HALF,
     metrics=frozenset({"ndcg", "map"}),
-    by_metric={"ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 30.0}},
+    by_metric={
+        "ndcg": {
+            "aggregation": Aggregation.UNWEIGHTED_EMPTY,
+            "largest_label": 30.0,
+            "most_documents": 10_000,
+        }
+    },
     quirks=(
         "A query without a relevant document counts 1, so that the mean rises with their share.",
         "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor.",
         "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
-        "A query's weight is the mean of its rows' weights.",
-        "A query of more than 10,000 documents is an error.",
+        "A query's weight is the mean of its rows' weights, added up in float32.",
+        "A query of more than 10,000 documents is an error in NDCG.",
     ),
 )
 
@@ -54,12 +60,17 @@ XGBOOST = Convention(
     metrics=frozenset({"ndcg", "map", "precision"}),
     binary_metrics=frozenset({"map", "precision"}),
     by_metric={
-        "ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 31.0},
+        "ndcg": {
+            "aggregation": Aggregation.UNWEIGHTED_EMPTY,
+            "largest_label": 31.0,
+            "largest_mean": 1.0,
+        },
         "precision": {"no_relevant": NoRelevant.ZERO},
     },
     quirks=(
         "A query without a relevant document counts 1 in NDCG and AP, 0 in precision.",
-        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor.",
+        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor; a mean "
+        "above 1 that comes of it is an error.",
         "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
         "A name without a cutoff is cut at 32: ndcg is ndcg@32.",
         "Scores are float32: two that differ by less are tied.",
@@ -132,6 +143,7 @@ RANKLIB = Convention(
     precision_denominator=Denominator.K_UP_TO_SIZE,
     aggregation=Aggregation.UNWEIGHTED,
     metrics=frozenset({"ndcg", "dcg", "map", "precision", "mrr", "err"}),
+    by_metric={"mrr": {"value_dtype": "float32"}},
     quirks=(
         "A query without a relevant document counts 0, so that the mean falls with their share.",
         "AP ignores its cutoff: map@k is map.",

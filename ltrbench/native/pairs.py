@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
+from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.convention import Ties
+from ltrbench.metrics.evaluation import check_defined
 from ltrbench.shapes import Labels, Scores
 
 Values = NDArray[np.float64]  # (n,), one a document of the query
@@ -106,9 +107,13 @@ NATIVE = PairSettings()
 PRESETS: dict[str, PairSettings] = {
     "native": NATIVE,
     # LightGBM 4.7: src/objective/rank_objective.hpp.
-    "lightgbm": PairSettings(sigmoid=logistic_from_table),
+    "lightgbm": PairSettings(
+        convention=replace(IN_ROW_ORDER, name="lightgbm", largest_label=30.0),
+        sigmoid=logistic_from_table,
+    ),
     # XGBoost 3.2: src/objective/lambdarank_obj.h, rank:ndcg with lambdarank_pair_method=topk.
     "xgboost": PairSettings(
+        convention=replace(IN_ROW_ORDER, name="xgboost", largest_label=31.0),
         truncation=32,
         sigmoid=logistic_in_float32,
         distance_offset=0.01,
@@ -173,7 +178,8 @@ def pair_lambdas(labels: Labels, scores: Scores, settings: PairSettings = NATIVE
 
     Raises:
         ConfigError: on a metric that does not exist.
-        DataError: on a label that has no gain.
+        UndefinedMetricError: where the library whose convention it is does not take the labels.
+        DataError: on a label that has no gain, or an infinite one.
 
     >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), PRESETS["ranklib"])
     >>> pairs.gradients.round(4).tolist(), pairs.hessians.round(4).tolist()
@@ -181,6 +187,8 @@ def pair_lambdas(labels: Labels, scores: Scores, settings: PairSettings = NATIVE
     """
     n = len(labels)
     query = Judgments(labels=labels, query_start=np.array([0, n]))
+    metric, k = parse_metric(settings.metric)
+    check_defined(metric, k, settings.convention.of(metric), query)
     s = np.asarray(scores).astype(settings.score_dtype).astype(np.float64)
     order = rank(query, s, settings.convention.ties).order
     ranks = np.empty(n, dtype=np.int64)

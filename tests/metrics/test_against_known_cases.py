@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from library_cases import judged_queries, tied_scores
 
-from ltrbench.data import RankingDataset
+from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ConfigError, UndefinedMetricError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.metrics.presets import PRESETS
@@ -174,3 +174,25 @@ def test_a_librarys_preset_says_its_metrics_and_its_quirks(name: str) -> None:
 def test_a_misspelt_preset_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"'ligthgbm'; did you mean 'lightgbm'\?"):
         preset("ligthgbm")
+
+
+def test_lightgbm_refuses_queries_of_more_than_10000_documents_in_ndcg_only() -> None:
+    labels = np.zeros(10_001)
+    labels[7] = 1
+    data = Judgments(labels=labels, query_start=np.array([0, len(labels)]))
+    with pytest.raises(UndefinedMetricError, match="lightgbm refuses queries of more than 10000 in ndcg"):
+        evaluate(data, np.zeros(len(labels)), ["ndcg@10"], preset("lightgbm"))
+    assert evaluate(data, np.zeros(len(labels)), ["map"], preset("lightgbm")).means["map"] == 1 / 8
+
+
+def test_xgboost_stops_where_weights_make_a_mean_above_1() -> None:
+    data = Judgments(
+        labels=np.array([0.0, 0, 1, 0]), query_start=np.array([0, 2, 4]), query_weights=np.array([0.1, 1])
+    )
+    with pytest.raises(UndefinedMetricError, match=r"the mean of ndcg@2 is 1\.818182; xgboost stops"):
+        evaluate(data, np.array([0.0, 1, 1, 0]), ["ndcg@2"], preset("xgboost"))
+
+
+def test_ranklibs_reciprocal_rank_is_rounded_to_float32() -> None:
+    data = Judgments(labels=np.array([0.0, 0, 1]), query_start=np.array([0, 3]))
+    assert evaluate(data, np.array([3.0, 2, 1]), ["mrr"], preset("ranklib")).means["mrr"] == np.float32(1 / 3)

@@ -397,3 +397,47 @@ def test_scores_that_do_not_fit_are_refused() -> None:
         evaluate(one_query([0, 1, 2]), np.array([1.0, 2.0]), ["mrr"])
     with pytest.raises(DataError, match=r"scores\[1\] is NaN"):
         evaluate(one_query([0, 1]), np.array([1.0, np.nan]), ["mrr"])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"average_precision_denominator": "k"}, {"precision_denominator": "relevant"}]
+)
+def test_a_denominator_that_the_metric_cannot_have_is_refused(setting: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"_denominator is '.*'; it may be .* or "):
+        with_settings(DEFAULT, setting)
+
+
+@pytest.mark.parametrize("table", ["[5,1,-3]", "[3,2,1]", "[-1,0,1]"])
+def test_a_table_of_gains_does_not_fall(table: str) -> None:
+    with pytest.raises(ConfigError, match="give gains of 0 or more, of each grade no less"):
+        with_settings(DEFAULT, {"gain": table})
+
+
+@pytest.mark.parametrize("name", sorted(name for name, item in METRICS.items() if not item.has_gain))
+def test_a_metric_without_gains_takes_any_label(name: str) -> None:
+    if name != "err":  # whose scale ends at the highest grade
+        assert 0 <= value(name, [2000.0, 0.5, 1.0], [3.0, 1.0, 2.0]) <= 1
+    assert math.isfinite(value(name, [0.5, 0.0, 1.0], [3.0, 1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", ["err@99999999999999999999999", "precision@2147483648"])
+def test_a_cutoff_beyond_any_list_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="a cutoff may be 2147483647 at most"):
+        value(name, [1.0, 0.0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize("ties", ["row_order", "worst", "best"])
+def test_kendalls_tau_has_its_own_rule_for_ties(ties: str) -> None:
+    labels, scores = [2.0, 0.0, 0.0, 2.0, 1.0], np.array([0, 0, 0.25, 0.5, 0.25])
+    convention = with_settings(DEFAULT, {"ties": ties})
+    tau = evaluate(one_query(labels), scores, ["kendall_tau"], convention).means["kendall_tau"]
+    assert tau == pytest.approx(kendalltau(labels, scores).statistic)
+
+
+def test_a_text_in_the_place_of_a_list_or_a_convention_is_refused() -> None:
+    data, scores = one_query([1.0, 0.0]), np.zeros(2)
+    with pytest.raises(ConfigError, match=r"give a list of names, as in \['ndcg@10'\]"):
+        evaluate(data, scores, "ndcg@10")
+    misread: Any = "lightgbm"
+    with pytest.raises(ConfigError, match=r"give preset\('lightgbm'\)"):
+        evaluate(data, scores, ["ndcg@10"], misread)

@@ -1,0 +1,639 @@
+"""What the documentation does not say by hand: mkdocs calls `on_page_markdown`, which fills a page's placeholders.
+
+A placeholder is a line `<!-- generated: NAME ARGUMENT -->`; NAME is a key of `GENERATORS`, whose function gives
+the Markdown that takes its place, from conf/, from the code, or from a verb that is run. So what is generated
+cannot go stale. A new placeholder is a function from its argument and the page to text, and a line there.
+
+A fenced block with a title is a file of the page's example: `titled_files` gives them all. The commands of a
+page that are marked with `<!-- run -->` (`marked_commands`) are run before its doctests, in a folder that holds
+these files.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from click.testing import CliRunner
+from hydra import compose, initialize_config_dir
+
+from ltrbench.cli.verbs import verbs
+from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT, PRESETS, Convention
+from ltrbench.metrics.functions import ALIASES, METRICS
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.library import SHARED_FIELDS
+
+ROOT = Path(__file__).resolve().parents[1]
+HELP_WIDTH = 100
+
+_PLACEHOLDER = re.compile(r"^<!-- generated: (?P<name>[\w-]+) ?(?P<argument>.*?) -->$", re.MULTILINE)
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARKED = re.compile(r"^<!-- run -->\n```sh[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Called by mkdocs with every page."""
+    return fill(markdown)
+
+
+def fill(markdown: str) -> str:
+    """The page with its placeholders filled; KeyError where nothing of that name is generated."""
+
+    def generate(placeholder: re.Match[str]) -> str:
+        return GENERATORS[placeholder["name"]](placeholder["argument"], markdown)
+
+    return _PLACEHOLDER.sub(generate, markdown)
+
+
+def titled_files(markdown: str) -> dict[str, str]:
+    """Path -> content of each fenced block that has a title, its included files in their place.
+
+    >>> titled_files('```text title="scores.txt"\\n1\\n2\\n```')
+    {'scores.txt': '1\\n2\\n'}
+    """
+    return {
+        title[1]: _SNIPPET.sub(lambda found: (ROOT / found[1]).read_text().rstrip("\n"), fence["body"])
+        for fence in _FENCE.finditer(markdown)
+        if (title := _TITLE.search(fence["info"]))
+    }
+
+
+def marked_commands(markdown: str) -> list[str]:
+    """The shell blocks that are to be run before the page's doctests.
+
+    >>> marked_commands("<!-- run -->\\n```sh\\nls\\n```")
+    ['ls\\n']
+    """
+    return [found["body"] for found in _MARKED.finditer(markdown)]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a bar or a new line in a cell does no harm.
+
+    >>> print(table(["key", "is"], [["a", "x | y"]]))
+    | key | is |
+    | --- | --- |
+    | a | x \\\\| y |
+    """
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+
+    return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)])
+
+
+def _code(value: object) -> str:
+    text = str(value)
+    return f"`{text}`" if text else ""
+
+
+# Configuration: every key of every YAML in conf/, with the comments that stand there.
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a YAML.
+
+    Attributes:
+        name: as the command line spells it, such as early_stopping.patience.
+        value: as the YAML has it.
+        comment: what stands beside or above it; empty where nothing does.
+    """
+
+    name: str
+    value: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A YAML of conf/.
+
+    Attributes:
+        group: the folder it is chosen from, "" for conf/config.yaml.
+        name: without .yaml; one that begins with an underscore is only inherited from.
+        intro: the comment at its top.
+        target: the class that it builds; None for none.
+        bases: the names of the YAMLs of its group that it begins with.
+        keys: its own, without those of its bases.
+    """
+
+    group: str
+    name: str
+    intro: str
+    target: str | None
+    bases: tuple[str, ...]
+    keys: tuple[Key, ...]
+
+
+def config_files() -> list[ConfigFile]:
+    """All of conf/: the top level first, then a group after the other, what is inherited from first."""
+    folder = conf_dir()
+    paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
+    return [_read_config_file(path, path.relative_to(folder)) for path in paths]
+
+
+def _read_config_file(path: Path, place: Path) -> ConfigFile:
+    text = path.read_text()
+    lines = text.splitlines()
+    group = place.parent.as_posix() if len(place.parts) > 1 else ""
+    intro = _intro(lines)
+    is_global = intro[:1] == ["@package _global_"]
+    prefix = "" if is_global or not group else f"{group.replace('/', '.')}."
+    node = yaml.compose(text)
+    assert isinstance(node, yaml.MappingNode)
+    keys = list(_keys(node, text, len(intro), prefix))
+    own = {key.name: key.value for key in keys}
+    return ConfigFile(
+        group=group,
+        name=path.stem,
+        intro="\n".join(intro[is_global:]),
+        target=own.get(f"{prefix}_target_"),
+        bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
+        keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),
+    )
+
+
+def _intro(lines: Sequence[str]) -> list[str]:
+    """The lines of the comment at the top, without their marks."""
+    intro = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        intro.append(line.removeprefix("#").removeprefix(" "))
+    return intro
+
+
+def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterator[Key]:
+    """The leaves of a mapping; `begin` is the line below which comments belong to keys."""
+    lines = text.splitlines()
+    for key, value in node.value:
+        name = f"{prefix}{key.value}"
+        if isinstance(value, yaml.MappingNode) and not value.flow_style:
+            comment = _comment(lines, key.start_mark.line, begin)
+            if comment:
+                yield Key(name, "", comment)
+            yield from _keys(value, text, begin, f"{name}.")
+        else:
+            yield Key(name, _value(value, text), _comment(lines, key.start_mark.line, begin))
+
+
+def _value(node: yaml.Node, text: str) -> str:
+    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        # A text of several lines; a literal one is a page of its own.
+        return node.value.strip().partition("\n")[0] + (" …" if node.style == "|" else "")
+    return text[node.start_mark.index : node.end_mark.index].strip()
+
+
+def _comment(lines: Sequence[str], line: int, begin: int) -> str:
+    """What stands beside a key, else the comment above it, at its indentation."""
+    beside = re.search(r"\s#\s(.*)$", lines[line])
+    if beside:
+        return beside[1]
+    margin = len(lines[line]) - len(lines[line].lstrip())
+    above: list[str] = []
+    for earlier in reversed(lines[begin:line]):
+        if not earlier.startswith(" " * margin + "# "):
+            break
+        above.insert(0, earlier.strip().removeprefix("# "))
+    return " ".join(above)
+
+
+def _bases(defaults: Sequence[Any]) -> Iterator[str]:
+    for item in defaults:
+        if isinstance(item, str) and item != "_self_":
+            yield item
+
+
+def _configuration(argument: str, page: str) -> str:
+    """Every YAML of a group, a section each; "" is conf/config.yaml, "hydra" what is below it."""
+    del page
+    files = [item for item in config_files() if item.group.partition("/")[0] == argument]
+    return "\n\n".join(_config_section(item) for item in files)
+
+
+def _config_section(item: ConfigFile) -> str:
+    parts = [_config_heading(item)] if item.group else []
+    parts += [_with_commands(item.intro)] if item.intro else []
+    if item.target is not None:
+        parts.append(f"Builds `{item.target}`.")
+    if item.bases:
+        links = (f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})" for base in item.bases)
+        parts.append(f"Begins with the keys of {', '.join(links)}.")
+    if item.keys:
+        rows = [[_code(key.name), _code(key.value), key.comment] for key in item.keys]
+        parts.append(table(["key", "value", "what it is"], rows))
+    return "\n\n".join(parts)
+
+
+def _config_heading(item: ConfigFile) -> str:
+    chosen = item.name.startswith("_") or item.group.startswith("hydra")
+    title = f"{item.group}/{item.name}" if chosen else f"{item.group}={item.name}"
+    return f"### `{title}` {{ #{_config_anchor(item.group, item.name)} }}"
+
+
+def _config_anchor(group: str, name: str) -> str:
+    return f"{group}-{name}".replace("/", "-")
+
+
+def _with_commands(intro: str) -> str:
+    """A comment as paragraphs; a line that is a command becomes a block of its own."""
+    blocks: list[str] = []
+    for line in intro.splitlines():
+        said, command, rest = re.match(r"(.*?)(?:(?:^|  )(python -m ltrbench )(.*))?$", line.strip()).groups()
+        if said and blocks and not blocks[-1].startswith("```"):
+            blocks[-1] += f" {said}"
+        elif said:
+            blocks.append(said)
+        if command:
+            blocks.append(f"```sh\n{command}{rest}\n```")
+    return "\n\n".join(blocks)
+
+
+def _groups(argument: str, page: str) -> str:
+    """The groups with what may be chosen from each, and what conf/config.yaml chooses."""
+    del argument, page
+    text = (conf_dir() / "config.yaml").read_text()
+    defaults = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)]
+    rows = []
+    for item in defaults:
+        ((group, chosen),) = item.items()
+        names = choices(group)
+        if names:
+            links = (f"[`{name}`](#{_config_anchor(group, name)})" for name in names)
+            rows.append([_code(group), _code("null" if chosen is None else chosen), ", ".join(links)])
+    return table(["group", "default", "choices"], rows)
+
+
+def choices(group: str) -> list[str]:
+    """The names that group=NAME takes, of ours."""
+    return sorted(path.stem for path in conf_dir().glob(f"{group}/*.yaml") if not path.stem.startswith("_"))
+
+
+# Parameters: what each shared one becomes in each backend, found out by asking the adapters.
+
+_TINY = RankingDataset(features=[[0.0]], labels=[0], query_start=[0, 1])  # type: ignore[arg-type]
+
+# What an adapter gives its library; these are no part of the Ranker contract, because each differs.
+_PASSED: dict[str, Callable[[Any], Mapping[str, Any]]] = {
+    "native": lambda ranker: _flat(asdict(ranker._settings())),
+    "lightgbm": lambda ranker: ranker._parameters(),
+    "xgboost": lambda ranker: ranker._parameters(1.0),
+    "catboost": lambda ranker: _with_loss_options(ranker._parameters(_TINY)),
+}
+
+# Settings that may bring further sentences of `unmatched`; those that a backend does not have are passed over.
+_PROBES = (
+    "params.l2=1",
+    "params.min_split_gain=1",
+    "params.max_delta_step=1",
+    "model.feature_fraction=0.5",
+    "model.row_fraction=0.5",
+    "model.subsample=0.5",
+    "model.rsm=0.5",
+    "model.objective=rank_xendcg params.truncation=null",
+    "model.objective=pairwise",
+    "model.loss=YetiRank params.truncation=null",
+)
+
+
+@cache
+def ranker_of(model: str, *overrides: str) -> Ranker:
+    """The unfitted ranker of `model=NAME` under these settings.
+
+    Raises:
+        ConfigError: where it cannot be built so; HydraException where there is no such key.
+    """
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("config", overrides=[f"model={model}", "num_threads=1", *overrides])
+    return build(config, "model", Ranker)
+
+
+@cache
+def boosting_models() -> dict[str, BoostingRanker]:
+    """Name -> ranker under params=matched, of all models that have the shared parameters."""
+    rankers = {name: ranker_of(name) for name in choices("model")}
+    return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
+
+
+def passed(model: str, ranker: BoostingRanker) -> dict[str, Any]:
+    """What the adapter gives its library; KeyError where `_PASSED` lacks a new backend."""
+    return dict(_PASSED[model](ranker))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = value._asdict() if hasattr(value, "_asdict") else value
+        flat |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {f"{prefix}{name}": inner}
+    return flat
+
+
+def _with_loss_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """CatBoost's LambdaMart:top=30;... taken apart into loss_function and its options."""
+    loss, _, options = parameters["loss_function"].partition(":")
+    pairs = (option.partition("=") for option in options.split(";") if option)
+    named = {f"{loss}:{name}": float(value) if value.isdigit() else value for name, _, value in pairs}
+    return {**parameters, "loss_function": loss, **named}
+
+
+def _shared_parameters(argument: str, page: str) -> str:
+    """The shared parameters: what each means, and its value under params=matched and params=library."""
+    del argument, page
+    meanings = field_docstrings(BoostingRanker)
+    matched, library = (
+        {key.name.removeprefix("params."): key for key in item.keys}
+        for name in ("matched", "library")
+        for item in config_files()
+        if (item.group, item.name) == ("params", name)
+    )
+    rows = [
+        [_code(f"params.{name}"), meanings[name], _code(key.value), key.comment, library[name].comment]
+        for name, key in matched.items()
+    ]
+    return table(["parameter", "meaning", "matched", "why", "with params=library"], rows)
+
+
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Field -> the text that stands below it in the class."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(str(text.value.value).split())
+        for field, text in zip(body.body, body.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+
+
+def _translation(argument: str, page: str) -> str:
+    """A row a shared parameter, a column a backend: what the parameter becomes there."""
+    del argument, page
+    models = boosting_models()
+    rows = [
+        [_code(field), *(_translated(model, ranker, field) for model, ranker in models.items())]
+        for field in SHARED_FIELDS
+    ]
+    return table(["parameter", *models], rows)
+
+
+def _translated(model: str, ranker: BoostingRanker, field: str) -> str:
+    """Found by three settings of the field: its matched value, another one, and null."""
+    value = getattr(ranker, field)
+    if value is None:
+        return "not applied"
+    usual, unset = passed(model, ranker), passed(model, replace(ranker, **{field: None}))
+    other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
+    try:
+        other = passed(model, replace(ranker, **{field: other_value}))
+    except ConfigError:
+        fixed = [f"`{name}` = {usual[name]}" for name in usual if usual[name] != unset.get(name)]
+        return "; ".join([*fixed, f"{value:g} or null only"])
+    said = [
+        _relation(name, (value, usual[name]), (other_value, other[name])) for name in usual if name in other
+    ]
+    implied = [
+        f"`{name}` = {usual[name]}"
+        for name in usual
+        if usual[name] == other.get(name) and usual[name] != unset.get(name)
+    ]
+    return "; ".join([*filter(None, said), *implied])
+
+
+def _relation(name: str, usual: tuple[float, Any], other: tuple[float, Any]) -> str:
+    """How a library's parameter follows from ours, from two points of a straight line; "" where it does not.
+
+    >>> _relation("eta", (0.1, 0.2), (0.2, 0.4)), _relation("border_count", (255, 254), (127, 126))
+    ('`eta` = 2 × value', '`border_count` = value - 1')
+    """
+    (x, y), (other_x, other_y) = usual, other
+    if y == other_y:
+        return ""
+    slope = (other_y - y) / (other_x - x)
+    constant = y - slope * x
+    factor = "" if math.isclose(slope, 1) else f"{slope:g} × "
+    shift = "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {'-' if constant < 0 else '+'} {abs(constant):g}"
+    return f"`{name}` = {factor}value{shift}"
+
+
+def _given_to_libraries(argument: str, page: str) -> str:
+    """All that each library is given under params=matched, seeds and threads included."""
+    del argument, page
+    blocks = []
+    for model, ranker in boosting_models().items():
+        lines = "\n".join(f"{name}: {value}" for name, value in passed(model, ranker).items())
+        blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
+    return "\n\n".join(blocks)
+
+
+def _unmatched(argument: str, page: str) -> str:
+    """What each backend says of itself: always, under params=library, and under settings that bring more."""
+    del argument, page
+    sections = []
+    for model, ranker in boosting_models().items():
+        usual = ranker.unmatched()
+        rows = [["`params=matched`", sentence] for sentence in usual]
+        rows += [["`params=library`", sentence] for sentence in ranker_of(model, "params=library").unmatched()]
+        for probe in _PROBES:
+            rows += [
+                [" ".join(map(_code, probe.split())), sentence]
+                for sentence in _unmatched_under(model, probe)
+                if sentence not in usual
+            ]
+        sections.append(f"### `model={model}`\n\n{table(['under', 'what is said'], rows)}")
+    return "\n\n".join(sections)
+
+
+def _unmatched_under(model: str, probe: str) -> tuple[str, ...]:
+    field = probe.partition("=")[0].removeprefix("model.")
+    if probe.startswith("model.") and not hasattr(boosting_models()[model], field):
+        return ()
+    try:
+        return ranker_of(model, *probe.split()).unmatched()
+    except ConfigError:
+        return ()
+
+
+# Conventions and metrics.
+
+
+def _conventions(argument: str, page: str) -> str:
+    """The presets in one table."""
+    del argument, page
+    rows = [
+        [
+            f"[`{name}`](#convention-{name})",
+            *(_setting(convention, field) for field in ("gain", "discount", "ties", "no_relevant")),
+            ", ".join(convention.describe()["metrics"] or ["all"]),
+        ]
+        for name, convention in PRESETS.items()
+    ]
+    return table(["convention", "gain", "discount", "ties", "query without a relevant document", "metrics"], rows)
+
+
+def _setting(convention: Convention, field: str) -> str:
+    """A field in words, with the metrics that depart from it."""
+    described = convention.describe()
+    departures = [
+        f"{metric}: {values[field]}" for metric, values in described["by_metric"].items() if field in values
+    ]
+    value = str(described[field]).replace("_", " ")
+    return f"{value} ({', '.join(departures)})" if departures else value
+
+
+def _convention_sections(argument: str, page: str) -> str:
+    """A section a preset: its quirks, and where it is not the default."""
+    del argument, page
+    default = DEFAULT.describe()
+    sections = []
+    for name, convention in PRESETS.items():
+        described = convention.describe()
+        differing = {
+            field: value
+            for field, value in described.items()
+            if value != default[field] and field not in ("name", "quirks", "metrics")
+        }
+        parts = [f"### `{name}` {{ #convention-{name} }}"]
+        parts += ["\n".join(f"- {quirk}" for quirk in described["quirks"])] if described["quirks"] else []
+        shown = differing or {field: value for field, value in described.items() if field not in ("name", "quirks")}
+        title = "departs from the default in" if differing else "setting"
+        parts.append(table([title, "value"], [[_code(field), _code(_words(value))] for field, value in shown.items()]))
+        sections.append("\n\n".join(parts))
+    return "\n\n".join(sections)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_words(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _metrics(argument: str, page: str) -> str:
+    """Every metric, with its formula's first line."""
+    del argument, page
+    rows = []
+    for name, metric in METRICS.items():
+        names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
+        formula = inspect.getdoc(metric.function) or ""
+        cutoff = "" if metric.no_cutoff else "@k"
+        first = " ".join(formula.partition("\n\n")[0].split())
+        rows.append([", ".join(_code(f"{each}{cutoff}") for each in names), first])
+    return table(["name", "what it is"], rows)
+
+
+# Commands.
+
+
+def _verbs(argument: str, page: str) -> str:
+    """A section a verb, with its --help."""
+    del argument, page
+    sections = []
+    for name, command in verbs.commands.items():
+        context = click.Context(
+            command,
+            info_name=f"python -m ltrbench {name}",
+            terminal_width=HELP_WIDTH,
+            max_content_width=HELP_WIDTH,
+        )
+        sections.append(f"## `{name}`\n\n```text\n{command.get_help(context)}\n```")
+    return "\n\n".join(sections)
+
+
+def _overview(argument: str, page: str) -> str:
+    """What `python -m ltrbench --help` begins and ends with."""
+    del argument, page
+    text = yaml.safe_load((conf_dir() / "hydra" / "help" / "ltrbench.yaml").read_text())
+    return f"```text\n{text['header'].rstrip()}\n\n{text['footer'].rstrip()}\n```"
+
+
+def _run(argument: str, page: str) -> str:
+    """A verb and what it prints, run in a folder that holds the page's files."""
+    runner = CliRunner()
+    with runner.isolated_filesystem():
+        write_files(titled_files(page), Path())
+        result = runner.invoke(verbs, argument.split(), catch_exceptions=False)
+    if result.exit_code != 0:
+        raise ConfigError(f"python -m ltrbench {argument} failed: {result.output}")
+    command = f"```sh\npython -m ltrbench {argument}\n```"
+    return f"{command}\n\n```text\n{result.stdout.rstrip()}\n```"
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Writes the files of a page into a folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+
+# The rest: results, listings of files, and the public names of a package.
+
+
+def _committed_table(argument: str, page: str) -> str:
+    """A table of results/, without its headings, which would be the page's."""
+    del page
+    lines = (ROOT / argument).read_text().splitlines()
+    return "\n".join(f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:]).strip()
+
+
+def _listing(argument: str, page: str) -> str:
+    """The files that a module's docstring lists, in a block of lines `name   what it holds`."""
+    del page
+    docstring = inspect.getdoc(importlib.import_module(argument)) or ""
+    rows: list[list[str]] = []
+    for line in docstring.splitlines():
+        entry = re.match(r"    (\S+) {2,}(\S.*)$", line)
+        if entry:
+            rows.append([_code(entry[1]), entry[2]])
+        elif rows and re.match(r" {8,}\S", line):
+            rows[-1][1] += f" {line.strip()}"
+    return table(["file", "what it holds"], rows)
+
+
+def _reference(argument: str, page: str) -> str:
+    """A package: what it is, and each of its public names."""
+    del page
+    public = importlib.import_module(argument).__all__
+    names = [name for name in public if not isinstance(getattr(importlib.import_module(argument), name), Mapping)]
+    about = f"::: {argument}\n    options: {{members: false, show_root_heading: false, heading_level: 2}}"
+    return "\n\n".join([about, *(f"::: {argument}.{name}" for name in names)])
+
+
+GENERATORS: dict[str, Callable[[str, str], str]] = {
+    "configuration": _configuration,
+    "groups": _groups,
+    "shared-parameters": _shared_parameters,
+    "translation": _translation,
+    "given-to-libraries": _given_to_libraries,
+    "unmatched": _unmatched,
+    "conventions": _conventions,
+    "convention-sections": _convention_sections,
+    "metrics": _metrics,
+    "verbs": _verbs,
+    "overview": _overview,
+    "run": _run,
+    "committed-table": _committed_table,
+    "listing": _listing,
+    "reference": _reference,
+}
+"""Name of a placeholder -> what fills it, from the placeholder's argument and the page."""
