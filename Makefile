@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-nojit lint format lock bench results reproduce ui clean
+.PHONY: help setup demo test test-nojit lint format lock docs bench results reproduce screenshot ui clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ lock: setup ## write requirements.lock anew from pyproject.toml's ranges
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --quiet --output-file requirements.lock
 
+docs: setup ## the documentation, into build/docs; fails on a broken link or a stale snippet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m pytest docs README.md tests/test_docs.py -k "not site_builds"
+
 bench: setup ## speed of the native engine and of the evaluator as ratios against the libraries
 	$(BIN)/python tests/bench/bench_fit.py
 	$(BIN)/python tests/bench/bench_metrics.py
@@ -84,6 +88,9 @@ rerun-%: setup
 	mkdir -p build/reproduce/$*
 	cd build/reproduce/$* && LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$*
 	$(RUN) reproduce results/$* build/reproduce/$*
+
+screenshot: setup ## take the README's picture of the MLflow UI anew; needs Chromium
+	$(BIN)/python tests/browser.py docs/images/mlflow-ui.png
 
 ui: setup ## the MLflow UI on the runs, at http://127.0.0.1:5000
 	$(RUN) ui
