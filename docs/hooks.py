@@ -1,21 +1,24 @@
-"""What the documentation does not say by hand: mkdocs calls `on_page_markdown`, which fills a page's placeholders.
+"""What the documentation does not say by hand: mkdocs calls `on_page_markdown`, which fills placeholders.
 
-A placeholder is a line `<!-- generated: NAME ARGUMENT -->`; NAME is a key of `GENERATORS`, whose function gives
-the Markdown that takes its place, from conf/, from the code, or from a verb that is run. So what is generated
-cannot go stale. A new placeholder is a function from its argument and the page to text, and a line there.
+A placeholder is a line `<!-- generated: NAME ARGUMENT -->`; NAME is a key of `GENERATORS`, whose function
+gives the Markdown that takes its place, from conf/, from the code, or from a verb that is run. So what is
+generated cannot go stale. A new placeholder is a function from its argument and the page to text, and a line
+there.
 
 A fenced block with a title is a file of the page's example: `titled_files` gives them all. The commands of a
-page that are marked with `<!-- run -->` (`marked_commands`) are run before its doctests, in a folder that holds
-these files.
+page that are marked with `<!-- run -->` (`marked_commands`) are run before its doctests, in a folder that
+holds these files.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import inspect
 import math
 import re
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,27 +27,72 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
+import numpy as np
+import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 from hydra import compose, initialize_config_dir
+from markdown import Markdown  # type: ignore[import-untyped]
+from markdown.extensions import Extension  # type: ignore[import-untyped]
+from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
+from mkdocs.config.defaults import MkDocsConfig
 
 from ltrbench.cli.verbs import verbs
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.metrics import DEFAULT, PRESETS, Convention
+from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.functions import ALIASES, METRICS
+from ltrbench.metrics.presets import ABOVE_HALF
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.library import SHARED_FIELDS
 
 ROOT = Path(__file__).resolve().parents[1]
 HELP_WIDTH = 100
+_LONGEST_VALUE = 100  # characters
 
 _PLACEHOLDER = re.compile(r"^<!-- generated: (?P<name>[\w-]+) ?(?P<argument>.*?) -->$", re.MULTILINE)
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARKED = re.compile(r"^<!-- run -->\n```sh[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
+_COMMAND_AT_END = re.compile(r"(?:^|\s)(python -m ltrbench .*)$")
 _SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Called by mkdocs first. Examples in docstrings are bare `>>>`, which Markdown takes for quotes."""
+    config.markdown_extensions.append(_FencedDoctests())
+
+
+class _FencedDoctests(Extension):  # type: ignore[misc]
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  # Markdown's name
+        # Between the snippets, which bring lines in, and the fences, which these lines then are.
+        md.preprocessors.register(_DoctestPreprocessor(md), "doctests", 28)
+
+
+class _DoctestPreprocessor(Preprocessor):  # type: ignore[misc]
+    def run(self, lines: list[str]) -> list[str]:
+        return fence_doctests(lines)
+
+
+def fence_doctests(lines: Sequence[str]) -> list[str]:
+    """Puts each example that stands outside a fence into one; it ends with an empty line.
+
+    >>> fence_doctests(["So:", "", ">>> 1 + 1", "2", "", "And"])
+    ['So:', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'And']
+    """
+    fenced: list[str] = []
+    inside = example = False
+    for line in [*lines, ""]:
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        if example and not line.strip():
+            fenced.append("```")
+            example = False
+        elif line.startswith(">>> ") and not inside and not example:
+            fenced.append("```pycon")
+            example = True
+        fenced.append(line)
+    return fenced[:-1]
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
@@ -89,13 +137,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     >>> print(table(["key", "is"], [["a", "x | y"]]))
     | key | is |
     | --- | --- |
-    | a | x \\\\| y |
+    | a | x \\| y |
     """
 
     def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+        return f"| {' | '.join(_escaped(' '.join(cell.split())) for cell in cells)} |"
 
     return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)])
+
+
+def _escaped(cell: str) -> str:
+    """A bar ends a cell, and a brace outside of code begins what Markdown takes for attributes."""
+    parts = cell.replace("|", r"\|").split("`")
+    return "`".join(part if number % 2 else part.replace("{", r"\{") for number, part in enumerate(parts))
 
 
 def _code(value: object) -> str:
@@ -197,7 +251,7 @@ def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterato
 def _value(node: yaml.Node, text: str) -> str:
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
         # A text of several lines; a literal one is a page of its own.
-        return node.value.strip().partition("\n")[0] + (" …" if node.style == "|" else "")
+        return str(node.value).strip().partition("\n")[0] + (" …" if node.style == "|" else "")
     return text[node.start_mark.index : node.end_mark.index].strip()
 
 
@@ -237,9 +291,14 @@ def _config_section(item: ConfigFile) -> str:
         links = (f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})" for base in item.bases)
         parts.append(f"Begins with the keys of {', '.join(links)}.")
     if item.keys:
-        rows = [[_code(key.name), _code(key.value), key.comment] for key in item.keys]
+        rows = [[_code(key.name), _value_cell(key.value), key.comment] for key in item.keys]
         parts.append(table(["key", "value", "what it is"], rows))
     return "\n\n".join(parts)
+
+
+def _value_cell(value: str) -> str:
+    """A sentence or more is prose; all else is code."""
+    return value if len(value) > _LONGEST_VALUE else _code(value)
 
 
 def _config_heading(item: ConfigFile) -> str:
@@ -256,13 +315,14 @@ def _with_commands(intro: str) -> str:
     """A comment as paragraphs; a line that is a command becomes a block of its own."""
     blocks: list[str] = []
     for line in intro.splitlines():
-        said, command, rest = re.match(r"(.*?)(?:(?:^|  )(python -m ltrbench )(.*))?$", line.strip()).groups()
+        found = _COMMAND_AT_END.search(line)
+        said = line[: found.start()].strip() if found else line.strip()
         if said and blocks and not blocks[-1].startswith("```"):
             blocks[-1] += f" {said}"
         elif said:
             blocks.append(said)
-        if command:
-            blocks.append(f"```sh\n{command}{rest}\n```")
+        if found:
+            blocks.append(f"```sh\n{found[1]}\n```")
     return "\n\n".join(blocks)
 
 
@@ -298,7 +358,7 @@ _PASSED: dict[str, Callable[[Any], Mapping[str, Any]]] = {
     "catboost": lambda ranker: _with_loss_options(ranker._parameters(_TINY)),
 }
 
-# Settings that may bring further sentences of `unmatched`; those that a backend does not have are passed over.
+# Settings that may bring further sentences of `unmatched`; what a backend does not have is passed over.
 _PROBES = (
     "params.l2=1",
     "params.min_split_gain=1",
@@ -338,11 +398,12 @@ def passed(model: str, ranker: BoostingRanker) -> dict[str, Any]:
     return dict(_PASSED[model](ranker))
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The native engine's settings, which are in groups whose names tell a reader nothing."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         inner = value._asdict() if hasattr(value, "_asdict") else value
-        flat |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {f"{prefix}{name}": inner}
+        flat |= _flat(inner) if isinstance(inner, Mapping) else {name: inner}
     return flat
 
 
@@ -350,7 +411,7 @@ def _with_loss_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """CatBoost's LambdaMart:top=30;... taken apart into loss_function and its options."""
     loss, _, options = parameters["loss_function"].partition(":")
     pairs = (option.partition("=") for option in options.split(";") if option)
-    named = {f"{loss}:{name}": float(value) if value.isdigit() else value for name, _, value in pairs}
+    named = {f"{loss}:{name}": int(value) if value.isdigit() else value for name, _, value in pairs}
     return {**parameters, "loss_function": loss, **named}
 
 
@@ -401,38 +462,48 @@ def _translated(model: str, ranker: BoostingRanker, field: str) -> str:
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = passed(model, ranker), passed(model, replace(ranker, **{field: None}))
+    usual, unset = passed(model, ranker), passed(model, _varied(ranker, field, None))
     other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
     try:
-        other = passed(model, replace(ranker, **{field: other_value}))
+        other = passed(model, _varied(ranker, field, other_value))
     except ConfigError:
-        fixed = [f"`{name}` = {usual[name]}" for name in usual if usual[name] != unset.get(name)]
+        fixed = [f"`{name} = {usual[name]}`" for name in usual if usual[name] != unset.get(name)]
         return "; ".join([*fixed, f"{value:g} or null only"])
     said = [
         _relation(name, (value, usual[name]), (other_value, other[name])) for name in usual if name in other
     ]
     implied = [
-        f"`{name}` = {usual[name]}"
+        f"`{name} = {usual[name]}`"
         for name in usual
         if usual[name] == other.get(name) and usual[name] != unset.get(name)
     ]
     return "; ".join([*filter(None, said), *implied])
 
 
+def _varied(ranker: BoostingRanker, field: str, value: Any) -> BoostingRanker:
+    settings: dict[str, Any] = {field: value}
+    return replace(ranker, **settings)
+
+
 def _relation(name: str, usual: tuple[float, Any], other: tuple[float, Any]) -> str:
     """How a library's parameter follows from ours, from two points of a straight line; "" where it does not.
 
+    The name alone where the value is taken as it is.
+
     >>> _relation("eta", (0.1, 0.2), (0.2, 0.4)), _relation("border_count", (255, 254), (127, 126))
-    ('`eta` = 2 × value', '`border_count` = value - 1')
+    ('`eta = 2 * value`', '`border_count = value - 1`')
     """
     (x, y), (other_x, other_y) = usual, other
     if y == other_y:
         return ""
     slope = (other_y - y) / (other_x - x)
     constant = y - slope * x
-    factor = "" if math.isclose(slope, 1) else f"{slope:g} × "
-    shift = "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {'-' if constant < 0 else '+'} {abs(constant):g}"
-    return f"`{name}` = {factor}value{shift}"
+    if math.isclose(slope, 1) and math.isclose(constant, 0, abs_tol=1e-9):
+        return f"`{name}`"
+    factor = "" if math.isclose(slope, 1) else f"{slope:g} * "
+    sign = "-" if constant < 0 else "+"
+    shift = "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {sign} {abs(constant):g}"
+    return f"`{name} = {factor}value{shift}`"
 
 
 def _given_to_libraries(argument: str, page: str) -> str:
@@ -450,16 +521,15 @@ def _unmatched(argument: str, page: str) -> str:
     del argument, page
     sections = []
     for model, ranker in boosting_models().items():
-        usual = ranker.unmatched()
-        rows = [["`params=matched`", sentence] for sentence in usual]
-        rows += [["`params=library`", sentence] for sentence in ranker_of(model, "params=library").unmatched()]
+        under = {sentence: ["`params=matched`"] for sentence in ranker.unmatched()}
+        for sentence in ranker_of(model, "params=library").unmatched():
+            under.setdefault(sentence, []).append("`params=library`")
         for probe in _PROBES:
-            rows += [
-                [" ".join(map(_code, probe.split())), sentence]
-                for sentence in _unmatched_under(model, probe)
-                if sentence not in usual
-            ]
-        sections.append(f"### `model={model}`\n\n{table(['under', 'what is said'], rows)}")
+            for sentence in _unmatched_under(model, probe):
+                if sentence not in ranker.unmatched():
+                    under.setdefault(sentence, []).append(" with ".join(map(_code, probe.split())))
+        rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
+        sections.append(f"### `model={model}`\n\n{table(['what is said', 'under'], rows)}")
     return "\n\n".join(sections)
 
 
@@ -487,7 +557,9 @@ def _conventions(argument: str, page: str) -> str:
         ]
         for name, convention in PRESETS.items()
     ]
-    return table(["convention", "gain", "discount", "ties", "query without a relevant document", "metrics"], rows)
+    return table(
+        ["convention", "gain", "discount", "ties", "query without a relevant document", "metrics"], rows
+    )
 
 
 def _setting(convention: Convention, field: str) -> str:
@@ -496,36 +568,43 @@ def _setting(convention: Convention, field: str) -> str:
     departures = [
         f"{metric}: {values[field]}" for metric, values in described["by_metric"].items() if field in values
     ]
-    value = str(described[field]).replace("_", " ")
+    # exponential_gain stands in the column of gains.
+    value = str(described[field]).removesuffix(f"_{field}").replace("_", " ")
     return f"{value} ({', '.join(departures)})" if departures else value
 
 
 def _convention_sections(argument: str, page: str) -> str:
     """A section a preset: its quirks, and where it is not the default."""
     del argument, page
-    default = DEFAULT.describe()
-    sections = []
-    for name, convention in PRESETS.items():
-        described = convention.describe()
-        differing = {
-            field: value
-            for field, value in described.items()
-            if value != default[field] and field not in ("name", "quirks", "metrics")
-        }
-        parts = [f"### `{name}` {{ #convention-{name} }}"]
-        parts += ["\n".join(f"- {quirk}" for quirk in described["quirks"])] if described["quirks"] else []
-        shown = differing or {field: value for field, value in described.items() if field not in ("name", "quirks")}
-        title = "departs from the default in" if differing else "setting"
-        parts.append(table([title, "value"], [[_code(field), _code(_words(value))] for field, value in shown.items()]))
-        sections.append("\n\n".join(parts))
-    return "\n\n".join(sections)
+    return "\n\n".join(_convention_section(name, convention) for name, convention in PRESETS.items())
+
+
+def _convention_section(name: str, convention: Convention) -> str:
+    default, described = DEFAULT.describe(), convention.describe()
+    quirks, by_metric = described.pop("quirks"), described.pop("by_metric")
+    is_default = convention is DEFAULT
+    shown = {
+        field: value
+        for field, value in described.items()
+        if field not in ("name", "metrics") and value != (None if is_default else default[field])
+    }
+    rows = [[_code(field), _code(_words(value))] for field, value in shown.items()]
+    rows += [
+        [f"`{field}` of {metric}", _code(_words(value))]
+        for metric, departures in by_metric.items()
+        for field, value in departures.items()
+    ]
+    title = "setting" if is_default else "departs from the default in"
+    listed = "\n".join(f"- {quirk}" for quirk in quirks)
+    heading = f"### `{name}` {{ #convention-{name} }}"
+    return "\n\n".join(part for part in (heading, listed, table([title, "value"], rows)) if part)
 
 
 def _words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_words(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if value == ABOVE_HALF:
+        return "above 0.5"
     return "none" if value is None else str(value)
 
 
@@ -569,10 +648,9 @@ def _overview(argument: str, page: str) -> str:
 
 def _run(argument: str, page: str) -> str:
     """A verb and what it prints, run in a folder that holds the page's files."""
-    runner = CliRunner()
-    with runner.isolated_filesystem():
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_files(titled_files(page), Path())
-        result = runner.invoke(verbs, argument.split(), catch_exceptions=False)
+        result = CliRunner().invoke(verbs, argument.split(), catch_exceptions=False)
     if result.exit_code != 0:
         raise ConfigError(f"python -m ltrbench {argument} failed: {result.output}")
     command = f"```sh\npython -m ltrbench {argument}\n```"
@@ -593,7 +671,8 @@ def _committed_table(argument: str, page: str) -> str:
     """A table of results/, without its headings, which would be the page's."""
     del page
     lines = (ROOT / argument).read_text().splitlines()
-    return "\n".join(f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:]).strip()
+    shown = (f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:])
+    return "\n".join(shown).strip()
 
 
 def _listing(argument: str, page: str) -> str:
@@ -613,10 +692,41 @@ def _listing(argument: str, page: str) -> str:
 def _reference(argument: str, page: str) -> str:
     """A package: what it is, and each of its public names."""
     del page
-    public = importlib.import_module(argument).__all__
-    names = [name for name in public if not isinstance(getattr(importlib.import_module(argument), name), Mapping)]
-    about = f"::: {argument}\n    options: {{members: false, show_root_heading: false, heading_level: 2}}"
+    package = importlib.import_module(argument)
+    names = [name for name in package.__all__ if not isinstance(getattr(package, name), Mapping)]
+    options = "members: false, heading_level: 2, show_root_full_path: true, show_symbol_type_heading: false"
+    about = f"::: {argument}\n    options: {{{options}}}"
     return "\n\n".join([about, *(f"::: {argument}.{name}" for name in names)])
+
+
+def _backends(argument: str, page: str) -> str:
+    """The class of each YAML in conf/model."""
+    del argument, page
+    targets = [item.target for item in config_files() if item.group == "model" and item.target]
+    return "\n\n".join(f"::: {target}\n    options: {{members: false}}" for target in targets)
+
+
+def _evaluator_keys(argument: str, page: str) -> str:
+    """What the MLflow evaluator's configuration takes."""
+    del argument, page
+    # Late, because MLflow takes seconds to import.
+    from ltrbench.tracking.evaluator import _KEYS
+
+    return table(["key", "it must be"], [[_code(key), meaning] for key, (_, meaning) in _KEYS.items()])
+
+
+def _ndcg_by_library(argument: str, page: str) -> str:
+    """NDCG@2 of one set of scores under every convention: the first thing that a reader sees."""
+    del argument, page
+    data = RankingDataset(
+        features=[[0.0]] * 6,  # type: ignore[arg-type]
+        labels=[3, 0, 1, 2, 0, 0],  # type: ignore[arg-type]
+        query_start=[0, 4, 6],  # type: ignore[arg-type]
+        document_ids=np.array(list("abcdef")),  # by which trec_eval ranks ties
+    )
+    scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
+    figures = {name: evaluate(data, scores, ["ndcg@2"], own).means["ndcg@2"] for name, own in PRESETS.items()}
+    return table(list(figures), [[f"{figure:.4f}" for figure in figures.values()]])
 
 
 GENERATORS: dict[str, Callable[[str, str], str]] = {
@@ -635,5 +745,8 @@ GENERATORS: dict[str, Callable[[str, str], str]] = {
     "committed-table": _committed_table,
     "listing": _listing,
     "reference": _reference,
+    "backends": _backends,
+    "evaluator-keys": _evaluator_keys,
+    "ndcg-by-library": _ndcg_by_library,
 }
 """Name of a placeholder -> what fills it, from the placeholder's argument and the page."""

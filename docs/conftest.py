@@ -1,0 +1,67 @@
+"""A page's doctests run in a folder of its own, with the page's files there and its marked commands done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs.hooks import marked_commands, titled_files, write_files
+from ltrbench.metrics.functions import METRICS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What MLflow and the packages below it say of themselves, as in tests/tracking/test_evaluator.py.
+_MLFLOWS_OWN = (
+    "ignore::sqlalchemy.exc.SADeprecationWarning",
+    "ignore:unclosed database:ResourceWarning",
+    "ignore:Starting with pandas version 4.0 all arguments of all will be",
+    "ignore:The inplace keyword in DataFrame.drop is deprecated",
+    "ignore:Hint. Inferred schema contains integer column:UserWarning",
+    "ignore:.*Any type hint is inferred as AnyType:UserWarning",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path == ROOT / "docs" / "mlflow.md":
+            for ignored in _MLFLOWS_OWN:
+                item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+@pytest.fixture(autouse=True)
+def _a_folder_of_its_own(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known = dict(METRICS)
+    if request.node.path.suffix == ".md":
+        page = request.node.path.read_text()
+        write_files(titled_files(page), tmp_path)
+        for command in marked_commands(page):
+            _run(command, tmp_path)
+    yield
+    METRICS.clear()
+    METRICS.update(known)
+
+
+def _run(command: str, folder: Path) -> None:
+    """A shell block whose python is the one that runs the tests."""
+    # Nothing of the caller's settings for MLflow.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"

@@ -1,0 +1,265 @@
+"""The documentation says nothing that is not so: its commands, keys, choices, flags and paths exist.
+
+What its pages say by hand is looked up here; their Python runs as doctests, with the commands that they mark;
+what is generated is generated anew at each build. `make docs` does all three.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml  # type: ignore[import-untyped]
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import flag_override
+
+from docs import hooks
+from ltrbench.cli.launch import overrides_last
+from ltrbench.cli.sweep import with_folds
+from ltrbench.cli.verbs import verbs
+from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.metrics import PRESETS
+from ltrbench.metrics.functions import METRICS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+_SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_SETTING = re.compile(r"\+?(?P<key>[a-z]\w*(\.[a-z]\w*)*)=(?P<value>[^ ]*)( -m)?")
+_KEY = re.compile(r"(model|params|data|tracking|early_stopping|permutation_importance)\.[a-z][\w.]*")
+_PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
+
+
+KEYS = {key.name for item in hooks.config_files() for key in item.keys}
+GROUPS = ("params", "model", "data", "tracking", "experiment")
+# Without Hydra's own keys, which are more than those that ours set.
+TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: path.name)
+def page(request: pytest.FixtureRequest) -> str:
+    return str(request.param.read_text())
+
+
+@pytest.fixture
+def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder, with the files of the page's example in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hooks.write_files(hooks.titled_files(page), tmp_path)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words behind `python -m ltrbench` in each line of the shell blocks."""
+    lines = [line for block in _SHELL.findall(page) for line in block.replace("\\\n", " ").splitlines()]
+    words = (shlex.split(line, comments=True) for line in lines if line.startswith("python -m ltrbench"))
+    return [each[3:] for each in words]
+
+
+def spans(page: str) -> list[str]:
+    """The code in the sentences of a page."""
+    return [span.strip("'") for span in _SPAN.findall(_FENCE.sub("", page))]
+
+
+def is_verb(words: list[str]) -> bool:
+    return bool(words) and words[0] in verbs.commands
+
+
+@pytest.mark.usefixtures("files")
+def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str) -> None:
+    for words in commands(page):
+        if is_verb(words):
+            verbs.commands[words[0]].make_context(words[0], list(words[1:]))
+        else:
+            check_run(words)
+
+
+def check_run(words: list[str]) -> None:
+    """Composes and builds each job of a run or sweep, and runs nothing."""
+    given = get_args_parser().parse_intermixed_args(overrides_last(words))
+    search = ["hydra.searchpath=[]"]
+    if given.config_dir:
+        search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
+    register_schema()
+    for overrides in jobs(with_folds(given.overrides)):
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            config = compose("config", overrides=[*search, *overrides], return_hydra_config=True)
+        choices = dict(config.hydra.runtime.choices)
+        swept = dict(config.hydra.sweeper.params or {})
+        with flag_override(config, ["readonly", "struct"], False):
+            del config["hydra"]
+        build_experiment(config, choices, tuple(overrides), None)
+        build_tracker(config)
+        named = {override.partition("=")[0] for override in overrides}
+        of_study = [f"{key}={value}" for key, value in swept.items() if key not in named]
+        if of_study:
+            check_run([*words, *of_study])
+
+
+def jobs(overrides: list[str]) -> Iterator[list[str]]:
+    """Every value of every swept key, in as few jobs as that takes."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    choices = [
+        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        if item.is_sweep_override()
+        else [item.input_line or ""]
+        for item in parsed
+    ]
+    for number in range(max((len(values) for values in choices), default=1)):
+        yield [values[number % len(values)] for values in choices]
+
+
+def test_every_key_and_choice_in_a_sentence_exists(page: str) -> None:
+    own = {Path(name).stem for name in hooks.titled_files(page)}
+    for span in spans(page):
+        setting = _SETTING.fullmatch(span)
+        if setting and setting["key"] in GROUPS:
+            known = {*hooks.choices(setting["key"]), "null", "", *own}
+            assert {value for value in setting["value"].split(",") if value.islower()} <= known, span
+        elif setting and setting["key"].partition(".")[0] in TOP_LEVEL:
+            assert is_key(setting["key"]), span
+        elif _KEY.fullmatch(span) and not span.endswith((".py", ".txt", ".ubj", ".npz", ".cbm")):
+            assert is_key(span), span
+
+
+def is_key(key: str) -> bool:
+    return key in KEYS or key.startswith("model.extra.")
+
+
+def test_every_flag_in_a_sentence_exists(page: str) -> None:
+    of_verbs = {
+        name
+        for command in verbs.commands.values()
+        for option in command.params
+        if isinstance(option, click.Option)
+        for name in option.opts
+    }
+    of_hydra = {name for action in get_args_parser()._actions for name in action.option_strings}
+    for span in spans(page):
+        if span.startswith("--"):
+            assert span.split()[0] in of_verbs | of_hydra, span
+
+
+def test_every_command_in_a_sentence_is_a_verb_or_a_run(page: str) -> None:
+    for span in spans(page):
+        words = span.split()
+        if words[:3] == ["python", "-m", "ltrbench"] and len(words) > 3:
+            assert is_verb(words[3:]) or re.search(r"^-|=", words[3]), span
+
+
+def test_every_path_of_the_repository_exists(page: str) -> None:
+    own = hooks.titled_files(page)
+    for span in spans(page):
+        if _PATH.fullmatch(span) and span not in own:
+            assert (ROOT / span).exists(), span
+
+
+def test_every_target_of_make_exists(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+)[%:]", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lines = [line for block in _SHELL.findall(page) for line in block.splitlines()]
+    for line in [*spans(page), *lines]:
+        if re.match(r"make [a-z]", line):
+            assert line.split()[1] in targets, line
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: str(path.name))
+def test_python_is_run_or_is_a_file_that_is(path: Path) -> None:
+    blocks = re.findall(r"^```python([^\n]*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    for info, body in blocks:
+        assert "title=" in info or body.startswith(">>> "), body
+
+
+def test_everything_generated_is_filled(page: str) -> None:
+    assert "<!-- generated" not in hooks.fill(page)
+
+
+def test_the_configuration_names_every_key_of_every_yaml() -> None:
+    text = hooks.fill((ROOT / "docs" / "configuration.md").read_text())
+    for path in conf_dir().rglob("*.yaml"):
+        place = path.relative_to(conf_dir())
+        assert f"{{ #{'-'.join(place.with_suffix('').parts)} }}" in text or place.name == "config.yaml", place
+        is_global = "@package _global_" in path.read_text()
+        prefix = () if is_global else place.parent.parts
+        for key in leaves(yaml.safe_load(path.read_text()), prefix):
+            assert f"`{key}`" in text, f"{place}: {key}"
+
+
+def leaves(content: dict[str, Any], prefix: tuple[str, ...]) -> Iterator[str]:
+    for key, value in content.items():
+        if key in ("defaults", "_target_"):
+            continue
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*prefix, str(key))) if key != "figures" else ()
+        else:
+            yield ".".join((*prefix, str(key)))
+
+
+def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
+    comments = {key.name: key.comment for item in hooks.config_files() for key in item.keys}
+    lines = (conf_dir() / "config.yaml").read_text().splitlines()
+    (seed,) = [line for line in lines if line.startswith("seed:")]
+    (above,) = [lines[row - 1] for row, line in enumerate(lines) if line.startswith("cv:")]
+    assert comments["seed"] == seed.partition("# ")[2]
+    assert comments["cv"] == above.removeprefix("# ")
+
+
+def test_the_commands_show_the_help_of_every_verb() -> None:
+    text = hooks.fill((ROOT / "docs" / "commands.md").read_text())
+    for name, command in verbs.commands.items():
+        assert f"Usage: python -m ltrbench {name} " in text
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.opts[0] in text
+
+
+def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None:
+    text = hooks.fill((ROOT / "docs" / "conventions.md").read_text())
+    for name, convention in PRESETS.items():
+        assert f"### `{name}`" in text
+        assert all(f"- {quirk}" in text for quirk in convention.quirks)
+    assert all(re.search(rf"^\| `{name}(@k)?`", text, re.MULTILINE) for name in METRICS)
+
+
+def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> None:
+    text = hooks.fill((ROOT / "docs" / "parameters.md").read_text())
+    for model, ranker in hooks.boosting_models().items():
+        assert hooks.passed(model, ranker), "a new backend needs a line in _PASSED of docs/hooks.py"
+        assert all(f"| {sentence} |" in text for sentence in ranker.unmatched())
+    assert "`eta = 2 * value`" in text
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Passes over mkdocs' own tags."""
+
+    Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
+    text = str(yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"])
+    assert all(path.name in text for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for built in (tmp_path / "site").glob("*.html"):
+        text = built.read_text()
+        assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name
+        assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text)
+        assert "blockquote" not in text, f"{built.name}: an example of a docstring reads as a quotation"
