@@ -63,6 +63,7 @@ class Inspection:
         without_relevant: the number of queries with no document of label 1 or more.
         only_relevant: the number of queries with no other document.
         single_document: the number of queries of one document.
+        fractional_labels: the number of documents whose label is not a whole number.
         query_weights: "min", "mean" and "max"; None where all queries count alike.
         weights_vary_within_queries: whether documents of one query differ in weight.
         positions: "min" and "max"; None where none are known.
@@ -73,6 +74,7 @@ class Inspection:
     queries: int
     features: int
     labels: Mapping[str, int]
+    fractional_labels: int
     query_sizes: Mapping[str, float]
     without_relevant: int
     only_relevant: int
@@ -108,6 +110,7 @@ def inspect(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspectio
         queries=dataset.num_queries,
         features=dataset.num_features,
         labels={_grade(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        fractional_labels=int((dataset.labels % 1 != 0).sum()),
         query_sizes=_sizes(dataset),
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),

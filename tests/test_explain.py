@@ -174,3 +174,13 @@ def test_a_label_without_a_gain_cannot_be_explained(
     path.write_text(f"{label} qid:a 1:1\n0 qid:a 1:2\n")
     assert main(["explain", str(path), "--query", "a", *words]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_scores_stand_in_the_order_of_the_file_also_where_queries_are_brought_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
+    data.write_text("1 qid:1 1:1\n0 qid:2 1:0\n0 qid:1 1:0\n")
+    scores.write_text("3\n4\n1\n")
+    words = [str(data), "--query", "1", "--scores", str(scores), "--read", "sort_queries=true"]
+    assert [row["score"] for row in explained(*words, capsys=capsys)["rows"]] == [3, 1]

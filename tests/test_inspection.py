@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +54,12 @@ def test_documents_labels_and_queries_are_counted() -> None:
 def test_labels_that_differ_little_are_counted_apart() -> None:
     labels = np.array([0.1234567, 0.1234568, 0, 0, 0, 0])
     assert inspect(replace(DATA, labels=labels), {}).labels == {"0": 4, "0.1234567": 1, "0.1234568": 1}
+
+
+def test_labels_that_are_not_whole_are_counted() -> None:
+    assert inspect(DATA, {}).fractional_labels == 0
+    labels = np.array([0.5, 1.5, 2, 0, 0, 1])
+    assert inspect(replace(DATA, labels=labels), {}).fractional_labels == 2
 
 
 def test_features_that_order_nothing_are_named() -> None:
@@ -141,3 +149,72 @@ def test_the_verbs_text_warns_of_sorted_rows_and_cuts_long_lists(
     assert "Ties in row order flatter every ranker here" in shown
     assert "30 features have one value in all documents: 1, 2, 3" in shown
     assert "and 18 more (see --json)" in shown
+
+
+def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path, query in zip(paths, "ab", strict=True):
+        path.write_text(f"0.5 qid:{query} 1:1\n0 qid:{query} 1:2\n")
+        Path(f"{path}.position").write_text("1\n2\n")
+    words = ["inspect", *map(str, paths)]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["data"] == words[1:]
+    assert (found["documents"], found["queries"], found["fractional_labels"]) == (4, 2, 2)
+    for model in ("lightgbm", "xgboost"):
+        assert any(
+            "positions are not used; set model.lambdarank" in each for each in found["concerns"][model]
+        )
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "labels of 2 documents. The gain 2^label - 1 is meant for grades" in shown
+    assert "1 to 2. They train nothing unless a backend is told to learn position biases" in shown
+
+
+def test_the_verb_reads_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=["1 qid:a 1:1\n0 qid:a 1:2\n"])
+    writer.start()
+    assert main(["inspect", str(pipe), "--json"]) == 0
+    writer.join()
+    assert json.loads(capsys.readouterr().out)["documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("sort_queries=no", "sort_queries is 'no'; it must be true or false"),
+        ("num_features=5", "feature index 6 is beyond the 5 features"),
+        ("first_index=1.0", "first_index is 1.0; it must be a whole number"),
+        ("absent=null", "absent is None; it must be 0 or nan"),
+        ("overflow=nan", "overflow is nan; it must be one of"),
+        ("feature_names=names.txt", "names.txt: there is no such file"),
+    ],
+)
+def test_an_option_of_reading_that_cannot_be_is_told_in_one_paragraph(
+    sorted_file: Path, option: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(sorted_file), "--read", option]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("value", "accepted"), [("TRUE", True), ("True", True), ("False", False)])
+def test_a_switch_of_reading_is_read_in_any_case(
+    tmp_path: Path, value: str, accepted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scattered.txt"
+    path.write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n")
+    assert (main(["inspect", str(path), "--read", f"sort_queries={value}"]) == 0) is accepted
+    capsys.readouterr()
+
+
+def test_a_column_of_a_number_is_named_by_the_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("3,qid,bm25\n1,a,0.5\n")
+    assert main(["inspect", str(path), "--read", "label=3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["labels"] == {"1": 1}

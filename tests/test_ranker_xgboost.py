@@ -112,6 +112,33 @@ def test_clicks_must_stand_in_the_order_shown() -> None:
         scores_of(graded(positions=swapped), lambdarank_unbiased=True)
 
 
+def test_positions_that_are_not_used_as_given_are_told() -> None:
+    plain = graded()
+    ranks = plain.ranks_of_rows
+    unbiased = XGBoostRanker(lambdarank_unbiased=True)
+
+    def cautions(ranker: XGBoostRanker, positions: NDArray[np.int64]) -> list[str]:
+        told = ranker.cautions(graded(positions=positions))
+        return [sentence for sentence in told if "position" in sentence]
+
+    assert cautions(unbiased, ranks + 1) == []
+    (gap,) = cautions(unbiased, 7 * ranks + 3)
+    assert gap.startswith("positions[1] is 10, but XGBoost takes document 2 of each query")
+    (later,) = cautions(unbiased, ranks + 10 * (plain.query_of_document == 1))
+    assert later.startswith(f"positions[{plain.query_start[1]}] is 10, but XGBoost takes document 1")
+    (unused,) = cautions(XGBoostRanker(), ranks)
+    assert "set model.lambdarank_unbiased=true" in unused
+
+
+def test_weights_that_vary_within_a_query_are_told_by_their_place() -> None:
+    plain = graded()
+    weights = np.ones(plain.num_documents)
+    weights[plain.query_start[1] + 2 :] = 2.0
+    varying = graded(document_weights=weights).with_mean_weight_one()
+    with pytest.raises(DataError, match="documents 2 and 3 of query 2 differ in weight; XGBoost takes one"):
+        scores_of(varying)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -216,3 +216,17 @@ def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_
     rows = {row["convention"]: row["metrics"]["ndcg@10"] for row in record["rows"]}
     assert record["share_without_relevant"] == 51 / 156
     assert rows["lightgbm"] == pytest.approx(rows["ranklib"] + 51 / 156, abs=1e-12)
+
+
+def test_scores_stand_in_the_order_of_the_file_also_where_queries_are_brought_together(
+    tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
+    data.write_text("1 qid:1 1:1\n0 qid:2 1:0\n0 qid:1 1:0\n1 qid:2 1:1\n")
+    scores.write_text("3\n4\n1\n5\n")
+    words = [str(data), str(scores), "--metrics", "ndcg", "--read", "sort_queries=true", "--json"]
+    assert json.loads(printed("evaluate", *words))["metrics"] == {"ndcg": 1.0}
+    assert {row["metrics"]["ndcg"] for row in json.loads(printed("conventions", *words))["rows"]} <= {
+        1.0,
+        None,
+    }

@@ -78,6 +78,7 @@ def explain(
     if score_file is not None:
         scores = read_scores(score_file, dataset.num_documents)
         _refuse_infinite(scores, score_file)
+        scores = dataset.from_file_order(scores)
     query = _query_number(dataset, query_id, data)
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
     lambdas = pair_lambdas(dataset.labels[rows], scores[rows], chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -24,11 +25,14 @@ READ_OPTION = click.option(
     "reading",
     metavar="KEY=VALUE",
     multiple=True,
-    help="An option of DATA's reader: sort_queries=true, first_index=0, absent=nan, ...; may be repeated.",
+    help="An option of DATA's reader: sort_queries=true, first_index=0, absent=nan, feature_names=FILE, ...; "
+    "may be repeated.",
 )
 
 
-def read(data: Path, reading: Sequence[str], num_features: int | None = None, **also: Any) -> RankingDataset:
+def read(
+    data: Path | Sequence[Path], reading: Sequence[str], num_features: int | None = None, **also: Any
+) -> RankingDataset:
     """The data that a verb was given.
 
     Args:
@@ -38,7 +42,7 @@ def read(data: Path, reading: Sequence[str], num_features: int | None = None, **
     from ltrbench.data.reading import read_data
 
     typed = {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
-    return read_data(data, num_features, **{**also, **typed})
+    return read_data(data, **{"num_features": num_features, **also, **typed})
 
 
 def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
@@ -61,13 +65,13 @@ def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
 def parse_value(text: str) -> Any:
     """A value as overrides of a run are written: true, 3, 0.5, nan, null, a list [a,b], and all else text.
 
-    >>> [parse_value(text) for text in ("true", "3", "[a,b]", "grade", '"7"')]
+    >>> [parse_value(text) for text in ("True", "3", "[a,b]", "grade", '"7"')]
     [True, 3, ['a', 'b'], 'grade', '7']
     """
     if text.startswith("[") and text.endswith("]"):
         return [item.strip() for item in text[1:-1].split(",")]
-    if text.lower() == "nan":
-        return float("nan")
+    if text.lower() in ("true", "false", "nan"):
+        return {"true": True, "false": False, "nan": math.nan}[text.lower()]
     try:
         return json.loads(text)
     except ValueError:

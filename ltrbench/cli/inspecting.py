@@ -20,11 +20,13 @@ _MOSTLY = 0.9  # from this share of sorted queries on the order of rows is no ac
 
 
 @click.command()
-@click.argument("data", type=PATH)
+@click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 @READ_OPTION
 @JSON_OPTION
-def inspect(data: Path, reading: tuple[str, ...], as_object: bool) -> None:
+def inspect(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -> None:
     """Counts what DATA holds, and says what each backend would refuse or mishandle in it.
+
+    Several files are one split, as in data.train=[part1.txt,part2.txt].
 
     \b
       python -m ltrbench inspect train.txt
@@ -34,9 +36,9 @@ def inspect(data: Path, reading: tuple[str, ...], as_object: bool) -> None:
 
     found = look(read(data, reading), _rankers())
     if as_object:
-        echo_json({"data": str(data), **dataclasses.asdict(found)})
+        echo_json({"data": list(map(str, data)), **dataclasses.asdict(found)})
     else:
-        click.echo(_render(data, found))
+        click.echo(_render(", ".join(map(str, data)), found))
 
 
 def _rankers() -> dict[str, Ranker]:
@@ -54,12 +56,13 @@ def _rankers() -> dict[str, Ranker]:
         }
 
 
-def _render(data: Path, found: Inspection) -> str:
+def _render(data: str, found: Inspection) -> str:
     facts = [
         ("documents", str(found.documents)),
         ("queries", str(found.queries)),
         ("features", str(found.features)),
         ("labels", _listed([f"{label}: {count}" for label, count in found.labels.items()])),
+        *_label_facts(found),
         ("query sizes", _query_sizes(found.query_sizes)),
         ("no relevant", _of_queries(found.without_relevant, found) + ", no document of label 1 or more"),
         ("only relevant", _of_queries(found.only_relevant, found)),
@@ -71,7 +74,16 @@ def _render(data: Path, found: Inspection) -> str:
     ]
     width = max(len(name) for name, _ in facts) + 2
     lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
-    return "\n".join([str(data), "", *lines, "", *_concerns(found.concerns)])
+    return "\n".join([data, "", *lines, "", *_concerns(found.concerns)])
+
+
+def _label_facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    if found.fractional_labels:
+        yield (
+            "not whole",
+            f"labels of {found.fractional_labels} documents. The gain 2^label - 1 is meant for grades: a run "
+            "refuses others unless data.whole_labels=false",
+        )
 
 
 def _query_sizes(sizes: Mapping[str, float]) -> str:
@@ -119,7 +131,11 @@ def _weight_facts(found: Inspection) -> Iterator[tuple[str, str]]:
             f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
         )
     if found.positions is not None:
-        yield "positions", f"{found.positions['min']} to {found.positions['max']}"
+        yield (
+            "positions",
+            f"{found.positions['min']} to {found.positions['max']}. They train nothing unless a backend is "
+            "told to learn position biases: see below",
+        )
 
 
 def _counted(names: Sequence[str], what: str) -> str:

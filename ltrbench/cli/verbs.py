@@ -53,6 +53,7 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
       python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
     from ltrbench.config import find_class
+    from ltrbench.data.reading import reading_options
     from ltrbench.rankers import Ranker
 
     finished = read_run(run)
@@ -61,9 +62,10 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
     ranker_class = find_class(_ranker_target(finished, ranker), Ranker, "--ranker" if ranker else "model")
     model = ranker_class.load(run / MODEL_FOLDER)
     train = finished.result.data["train"]
-    # A table's columns may stand in another order than in training; a LETOR file has no names.
-    dataset = read(data, reading, int(train["features"]), feature_names=train.get("feature_names"))
-    scores = model.predict(dataset.features)
+    # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
+    options = reading_options(data, finished.result.config.get("data", {}))
+    dataset = read(data, reading, int(train["features"]), feature_names=train.get("feature_names"), **options)
+    scores = dataset.to_file_order(model.predict(dataset.features))
     with opened(output) as file:
         file.writelines(f"{score!s}\n" for score in scores)
 

@@ -7,6 +7,7 @@ its name. Another compression is one more entry in `COMPRESSIONS`.
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
 import os
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -74,24 +76,13 @@ def without_compression_ending(path: Path) -> Path:
     >>> without_compression_ending(Path("rank.train.gz")).name
     'rank.train'
     """
-    return path.with_suffix("") if path.suffix in {kind.ending for kind in COMPRESSIONS} else path
-
-
-@contextmanager
-def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """The unpacked bytes as a stream, for a library's own parser.
-
-    Raises:
-        DataError: where the file is absent, a folder or locked; a damaged stream raises what its library
-            does.
-    """
-    with _open(path) as raw:
-        kind = _told_by_content(raw)
-        yield raw if kind is None else _unpacked(raw, kind, path)
+    return path.with_suffix("") if _told_by_ending(path) else path
 
 
 def read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
     """The unpacked text in blocks of whole lines, each with the number of its first line.
+
+    A mark of UTF-8 at the beginning of the file is left out.
 
     Raises:
         DataError: where the file is absent, a folder, locked, damaged or cut off.
@@ -111,7 +102,7 @@ def read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
             if not piece and rest:
                 text, rest = rest, b""
             if text:
-                yield text, first_line
+                yield (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text), first_line
                 first_line += text.count(b"\n")
             elif not piece:
                 return
@@ -136,14 +127,18 @@ def _damaged(path: Path, line: int, kind: Compression | None, error: Exception) 
     )
 
 
-def _told_by_content(raw: IO[bytes]) -> Compression | None:
-    first = raw.read(6)
-    raw.seek(0)
+def _told_by_content(raw: BufferedReader) -> Compression | None:
+    # Looked at and not taken, because a pipe cannot go back.
+    first = raw.peek(6)
     return next((kind for kind in COMPRESSIONS if first.startswith(kind.magic)), None)
 
 
+def _told_by_ending(path: Path) -> Compression | None:
+    return next((kind for kind in COMPRESSIONS if path.suffix.lower() == kind.ending), None)
+
+
 @contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
+def _open(path: Path) -> Iterator[BufferedReader]:
     try:
         raw = path.open("rb")
     except FileNotFoundError:
@@ -167,9 +162,11 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
     Where the block fails, nothing is left behind, and what was at `path` stays.
 
     Raises:
-        DataError: where the folder is absent or cannot be written to.
+        DataError: where the path is a folder, or its folder is absent or cannot be written to.
     """
-    kind = next((kind for kind in COMPRESSIONS if path.suffix == kind.ending), None)
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; name the file in it that should be written.")
+    kind = _told_by_ending(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

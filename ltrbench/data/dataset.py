@@ -7,6 +7,7 @@ backend can change what the next one sees. Its part without features, `Judgments
 from __future__ import annotations
 
 import hashlib
+import numbers
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+_NO_NUMBERS = "cmM"  # complex, durations and dates, which NumPy would turn into numbers
 _MANY_GRADES = 31  # as many as exponential gains are used for
 
 
@@ -30,7 +32,7 @@ class Judgments:
     Args:
         labels: (D,), graded relevance; finite and not negative.
         query_start: (Q + 1,), the first row of each query, from 0 to D at the end; no query is empty.
-        query_ids: (Q,) text, what the file calls each query; by default "1", "2", ...
+        query_ids: (Q,) text, each another, what the file calls each query; by default "1", "2", ...
         document_ids: (D,) text, what the file calls each document; None where it names none.
         query_weights: (Q,), positive; how much a query counts in training and in means. None: all alike.
 
@@ -54,6 +56,7 @@ class Judgments:
         self._set("labels", labels)
         self._set("query_start", query_start)
         self._set("query_ids", _texts("query_ids", query_ids, num_queries, "queries"))
+        _check_no_repeat(self.query_ids)
         if self.document_ids is not None:
             self._set("document_ids", _texts("document_ids", self.document_ids, len(labels), "documents"))
         if self.query_weights is not None:
@@ -126,8 +129,11 @@ class RankingDataset(Judgments):
         features: (D, F), converted to float32; a missing value is NaN, infinity is refused.
         document_weights: (D,), not negative; how much a document counts in training. Where they are alike
             within each query they become `query_weights`; where not, `query_weights` are their means.
-        positions: (D,) int, the rank at which each document was shown when it was clicked; None: unknown.
-        feature_names: (F,) text; by default "1", "2", ..., as LETOR counts features.
+        positions: (D,) int of 0 or more, the rank at which each document was shown when it was clicked; None:
+            unknown.
+        feature_names: (F,) text, each another; by default "1", "2", ..., as LETOR counts features.
+        file_rows: (D,) int, the row, from 0, at which each document stood in what was read, where a reader
+            brought the rows of queries together; None: in this order.
 
     Raises:
         DataError: where a shape or a value is not as said above; the message names the row and the value.
@@ -141,6 +147,7 @@ class RankingDataset(Judgments):
     document_weights: NDArray[np.float64] | None = None
     positions: NDArray[np.int64] | None = None
     feature_names: tuple[str, ...] = ()
+    file_rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,12 +162,13 @@ class RankingDataset(Judgments):
         names = tuple(str(name) for name in self.feature_names) or _numbered(num_features)
         if len(names) != num_features:
             raise DataError(f"feature_names: {len(names)} names for {num_features} features; give one each.")
+        _check_names(names)
         self._set("features", features)
         self._set("feature_names", names)
         if self.positions is not None:
-            positions = _as_array("positions", self.positions, np.int64)
-            _check_length("positions", positions, num_documents, "documents")
-            self._set("positions", positions)
+            self._set("positions", _positions(self.positions, num_documents))
+        if self.file_rows is not None:
+            self._set("file_rows", _file_rows(self.file_rows, num_documents))
 
     def _take_document_weights(self) -> None:
         if self.document_weights is None:
@@ -179,7 +187,8 @@ class RankingDataset(Judgments):
             )
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
-        means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
+        with np.errstate(over="ignore"):
+            means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
         _check_weights(means)
         self._set("query_weights", means)
         self._set("document_weights", weights if varies else None)
@@ -209,6 +218,14 @@ class RankingDataset(Judgments):
         query_weights = self.query_weights if self.document_weights is None else None
         return replace(self, query_weights=query_weights, feature_names=tuple(names))
 
+    def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """(D,) a value a document in the order of what was read -> in the order of these rows."""
+        return values if self.file_rows is None else values[self.file_rows]
+
+    def to_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """(D,) a value a row -> in the order of what was read."""
+        return values if self.file_rows is None else values[np.argsort(self.file_rows)]
+
     @property
     def num_features(self) -> int:
         return int(self.features.shape[1])
@@ -232,10 +249,10 @@ class RankingDataset(Judgments):
         """The same documents, of the given queries only, in the given order.
 
         Args:
-            queries: (n,) int, numbers of queries, at least one.
+            queries: (n,) int, numbers of queries, each another, at least one.
 
         Raises:
-            DataError: where there is none, or one that does not exist.
+            DataError: where there is none, one that does not exist, or one twice.
         """
         chosen = _as_array("queries", queries, np.int64)
         if chosen.size == 0:
@@ -260,6 +277,7 @@ class RankingDataset(Judgments):
             document_weights=None if self.document_weights is None else self.document_weights[rows],
             positions=None if self.positions is None else self.positions[rows],
             feature_names=self.feature_names,
+            file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
         )
 
 
@@ -272,20 +290,71 @@ def _as_array(name: str, value: ArrayLike, dtype: type[Scalar], dimensions: int 
         # What does not fit is not warned of here, but refused further on.
         with np.errstate(over="ignore", invalid="ignore"):
             given = np.asarray(value)
+            if given.dtype.kind in _NO_NUMBERS:
+                raise TypeError(f"it holds {given.dtype}, not numbers")
             array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name}: cannot be read as an array of {np.dtype(dtype).name} ({error}).") from None
     if array.ndim != dimensions:
         raise DataError(f"{name}: has shape {array.shape}; {dimensions} dimension(s) were expected.")
-    if np.issubdtype(dtype, np.integer) and given.dtype.kind == "f" and (array != given).any():
-        raise DataError(f"{name}: holds {given[array != given][0]}; whole numbers were expected.")
+    if np.issubdtype(dtype, np.integer) and given.dtype.kind in "fu" and (array != given).any():
+        raise DataError(f"{name}: holds {given[array != given][0]}; whole numbers below 2^63 were expected.")
     return array
 
 
 def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str_]:
-    array = np.asarray(value, dtype=np.str_)
-    _check_length(name, array, count, what)
-    return array
+    given = np.asarray(value) if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
+    _check_length(name, given, count, what)
+    if given.dtype.kind != "U":
+        odd = next((row for row, each in enumerate(given.tolist()) if not is_id(each)), None)
+        if odd is not None:
+            raise DataError(
+                f"{name}[{odd}] is {given[odd]!r}; an id is a text or a number. Give each its id."
+            )
+    return given.astype(np.str_)
+
+
+def is_id(value: object) -> bool:
+    """Whether a value names something: texts and numbers do, None and NaN do not."""
+    return isinstance(value, str) or (isinstance(value, numbers.Real) and value == value)
+
+
+def _check_no_repeat(query_ids: NDArray[np.str_]) -> None:
+    ids, counts = np.unique(query_ids, return_counts=True)
+    if (counts > 1).any():
+        twice = str(ids[counts > 1][0])
+        rows = np.flatnonzero(query_ids == twice)
+        raise DataError(
+            f"query_ids[{rows[0]}] and query_ids[{rows[1]}] are both {twice!r}; bring the documents of "
+            "a query together, or give two queries two ids."
+        )
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    seen: dict[str, int] = {}
+    for column, name in enumerate(names):
+        if seen.setdefault(name, column) != column:
+            raise DataError(
+                f"feature_names[{seen[name]}] and feature_names[{column}] are both {name!r}; rename one."
+            )
+
+
+def _positions(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
+    positions = _as_array("positions", value, np.int64)
+    _check_length("positions", positions, num_documents, "documents")
+    negative = np.flatnonzero(positions < 0)
+    if negative.size:
+        raise DataError(
+            f"positions[{negative[0]}] is {positions[negative[0]]}; a position is a rank, of 0 or more."
+        )
+    return positions
+
+
+def _file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
+    rows = _as_array("file_rows", value, np.int64)
+    if not np.array_equal(np.sort(rows), np.arange(num_documents)):
+        raise DataError(f"file_rows: must hold each row from 0 to {num_documents - 1} once.")
+    return rows
 
 
 def _check_length(name: str, array: NDArray[Any], count: int, what: str) -> None:
@@ -334,4 +403,13 @@ def _check_weights(weights: NDArray[np.float64]) -> None:
         raise DataError(
             f"query_weights[{bad[0]}] is {weights[bad[0]]}; a weight must be positive and finite. "
             "Leave out a query that should not count."
+        )
+    # Runs scale weights to a mean of 1, which must leave each one what it is.
+    with np.errstate(over="ignore", divide="ignore"):
+        scaled = weights * (1.0 / weights.mean())
+    bad = np.flatnonzero(~np.isfinite(scaled) | (scaled <= 0))
+    if bad.size:
+        raise DataError(
+            f"query_weights[{bad[0]}] is {weights[bad[0]]}, which scaled to a mean of 1 is {scaled[bad[0]]} "
+            "in double precision. Give weights nearer to 1."
         )

@@ -1,10 +1,15 @@
-"""A file of feature names: a line `name, id` a feature, as search engines keep them beside LETOR data."""
+"""A file of feature names, read and written: a line `name, id` a feature.
+
+Search engines keep such files beside LETOR data, which cannot bear names.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from ltrbench.data.compression import read_blocks, write_whole
 from ltrbench.data.letor_line import MAX_FEATURES
 from ltrbench.errors import DataError
 
@@ -37,14 +42,14 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = b"".join(text for text, _ in read_blocks(path)).decode().split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not UTF-8 text ({error}); give lines of 'name, id'.") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
-        if match is None or len(match["id"]) > len(str(MAX_FEATURES)):
+        if match is None or not match["name"].strip(", \t") or len(match["id"]) > len(str(MAX_FEATURES)):
             raise DataError(f"{path}:{number}: {line.strip()[:40]!r} is not 'name, id', such as 'bm25, 1'.")
         name, feature = match["name"].rstrip(", \t"), int(match["id"]) - first_index
         if not 0 <= feature < MAX_FEATURES:
@@ -60,3 +65,28 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     if not names:
         raise DataError(f"{path}: names no feature; give lines of 'name, id', such as 'bm25, 1'.")
     return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
+
+
+def write_feature_names(names: Sequence[str], path: str | Path, first_index: int = 1) -> None:
+    """Writes what `read_feature_names` reads back, for what cannot bear names, such as LETOR text.
+
+    Raises:
+        DataError: where a name cannot stand in a line, or the file cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_feature_names(["bm25 of title", "pagerank"], Path(folder, "feature2id.txt"))
+    ...     Path(folder, "feature2id.txt").read_text()
+    'bm25 of title, 1\\npagerank, 2\\n'
+    """
+    for name in names:
+        match = _LINE.fullmatch(f"{name}, 1")
+        read_back = None if match is None else match["name"].strip().rstrip(", \t")
+        if not name or read_back != name or name.startswith("#"):
+            raise DataError(
+                f"feature_names: {name!r} cannot stand in a line 'name, id', where a name begins with "
+                "neither # nor a blank and ends with neither a blank nor a comma. Rename the feature."
+            )
+    lines = [f"{name}, {number}\n" for number, name in enumerate(names, first_index)]
+    with write_whole(Path(path)) as stream:
+        stream.write("".join(lines).encode())

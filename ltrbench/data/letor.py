@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data.compression import read_blocks
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.feature_names import read_feature_names
+from ltrbench.data.gathering import Gathered, check_some_weight, gather
 from ltrbench.data.letor_blocks import Block, check_memory, read_block_fast, read_block_plainly
 from ltrbench.data.letor_line import FORMAT, LineFormat
 from ltrbench.data.lightgbm_files import (
@@ -31,7 +33,8 @@ from ltrbench.data.lightgbm_files import (
     number_positions,
     read_companions,
 )
-from ltrbench.errors import DataError
+from ltrbench.data.options import check_switch
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.shapes import Features, Labels
 
 
@@ -59,8 +62,10 @@ def read_letor(
     *,
     first_index: int = 1,
     absent: float = 0.0,
+    overflow: str = "refuse",
     sort_queries: bool = False,
     whole_labels: bool = False,
+    feature_names: str | Path | None = None,
 ) -> RankingDataset:
     """Reads LETOR text: `label [weight] qid:ID index:value ... # comment`, plain or as gz, bz2, xz or zst.
 
@@ -78,16 +83,21 @@ def read_letor(
             many as the largest index says.
         first_index: what the first feature is called, 1 or 0; `feature_names` then begin with it.
         absent: the value of a feature that a line leaves out, 0 or NaN.
-        sort_queries: brings the lines of a query together, in the order of each query's first line.
+        overflow: what becomes of a value that float32 cannot hold: "refuse"; "cap", the largest float32 of
+            its sign; or "missing", NaN.
+        sort_queries: brings the lines of a query together, in the order of each query's first line; the data
+            set's `file_rows` then say where each document stood.
         whole_labels: refuses labels that are not whole numbers.
+        feature_names: a file of the features' names (`read_feature_names`), which says how many there are.
 
     Returns:
         The documents in the order of the file: features (D, F), labels (D,), Q queries.
 
     Raises:
         DataError: where a file cannot be read, a line is not as above (`path:line: ...`), an index exceeds
-            `num_features`, the lines of a query do not stand together, a file beside does not fit, there is
-            no document, or the features do not fit into memory.
+            `num_features`, the lines of a query do not stand together, a file beside or the file of names
+            does not fit, there is no document, or the features do not fit into memory.
+        ConfigError: where an option has the wrong type.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -100,19 +110,41 @@ def read_letor(
     >>> data.labels.tolist(), data.query_start.tolist(), data.query_ids.tolist()
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
-    form = LineFormat(num_features=num_features, first_index=first_index, whole_labels=whole_labels)
-    if not (absent == 0 or math.isnan(absent)):
-        raise DataError(f"absent is {absent}; a feature that a line leaves out can be read as 0 or as NaN.")
+    form = LineFormat(num_features, first_index, whole_labels, overflow=overflow)
+    check_switch("sort_queries", sort_queries)
+    _check_absent(absent)
+    names = None
+    if feature_names is not None:
+        names = read_feature_names(Path(feature_names), first_index)
+        form = _as_wide_as(names, form, feature_names)
     paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(each) for each in path]
     if not paths:
         raise DataError("path: names no file; give one, or several that are one split.")
     try:
-        return _join([_read_file(each, form, absent) for each in paths], form, absent, sort_queries)
+        dataset = _join([_read_file(each, form, absent) for each in paths], form, absent, sort_queries)
     except MemoryError:
         raise DataError(
             f"{', '.join(map(str, paths))}: a float32 matrix of the documents, as wide as the largest "
             "feature index, does not fit into memory. Check that index; number the features without gaps."
         ) from None
+    return dataset if names is None else dataset.with_feature_names(names)
+
+
+def _check_absent(absent: object) -> None:
+    if not isinstance(absent, (int, float)) or isinstance(absent, bool):
+        raise ConfigError(f"absent is {absent!r}; it must be 0 or nan.")
+    if not (absent == 0 or math.isnan(absent)):
+        raise DataError(f"absent is {absent}; a feature that a line leaves out can be read as 0 or as NaN.")
+
+
+def _as_wide_as(names: tuple[str, ...], form: LineFormat, path: str | Path) -> LineFormat:
+    if form.num_features not in (None, len(names)):
+        raise DataError(
+            f"{path}: names {len(names)} features, but {form.num_features} were expected (num_features, or "
+            "as many as in training); name them all."
+        )
+    reason = f"as many as {path} names. Name them all, or correct the index"
+    return replace(form, num_features=len(names), width_reason=reason)
 
 
 def _read_file(path: Path, form: LineFormat, absent: float) -> _File:
@@ -190,24 +222,28 @@ def _weights(
 def _join(files: list[_File], form: LineFormat, absent: float, sort_queries: bool) -> RankingDataset:
     """The files as one data set, its rows in the order that `_queries` says."""
     _check_alike(files)
-    query_start, query_ids, order = _queries(files, sort_queries)
+    gathered = _gather(files, sort_queries)
     documents = np.array([document for file in files for document in file.documents])
-    weights = [file.weights for file in files if file.weights is not None]
+    of_files = [file.weights for file in files if file.weights is not None]
+    weights = gathered.take(np.concatenate(of_files)) if of_files else None
+    if weights is not None:
+        check_some_weight(weights, gathered, lambda row: _place(files, row))
     positions = [name for file in files for name in file.beside.positions or ()]
     features = _join_features(files, form, absent)
     try:
         return RankingDataset(
-            features=features[order],
-            labels=np.concatenate([file.labels for file in files])[order],
-            query_start=query_start,
-            query_ids=query_ids,
-            document_ids=documents[order] if documents.astype(bool).any() else None,
-            document_weights=np.concatenate(weights)[order] if weights else None,
-            positions=number_positions(positions)[order] if positions else None,
+            features=gathered.take(features),
+            labels=gathered.take(np.concatenate([file.labels for file in files])),
+            query_start=gathered.query_start,
+            query_ids=gathered.query_ids,
+            document_ids=gathered.take(documents) if documents.astype(bool).any() else None,
+            document_weights=weights,
+            positions=gathered.take(number_positions(positions)) if positions else None,
+            file_rows=gathered.file_rows,
             feature_names=tuple(str(number + form.first_index) for number in range(features.shape[1])),
         )
     except DataError as error:
-        # What no single line shows, such as a query whose documents all have the weight 0.
+        # What no single line shows, such as weights that are too far apart.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
 
 
@@ -226,45 +262,22 @@ def _check_alike(files: list[_File]) -> None:
             )
 
 
-def _queries(
-    files: list[_File], sort_queries: bool
-) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.int64] | slice]:
-    """Where each query begins (Q + 1,), its id (Q,), and the rows (D,) in the order of the data set."""
-    if not files[0].has_qid:
-        by_file = [file.beside.query_sizes for file in files if file.beside.query_sizes is not None]
-        query_start = np.concatenate([[0], np.cumsum(np.concatenate(by_file))])
-        return query_start, np.arange(1, len(query_start)).astype(np.str_), slice(None)
-    queries = [query for file in files for query in file.queries]
-    number_of: dict[str, int] = {}
-    numbers = np.array([number_of.setdefault(query, len(number_of)) for query in queries])
-    # A query that comes back has the number of its first run, which is lower than that of the line before.
-    comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
-    if comes_back.size and not sort_queries:
-        row = int(comes_back[0])
-        raise _scattered(files, queries, row, int(np.flatnonzero(numbers[:row] == numbers[row])[-1]))
-    query_start = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
-    # A slice takes the rows as they are without a copy of all features.
-    order = np.argsort(numbers, kind="stable") if comes_back.size else slice(None)
-    return query_start, np.array(list(number_of)), order
+def _gather(files: list[_File], sort_queries: bool) -> Gathered:
+    """The queries of all files, the data set's rows in the order of `gather`."""
+    if files[0].has_qid:
+        queries = [query for file in files for query in file.queries]
+        return gather(queries, sort_queries, lambda row: _place(files, row))
+    by_file = [file.beside.query_sizes for file in files if file.beside.query_sizes is not None]
+    query_start = np.concatenate([[0], np.cumsum(np.concatenate(by_file))])
+    return Gathered(query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None)
 
 
-def _scattered(files: list[_File], queries: list[str], row: int, last: int) -> DataError:
-    """The error for a query that begins again at a row after it ended at the row `last`."""
-    (path, line), (last_path, last_line) = _place(files, row), _place(files, last)
-    end = f"line {last_line}" if path == last_path else f"{last_path}:{last_line}"
-    return DataError(
-        f"{path}:{line}: query {queries[row]!r} begins again, after its documents ended on {end}. "
-        "The lines of a query must stand together: bring them together with sort_queries=true (in a run "
-        "data.sort_queries=true), or give the two runs of lines different ids if they are two queries."
-    )
-
-
-def _place(files: list[_File], row: int) -> tuple[Path, int]:
+def _place(files: list[_File], row: int) -> str:
     """The file and the line of a document, given its row (0 to D - 1) in all files together."""
     ends = np.cumsum([len(file.labels) for file in files])
     number = int(np.searchsorted(ends, row, side="right"))
     file = files[number]
-    return file.path, int(file.lines[row - int(ends[number])])  # from the end, so negative
+    return f"{file.path}:{file.lines[row - int(ends[number])]}"  # from the end, so negative
 
 
 def _join_features(files: list[_File], form: LineFormat, absent: float) -> Features:

@@ -24,6 +24,7 @@ from ltrbench.data.letor_line import (
     LineFormat,
     document_id,
     parse_line,
+    within_float32,
 )
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels
@@ -94,17 +95,19 @@ def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: floa
         return None
     rows = np.repeat(np.arange(num_lines), [of_line.count(b":") for of_line in pairs])
     columns = numbers[:, 0].astype(np.int64) - form.first_index
+    beyond = np.abs(numbers[:, 1]) >= FLOAT32_OVERFLOW
     ascending = (np.diff(columns) > 0) | (np.diff(rows) > 0)
     width = int(columns.max()) + 1
     if (
         not ascending.all()
         or columns.min() < 0
         or width > (form.num_features or MAX_FEATURES)
-        or (np.abs(numbers[:, 1]) >= FLOAT32_OVERFLOW).any()
+        or (form.overflow == "refuse" and beyond.any())
         or not fits_into_memory(num_lines, width)
     ):
         return None
     features = np.full((num_lines, width), absent, dtype=np.float32)
+    numbers[beyond, 1] = [within_float32(value, form.overflow) for value in numbers[beyond, 1].tolist()]
     features[rows, columns] = numbers[:, 1]
     return Block(
         labels=labels,

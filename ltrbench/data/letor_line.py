@@ -13,6 +13,9 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
+from ltrbench.data.options import check_switch, check_whole
 from ltrbench.errors import DataError
 
 # A larger index is a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
@@ -21,8 +24,13 @@ MAX_FEATURES = 2**24
 # From here on a double rounds to infinity in float32: half a unit above its largest number, 2^128 - 2^104.
 FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 # NumPy gives each id of a data set the room of the longest: one of a megabyte would cost terabytes.
 LONGEST_ID = 1000
+
+# What becomes of a value that float32 cannot hold.
+OVERFLOWS = ("refuse", "cap", "missing")
 
 FORMAT = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
 
@@ -45,14 +53,27 @@ class LineFormat:
         first_index: what the first feature is called, 0 or 1.
         whole_labels: whether a label that is not whole is a mistake.
         needs_qid: whether a line without qid is a mistake.
+        overflow: what becomes of a value that float32 cannot hold: "refuse", "cap" (the largest float32 of
+            its sign) or "missing" (NaN).
+        width_reason: why there may be no more than num_features, and the remedy, for messages.
     """
 
     num_features: int | None = None
     first_index: int = 1
     whole_labels: bool = False
     needs_qid: bool = True
+    overflow: str = "refuse"
+    width_reason: str = (
+        "as many as in training. Leave out what training does not have, or set num_features to the full width"
+    )
 
     def __post_init__(self) -> None:
+        if self.num_features is not None:
+            check_whole("num_features", self.num_features)
+        check_whole("first_index", self.first_index)
+        check_switch("whole_labels", self.whole_labels)
+        if self.overflow not in OVERFLOWS:
+            raise DataError(f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}.")
         if self.num_features is not None and not 1 <= self.num_features <= MAX_FEATURES:
             raise DataError(f"num_features is {self.num_features}; it must lie between 1 and {MAX_FEATURES}.")
         if self.first_index not in (0, 1):
@@ -139,28 +160,44 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if not _NUMBER_ONLY.fullmatch(token):
         raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {FORMAT}")
     label = float(token)
+    check_label(label, show(token), where, whole_labels)
+    return label
+
+
+def check_label(label: float, shown: str, where: str, whole_labels: bool) -> None:
+    """Raises DataError where a number is no grade.
+
+    Args:
+        shown: the label as the file has it.
+    """
+    if math.isnan(label):
+        raise DataError(f"{where}: label {shown} is not a grade. Judge the document or leave it out.")
     if not 0 <= label < math.inf:
         raise DataError(
-            f"{where}: label {show(token)} is out of range; a label is a finite grade of 0 or more. "
+            f"{where}: label {shown} is out of range; a label is a finite grade of 0 or more. "
             "Shift the grades so that irrelevant is 0, or leave out what is not judged."
         )
     if whole_labels and label != math.floor(label):
         raise DataError(
-            f"{where}: label {show(token)} is not a whole number, which the gain 2^label - 1 is made for. "
+            f"{where}: label {shown} is not a whole number, which the gain 2^label - 1 is made for. "
             "Round the labels to grades; or keep them with whole_labels=false (in a run "
             "data.whole_labels=false) and use a linear gain."
         )
-    return label
 
 
 def _parse_weight(token: bytes, where: str) -> float:
     weight = float(token)
+    check_weight(weight, show(token), where)
+    return weight
+
+
+def check_weight(weight: float, shown: str, where: str) -> None:
+    """Raises DataError where a number is no weight of a document."""
     if not 0 <= weight < math.inf:
         raise DataError(
-            f"{where}: weight {show(token)} is out of range; a weight is a finite number of 0 or more. "
+            f"{where}: weight {shown} is out of range; a weight is a finite number of 0 or more. "
             "Mend it, or leave out the document."
         )
-    return weight
 
 
 def _parse_query(token: bytes, where: str) -> str:
@@ -200,7 +237,7 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
                 "Sort them, and keep one value for each."
             )
         indices.append(index)
-        values.append(_parse_value(value_text, index, where))
+        values.append(_parse_value(value_text, index, where, form.overflow))
     return indices, values
 
 
@@ -221,13 +258,12 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
     if form.num_features is not None and number > form.num_features:
         raise DataError(
             f"{where}: feature index {index} is beyond the {form.num_features} features that were expected, "
-            "as many as in training. Leave out what training does not have, or set num_features to the full "
-            "width."
+            f"{form.width_reason}."
         )
     return index
 
 
-def _parse_value(token: bytes, index: int, where: str) -> float:
+def _parse_value(token: bytes, index: int, where: str, overflow: str) -> float:
     if not token:
         raise DataError(
             f"{where}: feature {index} has no value after its colon. Leave the feature out, or write "
@@ -243,9 +279,21 @@ def _parse_value(token: bytes, index: int, where: str) -> float:
     if not _NUMBER_ONLY.fullmatch(token):
         raise DataError(f"{where}: feature {index} is {show(token)}, which is not a number. {FORMAT}")
     value = float(token)
-    if abs(value) >= FLOAT32_OVERFLOW:
+    if abs(value) >= FLOAT32_OVERFLOW and overflow == "refuse":
         raise DataError(
             f"{where}: feature {index} is {show(token)}, which float32 cannot hold (at most 3.4e38). "
-            "Rescale the feature, or write nan where such a number stands for a missing value."
+            "Rescale the feature; or read the file with overflow=cap, or with overflow=missing where such a "
+            "number stands for a missing value (in a run data.overflow=...)."
         )
-    return value
+    return within_float32(value, overflow)
+
+
+def within_float32(value: float, overflow: str) -> float:
+    """A value as `overflow` has it; one that float32 can hold as it is.
+
+    >>> [within_float32(value, "cap") for value in (-1e300, 0.5)]
+    [-3.4028234663852886e+38, 0.5]
+    """
+    if abs(value) < FLOAT32_OVERFLOW:
+        return value
+    return math.copysign(_LARGEST, value) if overflow == "cap" else math.nan

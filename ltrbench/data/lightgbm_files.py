@@ -1,8 +1,9 @@
 """What LightGBM keeps in files beside a data file: FILE.query, FILE.weight and FILE.position.
 
 `.query` holds a line a query, its number of documents; `.weight` and `.position` hold a line a document.
-Beside a compressed file they bear the name of the unpacked one. Positions are categories to LightGBM: whole
-numbers are taken as they are, other names are numbered from 0 in the order in which they first occur.
+Beside a compressed file they bear the name of the unpacked one, packed or not themselves. Positions are
+categories to LightGBM: whole numbers are taken as they are, words are numbered from 0 in the order in which
+they first occur.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks, without_compression_ending
+from ltrbench.data.compression import COMPRESSIONS, read_blocks, without_compression_ending
 from ltrbench.data.letor_line import NUMBER, show
 from ltrbench.errors import DataError
 
@@ -23,7 +24,7 @@ ENDINGS = (".query", ".weight", ".position")
 
 _SIZE = re.compile(rb"[1-9][0-9]{0,17}")
 _NUMBER_ONLY = re.compile(NUMBER)
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,11 @@ def read_companions(path: Path) -> Companions:
     """Reads the files beside `path` that are there.
 
     Raises:
-        DataError: where a line is not one number (`.query`: a whole one from 1; `.weight`: 0 or more), or is
-            empty.
+        DataError: where a line is not one value (`.query`: a whole number from 1; `.weight`: a number of 0 or
+            more; `.position`: a whole number of 0 or more, or a word), or is empty; where a file lies beside
+            under a name by which it would be passed over.
     """
+    _check_names(path)
     query, weight, position = (companion(path, ending) for ending in ENDINGS)
     return Companions(
         query_sizes=np.array(_read_sizes(query), dtype=np.int64) if query.exists() else None,
@@ -64,10 +67,11 @@ def check_companions(found: Companions, path: Path, num_documents: int) -> None:
     """Raises a DataError where a file beside `path` is not made for its number of documents."""
     sizes = found.query_sizes
     if sizes is not None and sizes.sum() != num_documents:
+        where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
         raise DataError(
-            f"{companion(path, '.query')}: its {len(sizes)} queries have {sizes.sum()} documents, but "
-            f"{path} has {num_documents}. The sizes must add up to the documents: take the .query file that "
-            "belongs to this data file."
+            f"{where}: its {len(sizes)} queries have {sizes.sum()} documents, but {path} has "
+            f"{num_documents}. The sizes must add up to the documents: take the .query file that belongs to "
+            "this data file."
         )
     for ending, column in ((".weight", found.weights), (".position", found.positions)):
         if column is not None and len(column) != num_documents:
@@ -83,7 +87,7 @@ def number_positions(positions: list[str]) -> NDArray[np.int64]:
     >>> number_positions(["3", "1", "3"]).tolist(), number_positions(["top", "side", "top"]).tolist()
     ([3, 1, 3], [0, 1, 0])
     """
-    if all(_WHOLE.fullmatch(position) for position in positions):
+    if all(position.isascii() and position.isdigit() for position in positions):
         return np.array([int(position) for position in positions], dtype=np.int64)
     number_of: dict[str, int] = {}
     return np.array([number_of.setdefault(position, len(number_of)) for position in positions])
@@ -120,7 +124,38 @@ def _read_weights(path: Path) -> list[float]:
 
 
 def _read_positions(path: Path) -> list[str]:
-    return [token.decode(errors="backslashreplace") for _, token in _lines(path)]
+    positions = []
+    for where, token in _lines(path):
+        is_number = _NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token)
+        number = float(token) if is_number else 0.0
+        # From 2^53 on doubles do not tell whole numbers apart.
+        if not (0 <= number < 2**53 and number.is_integer()):
+            raise DataError(
+                f"{where}: {show(token)} stands where the position of a document, a whole number of 0 or "
+                "more or a word, was expected. Give a line a document."
+            )
+        positions.append(str(int(number)) if is_number else token.decode(errors="backslashreplace"))
+    return positions
+
+
+def _check_names(path: Path) -> None:
+    """Refuses FILE.query.gz and FILE.gz.query, which their owner takes for FILE.query."""
+    for ending in ENDINGS:
+        right = companion(path, ending)
+        packed = [right.with_name(right.name + kind.ending) for kind in COMPRESSIONS]
+        odd = next(
+            (file for file in [*packed, Path(f"{path}{ending}")] if file != right and file.exists()), None
+        )
+        if odd is not None:
+            raise DataError(
+                f"{odd}: lies beside {path}, but would be passed over; a file beside is called {right.name}, "
+                "packed or not. Rename or remove it."
+            )
+
+
+def _line_of_sum(sizes: NDArray[np.int64], num_documents: int) -> int:
+    """The line at which the sizes exceed the documents, or the last one."""
+    return min(int(np.searchsorted(np.cumsum(sizes), num_documents, side="right")) + 1, max(len(sizes), 1))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, bytes]]:

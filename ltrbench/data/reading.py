@@ -3,47 +3,88 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import read_letor
 from ltrbench.data.tables import read_table
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, did_you_mean
 
 _TABLES = (".csv", ".parquet")
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+# What a run knows of its features and demands of its labels, and not how a file is written.
+_OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
 
 
 def read_data(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | str | Path | None = None,
     **options: Any,
 ) -> RankingDataset:
     """Reads a file as a table where it ends in .csv or .parquet, compressed or not, otherwise as LETOR text.
 
     Args:
+        path: the file, or several of one kind that are one split.
         num_features: the number of features that are expected; None: what the file has.
-        feature_names: the features that training has; a table's columns are found by these names, in any
-            order. LETOR text tells features by their index, so that it has no use for them.
+        feature_names: the features that training has, by which a table's columns are found in any order;
+            LETOR text tells features by their index, and has no use for them. Or, for LETOR text, the path of
+            a file of names.
         options: those of `read_table` or `read_letor`, by name.
 
     Raises:
-        ConfigError: on an option that the reader does not have.
+        ConfigError: on an option that the reader does not have, or of the wrong type.
         DataError: where the file cannot be read.
     """
-    reader = _reader(Path(path))
-    known = [name for name in inspect.signature(reader).parameters if name != "num_features"][1:]
+    reader = _reader_of_all([path] if isinstance(path, (str, Path)) else path)
+    known = _options(reader)
     for name in options:
         if name not in known:
             raise ConfigError(f"{path}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
-    if feature_names is not None and reader is read_table:
+    if feature_names is not None and (reader is read_table or isinstance(feature_names, (str, Path))):
         options["feature_names"] = feature_names
     return reader(path, num_features, **options)
 
 
+def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """How a run read its own files, as far as it applies to another: options for `read_data`.
+
+    Args:
+        path: the file to be read.
+        config: the run's `data`, as its result keeps it; NaN is None there.
+
+    Returns:
+        Those of its keys that are options of the reader of `path` and are set, without those that say which
+        features the run has, or what it asks of labels.
+
+    >>> reading_options("test.txt", {"name": "mine", "first_index": 0, "absent": None, "label": "grade"})
+    {'first_index': 0, 'absent': nan}
+    """
+    known = set(_options(_reader(Path(path)))) - _OF_THE_RUN
+    options = {name: value for name, value in config.items() if name in known and value is not None}
+    if "absent" in known and config.get("absent", 0.0) is None:
+        options["absent"] = float("nan")
+    return options
+
+
+def _reader_of_all(paths: Sequence[str | Path]) -> Callable[..., RankingDataset]:
+    readers = [_reader(Path(path)) for path in paths]
+    if len(set(readers)) > 1:
+        odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
+        raise DataError(
+            f"{odd}: is not of the kind of {paths[0]}, by its ending; give tables or LETOR text, not both."
+        )
+    if not readers:
+        raise DataError("path: names no file; give one, or several that are one split.")
+    return readers[0]
+
+
 def _reader(path: Path) -> Callable[..., RankingDataset]:
-    inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
-    return read_table if inner.suffix in _TABLES else read_letor
+    inner = without_compression_ending(path)
+    return read_table if inner.suffix.lower() in _TABLES else read_letor
+
+
+def _options(reader: Callable[..., RankingDataset]) -> list[str]:
+    return list(inspect.signature(reader).parameters)[1:]

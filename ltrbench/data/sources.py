@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.feature_names import read_feature_names
 from ltrbench.data.letor import read_letor
 from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
 from ltrbench.data.tables import read_table
@@ -158,18 +157,19 @@ class FileSource(SplitSource):
                 f"data.fold is {fold}, but {self.name} has the folds 1 to {self.num_folds}; choose one."
             )
 
-    def existing(self, given: Any) -> list[Path]:
-        """The paths of one split.
+    def existing(self, key: str) -> list[Path]:
+        """The paths that a key of the YAML names.
 
         Raises:
             DataError: where there is no such file, with `obtain`.
         """
+        given = getattr(self, key)
         files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
         for file in files:
             if not file.exists():
                 raise DataError(
                     f"data={self.name}: there is no file {file.absolute()}. "
-                    + (self.obtain.strip() or "Check data.train, data.valid and data.test.")
+                    + (self.obtain.strip() or f"Check data.{key}.")
                 )
         return files
 
@@ -192,12 +192,14 @@ class LetorFiles(FileSource):
             the training file has.
         first_index: the index of the first feature in the files, 0 or 1.
         absent: the value of a feature that a line leaves out: 0, or NaN for missing.
+        overflow: what becomes of a value that float32 cannot hold: refuse, cap or missing.
         feature_names: the path of a file of lines `name, index`; None: features are called by their index.
     """
 
     num_features: int | None = None
     first_index: int = 1
     absent: float = 0.0
+    overflow: str = "refuse"
     feature_names: str | None = None
 
     def load(self) -> Splits:
@@ -207,37 +209,24 @@ class LetorFiles(FileSource):
             DataError: where a file is absent (with `obtain`), is not LETOR text, has features that training
                 does not have, or shares a query with another; where the names do not fit the features.
         """
-        names = self._names()
-        train = self._read(self.train, len(names) or self.num_features, names)
+        train = self._read("train", self.num_features)
         return self.complete(
             train,
-            None if self.valid is None else self._read(self.valid, train.num_features, names),
-            None if self.test is None else self._read(self.test, train.num_features, names),
+            None if self.valid is None else self._read("valid", train.num_features),
+            None if self.test is None else self._read("test", train.num_features),
         )
 
-    def _names(self) -> tuple[str, ...]:
-        """(F,), or empty where no file gives names."""
-        if self.feature_names is None:
-            return ()
-        (path,) = self.existing(self.feature_names)
-        names = read_feature_names(path, self.first_index)
-        if self.num_features not in (None, len(names)):
-            raise DataError(
-                f"{path}: names {len(names)} features, but data.num_features is {self.num_features}; "
-                "leave out data.num_features, or name them all."
-            )
-        return names
-
-    def _read(self, given: Any, num_features: int | None, names: tuple[str, ...]) -> RankingDataset:
-        dataset = read_letor(
-            self.existing(given),
+    def _read(self, key: str, num_features: int | None) -> RankingDataset:
+        return read_letor(
+            self.existing(key),
             num_features,
             first_index=self.first_index,
             absent=self.absent,
+            overflow=self.overflow,
             sort_queries=self.sort_queries,
             whole_labels=self.whole_labels,
+            feature_names=None if self.feature_names is None else self.existing("feature_names")[0],
         )
-        return dataset.with_feature_names(names) if names else dataset
 
 
 @dataclass(kw_only=True)
@@ -263,17 +252,17 @@ class TableFiles(FileSource):
             DataError: where a file is absent, is not such a table, has other features than training, or
                 shares a query with another.
         """
-        train = self._read(self.train, None)
+        train = self._read("train", None)
         names = train.feature_names
         return self.complete(
             train,
-            None if self.valid is None else self._read(self.valid, names),
-            None if self.test is None else self._read(self.test, names),
+            None if self.valid is None else self._read("valid", names),
+            None if self.test is None else self._read("test", names),
         )
 
-    def _read(self, given: Any, feature_names: tuple[str, ...] | None) -> RankingDataset:
+    def _read(self, key: str, feature_names: tuple[str, ...] | None) -> RankingDataset:
         return read_table(
-            self.existing(given),
+            self.existing(key),
             label=self.label,
             query=self.query,
             document=self.document,

@@ -51,6 +51,8 @@ def split_queries(
 ) -> tuple[RankingDataset, RankingDataset]:
     """Takes a share of the queries out: (the rest, what was taken), each in the order of the file.
 
+    Queries with the same judged list go to the same side; a share counts such a list once.
+
     Args:
         share: of the queries, more than 0 and less than 1; rounded to whole queries, at least one on each
             side.
@@ -61,20 +63,24 @@ def split_queries(
         DataError: where the share or the seed is out of range or there are fewer than two queries.
     """
     if not 0.0 < share < 1.0:
-        raise DataError(f"data.{name}_share is {share}; it is a share of the queries, between 0 and 1.")
+        raise DataError(f"data.{name}_share is {share}; it is a share of the queries, above 0 and below 1.")
     _check_seed(seed)
-    if dataset.num_queries < 2:
+    shuffled = _shuffled_lists(dataset, seed)
+    if len(shuffled) < 2:
+        remedy = "; or set data.valid_share=0 to go without" if name == "valid" else ""
         raise DataError(
-            f"{dataset.num_queries} query cannot be split in two: data.{name} must be given, or more queries."
+            f"{_counted(dataset, shuffled)} cannot be split in two: data.{name} must be given, or more "
+            f"queries{remedy}."
         )
-    num_taken = min(max(round(share * dataset.num_queries), 1), dataset.num_queries - 1)
-    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
-    taken, rest = np.sort(shuffled[:num_taken]), np.sort(shuffled[num_taken:])
+    num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
+    taken, rest = (np.sort(np.concatenate(part)) for part in (shuffled[:num_taken], shuffled[num_taken:]))
     return dataset.take_queries(rest), dataset.take_queries(taken)
 
 
 def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np.int64]]:
     """Deals the queries into folds of sizes that differ by one at most: every query is in exactly one.
+
+    Queries with the same judged list go into the same fold, and count once.
 
     Returns:
         The numbers of each fold's queries, in the order of the file.
@@ -85,13 +91,13 @@ def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np
     _check_seed(seed)
     if num_folds < 2:
         raise DataError(f"cv is {num_folds}; cross-validation needs at least 2 folds.")
-    if num_folds > dataset.num_queries:
+    shuffled = _shuffled_lists(dataset, seed)
+    if num_folds > len(shuffled):
         raise DataError(
-            f"cv is {num_folds}, but there are only {dataset.num_queries} queries, and a fold without a "
+            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled)}, and a fold without a "
             "query tests nothing; set a smaller cv."
         )
-    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
-    return [np.sort(shuffled[number::num_folds]) for number in range(num_folds)]
+    return [np.sort(np.concatenate(shuffled[number::num_folds])) for number in range(num_folds)]
 
 
 def take_fold(
@@ -132,6 +138,20 @@ def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingD
     return dataset.take_queries(np.sort(shuffled[:num_kept]))
 
 
+def _shuffled_lists(dataset: RankingDataset, seed: int) -> list[NDArray[np.int64]]:
+    """The queries shuffled, those with the same judged list together: on two sides they would be a leak."""
+    queries_of_list: dict[bytes | int, list[int]] = {}
+    for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
+        queries_of_list.setdefault(_judged_list(dataset, query) or query, []).append(query)
+    return [np.array(queries, dtype=np.int64) for queries in queries_of_list.values()]
+
+
+def _counted(dataset: RankingDataset, lists: list[NDArray[np.int64]]) -> str:
+    queries = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
+    alike = f" with {len(lists)} different judged lists" if len(lists) < dataset.num_queries else ""
+    return queries + alike
+
+
 def _check_seed(seed: int) -> None:
     if seed < 0:
         raise DataError(f"data.split_seed is {seed}; a seed is a whole number of 0 or more.")
@@ -155,10 +175,19 @@ def _check_no_leak(splits: Splits) -> None:
 def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
     """What tells a query. Its id alone does not, because files may number their queries anew."""
     rows = slice(split.query_start[query], split.query_start[query + 1])
-    features = hashlib.blake2b(split.features[rows].data, digest_size=16)
-    yield query_id.encode() + b"\0" + features.digest()
+    yield query_id.encode() + b"\0" + hashlib.blake2b(split.features[rows].data, digest_size=16).digest()
+    judged_list = _judged_list(split, query)
+    if judged_list is not None:
+        yield judged_list
+
+
+def _judged_list(split: RankingDataset, query: int) -> bytes | None:
+    """A digest of a query's features and labels; None where they do not tell one query from another."""
+    rows = slice(split.query_start[query], split.query_start[query + 1])
     # Queries may well share a document, or several that all look alike, but hardly a whole judged list.
     bits = split.features[rows].view(np.uint32)  # so that a missing value equals itself
-    if (bits != bits[0]).any():
-        features.update(split.labels[rows].data)
-        yield features.digest()
+    if not (bits != bits[0]).any():
+        return None
+    digest = hashlib.blake2b(split.features[rows].data, digest_size=16)
+    digest.update(split.labels[rows].data)
+    return digest.digest()

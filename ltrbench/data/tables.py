@@ -2,23 +2,32 @@
 
 A row is a document. The columns of `ROLES` hold its label, its query and what else is known of it; every
 other column is a feature and gives the feature its name. The rows of a query stand next to each other. An
-empty cell of a feature is a missing value, NaN. Rows are counted from one, without the header.
+empty cell of a feature is a missing value, NaN; `table_cells` says what else is. Lines of a CSV file are
+counted with its header, rows of other tables from one.
 
-Another form of table needs a function that ends in a DataFrame; `read_table` takes that.
+Another form of table is one more class like `table_csv.CsvTable` and `table_frame.FrameTable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import open_unpacked, write_whole
+from ltrbench.data.compression import write_whole
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.gathering import check_some_weight, gather
+from ltrbench.data.letor_line import check_label, check_weight
+from ltrbench.data.options import check_names, check_switch, check_whole
+from ltrbench.data.table_csv import CsvTable, read_csv
+from ltrbench.data.table_frame import FrameTable, is_parquet, read_parquet
 from ltrbench.errors import DataError, did_you_mean
+from ltrbench.shapes import Features, Labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +40,12 @@ ROLES = {
     "weight": ("weight",),
     "position": ("position",),
 }
+
+Table = CsvTable | FrameTable
+
+_ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+# What pandas calls a column without a name, which mostly is the index that it wrote.
+_NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 
 def read_table(
@@ -51,65 +66,53 @@ def read_table(
 
     Args:
         source: a DataFrame, or the path of a file that ends in .parquet or, plain or compressed, in .csv, or
-            several paths that are one split; their rows are then counted through.
+            several paths that are one split: a query may run on from one into the next.
         num_features: how many features there must be; None: any number.
         label, query, document, weight, position: the column of each role; None: the name in `ROLES` that the
             table has.
         features: the columns that are features, in this order; None: all that have no role. A column listed
             here has no role unless it is given one above.
         feature_names: the features that training has: these and no others must be there, in any order.
-        sort_queries: brings the rows of a query together, in the order of each query's first row.
+        sort_queries: brings the rows of a query together, in the order of each query's first row; the data
+            set's `file_rows` then say where each document stood.
         whole_labels: refuses labels that are not whole numbers.
 
     Raises:
-        DataError: where the file cannot be read, a column is absent or not numeric, or a value cannot be
-            used; the message names the file, the row, the column, the value and the remedy.
+        DataError: where the file cannot be read, a row has too few or too many cells, a column is absent,
+            there twice or not numeric, or a value cannot be used; the message names the file, the line, the
+            column, the value and the remedy.
+        ConfigError: where an option has the wrong type.
     """
-    frame, name = _load(source, query, document)
-    if frame.empty:
-        raise DataError(f"{name}: the table has no rows; a data set needs at least one document.")
+    check_switch("sort_queries", sort_queries)
+    check_switch("whole_labels", whole_labels)
+    for option, names in (("features", features), ("feature_names", feature_names)):
+        if names is not None:
+            check_names(option, names)
+    tables = _load(source)
     given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
-    columns = _find_columns(frame, name, given, features or ())
-    chosen = _find_features(frame, name, columns, features, feature_names)
-    if num_features is not None and len(chosen) != num_features:
-        raise DataError(
-            f"{name}: has {len(chosen)} feature columns, {num_features} were expected; "
-            "list them in `features`."
-        )
-    queries = _texts(frame, name, columns["query"])
-    order = _order_by_query(queries, name, columns["query"], sort_queries)
-    queries, frame = queries[order], frame.iloc[order]
-    first_rows = np.flatnonzero(np.concatenate([[True], queries[1:] != queries[:-1]]))
-    return RankingDataset(
-        features=_features(frame, name, chosen, order),
-        labels=_labels(frame, name, columns["label"], order, whole_labels),
-        query_start=np.append(first_rows, len(queries)),
-        query_ids=queries[first_rows],
-        document_ids=_texts(frame, name, columns["document"]) if "document" in columns else None,
-        document_weights=_finite(frame, name, columns["weight"], order) if "weight" in columns else None,
-        positions=_whole(frame, name, columns["position"], order) if "position" in columns else None,
-        feature_names=tuple(chosen),
-    )
+    columns = _find_columns(tables[0], given, features or ())
+    chosen = _find_features(tables[0], columns, features, feature_names)
+    if num_features is not None:
+        _check_width(tables[0], chosen, num_features)
+    return _join(tables, columns, chosen, sort_queries, whole_labels)
 
 
 def to_frame(dataset: RankingDataset) -> pd.DataFrame:
     """The data set as a DataFrame of D rows that `read_table` reads back to the same fingerprint.
 
     Raises:
-        DataError: where a feature bears the name of a role.
+        DataError: where a feature bears the name of a role, or none.
     """
     # Late, because pandas takes half a second that --help does not have.
     import pandas as pd
 
-    reserved = {names[0] for names in ROLES.values()}
-    clash = sorted(reserved & set(dataset.feature_names))
+    clash = [name for name in dataset.feature_names if name in _ROLE_OF_NAME or _NO_NAME.fullmatch(name)]
     if clash:
         raise DataError(
-            f"feature_names: '{clash[0]}' is what a table calls another column; rename the feature first."
+            f"feature_names: a feature cannot be called '{clash[0]}' in a table, where this is the name of "
+            "another kind of column; rename it first."
         )
-    weights = dataset.document_weights
-    if weights is None and dataset.query_weights is not None:
-        weights = dataset.query_weights[dataset.query_of_document]
+    weights = None if dataset.query_weights is None else dataset.weight_of_document
     by_role = {
         "query": dataset.query_ids[dataset.query_of_document],
         "document": dataset.document_ids,
@@ -124,192 +127,233 @@ def to_frame(dataset: RankingDataset) -> pd.DataFrame:
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
     """Writes what `read_table` reads back: Parquet where the path ends in .parquet, otherwise CSV, compressed
-    as the ending says."""
-    frame = to_frame(dataset)
-    if Path(path).suffix == ".parquet":
-        frame.to_parquet(path, index=False)
-    else:
-        with write_whole(Path(path)) as stream:
-            frame.to_csv(stream, index=False)
+    as the ending says.
+
+    Raises:
+        DataError: where a feature bears the name of a role, a name or an id is not text, or the file cannot
+            be written.
+    """
+    path = Path(path)
+    as_parquet = is_parquet(path)
+    try:
+        frame = to_frame(dataset)
+        with write_whole(path) as stream:
+            if as_parquet:
+                frame.to_parquet(stream, index=False)
+            else:
+                # The standard's ends of lines, with which pandas quotes an id that holds one.
+                frame.to_csv(stream, index=False, lineterminator="\r\n")
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{path}: an id or a feature name holds {error.object[error.start : error.end]!r}, which is no "
+            "text. Rename it."
+        ) from None
 
 
-def _load(
-    source: pd.DataFrame | str | Path | Sequence[str | Path], query: str | None, document: str | None
-) -> tuple[pd.DataFrame, str]:
-    """The table, and what messages call it."""
+def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[Table]:
+    """The tables of one split, which have the same columns."""
     # Late, because pandas takes half a second that --help does not have.
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        return source, "the DataFrame"
-    paths = [source] if isinstance(source, (str, Path)) else list(source)
-    if not paths:
+        tables: list[Table] = [FrameTable("the DataFrame", source)]
+    else:
+        paths = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
+        tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in paths]
+    if not tables:
         raise DataError("source: names no table; give one, or several that are one split.")
-    # Ids are text: read as numbers, 007 would be 7.
-    ids = [*ROLES["query"], *ROLES["document"], query, document]
-    frames = [_load_file(path, {column: str for column in ids if column is not None}) for path in paths]
-    for path, frame in zip(paths, frames, strict=True):
-        odd = sorted(map(str, set(frame.columns) ^ set(frames[0].columns)))
+    for table in tables:
+        twice = [column for column in table.columns if table.columns.count(column) > 1]
+        if twice:
+            raise DataError(f"{table.name}: the column '{twice[0]}' is there twice; rename one.")
+        odd = sorted(set(table.columns) ^ set(tables[0].columns))
         if odd:
             raise DataError(
-                f"{path}: differs from {paths[0]} in the columns {', '.join(odd)}; the tables of one split "
-                "must have the same ones."
+                f"{table.name}: differs from {tables[0].name} in the columns {', '.join(odd)}; the tables "
+                "of one split must have the same ones."
             )
-    whole = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-    return whole, ", ".join(map(str, paths))
+        if table.num_rows == 0:
+            raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
+    return tables
 
 
-def _load_file(path: str | Path, types: dict[Any, Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        if Path(path).suffix == ".parquet":
-            return pd.read_parquet(path)
-        with open_unpacked(Path(path)) as stream:
-            return pd.read_csv(stream, dtype=types)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file; check the path.") from None
-    # What pandas and pyarrow raise on damaged files has these bases in common.
-    except (ValueError, OSError, EOFError, RuntimeError) as error:
-        raise DataError(f"{path}: cannot be read as a table ({error}); mend or replace the file.") from None
-
-
-def _find_columns(
-    frame: pd.DataFrame, name: str, given: dict[str, str | None], features: Sequence[str]
-) -> dict[str, str]:
+def _find_columns(table: Table, given: Mapping[str, str | None], features: Sequence[str]) -> dict[str, str]:
     """Role -> its column, for the roles that the table has."""
-    present = [str(column) for column in frame.columns]
-    twice = sorted({column for column in present if present.count(column) > 1})
-    if twice:
-        raise DataError(f"{name}: the column '{twice[0]}' is there twice; rename one.")
+    listed = set(map(str, features))
     columns = {}
     for role, asked in given.items():
-        usual = [column for column in ROLES[role] if column in present and column not in features]
-        if asked is not None and asked not in present:
-            raise DataError(f"{name}: has no column '{asked}' for {role}{did_you_mean(asked, present)}")
+        usual = [column for column in ROLES[role] if column in table.columns and column not in listed]
+        if asked is not None and str(asked) not in table.columns:
+            close = did_you_mean(str(asked), table.columns)
+            raise DataError(f"{table.name}: has no column '{asked}' for {role}{close}")
+        if asked is None and len(usual) > 1:
+            raise DataError(
+                f"{table.name}: has the columns {' and '.join(usual)}, which are both names of the {role}; "
+                f"say which one it is with {role}=COLUMN, and drop the other or list the features."
+            )
         if asked is not None or usual:
-            columns[role] = asked if asked is not None else usual[0]
+            columns[role] = str(asked) if asked is not None else usual[0]
         elif role in ("label", "query"):
             raise DataError(
-                f"{name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
+                f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
                 f"with {role}=COLUMN."
             )
     return columns
 
 
 def _find_features(
-    frame: pd.DataFrame,
-    name: str,
-    columns: dict[str, str],
+    table: Table,
+    columns: Mapping[str, str],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
 ) -> list[str]:
     """The feature columns, in training's order where that is given."""
-    present = [str(column) for column in frame.columns]
-    left = [column for column in present if column not in columns.values()]
-    chosen = left if features is None else list(features)
-    wanted = chosen if feature_names is None else list(feature_names)
+    left = [column for column in table.columns if column not in columns.values()]
+    chosen = left if features is None else [str(column) for column in features]
+    wanted = chosen if feature_names is None else [str(column) for column in feature_names]
     missing = [column for column in wanted if column not in left]
     if missing:
-        raise DataError(f"{name}: has no feature column '{missing[0]}'{did_you_mean(missing[0], left)}")
+        raise DataError(f"{table.name}: has no feature column '{missing[0]}'{did_you_mean(missing[0], left)}")
+    if features is None and feature_names is None:
+        for column in chosen:
+            _check_feature(table, column)
     more = [column for column in chosen if column not in wanted]
     if more:
         raise DataError(
-            f"{name}: has the columns {', '.join(more)}, which training does not have as features; drop "
-            "them, or list the features in data.features."
+            f"{table.name}: has the columns {', '.join(more)}, which training does not have as features; "
+            "drop them, or list the features in data.features."
         )
     if not wanted:
-        raise DataError(f"{name}: has no feature column besides {', '.join(columns.values())}; add one.")
+        raise DataError(
+            f"{table.name}: has no feature column besides {', '.join(columns.values())}; add one."
+        )
     return wanted
 
 
-def _texts(frame: pd.DataFrame, name: str, column: str) -> NDArray[np.str_]:
-    absent = np.flatnonzero(frame[column].isna())
-    if absent.size:
-        raise DataError(f"{name}: row {absent[0] + 1}: column '{column}' is empty; give each row its id.")
-    return frame[column].to_numpy().astype(np.str_)
-
-
-def _order_by_query(
-    queries: NDArray[np.str_], name: str, column: str, sort_queries: bool
-) -> NDArray[np.int64]:
-    """(D,), the rows in an order that keeps each query together."""
-    _, first_row, query = np.unique(queries, return_index=True, return_inverse=True)
-    first_row_of_query = first_row[query]
-    # First rows only ascend where no query comes back after another one.
-    back = np.flatnonzero(np.diff(first_row_of_query) < 0)
-    if back.size and not sort_queries:
-        row = back[0] + 1
+def _check_feature(table: Table, column: str) -> None:
+    """Refuses a column that nobody has called a feature, and that hardly is one."""
+    if _NO_NAME.fullmatch(column):
         raise DataError(
-            f"{name}: row {row + 1}: query '{queries[row]}' (column '{column}') comes back after another "
-            "one; its rows must stand together. Sort the table, or set data.sort_queries=true."
+            f"{table.name}: column {table.columns.index(column) + 1} has no name ('{column}'), as the index "
+            "has that pandas writes. Write the table with index=False, name the column, or list the features."
         )
-    return np.argsort(first_row_of_query, kind="stable")
-
-
-def _numbers(frame: pd.DataFrame, name: str, column: str, order: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(D,), a column as numbers; an empty cell is NaN."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = np.flatnonzero(np.isnan(numbers) & frame[column].notna().to_numpy())
-    if wrong.size:
-        value = frame[column].iloc[wrong[0]]
+    if column in _ROLE_OF_NAME:
         raise DataError(
-            f"{name}: row {order[wrong[0]] + 1}: column '{column}' is {value!r}, which is not a number; "
-            "encode it as one, or leave the column out of `features`."
+            f"{table.name}: the column '{column}' would be a feature, but is a name of the "
+            f"{_ROLE_OF_NAME[column]}, which another column holds. Drop it, or list the features."
         )
-    return numbers
 
 
-def _finite(frame: pd.DataFrame, name: str, column: str, order: NDArray[np.int64]) -> NDArray[np.float64]:
-    numbers = _numbers(frame, name, column, order)
-    _refuse(~np.isfinite(numbers) | (numbers < 0), numbers, name, column, order, "a finite number, 0 or more")
-    return numbers
+def _check_width(table: Table, chosen: Sequence[str], num_features: int) -> None:
+    check_whole("num_features", num_features)
+    if len(chosen) != num_features:
+        raise DataError(
+            f"{table.name}: has {len(chosen)} feature columns, {num_features} were expected; "
+            "list them in `features`."
+        )
 
 
-def _whole(frame: pd.DataFrame, name: str, column: str, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    numbers = _finite(frame, name, column, order)
-    _refuse(numbers != np.floor(numbers), numbers, name, column, order, "a whole number")
-    return numbers.astype(np.int64)
+def _join(
+    tables: Sequence[Table],
+    columns: Mapping[str, str],
+    chosen: Sequence[str],
+    sort_queries: bool,
+    whole_labels: bool,
+) -> RankingDataset:
+    """The tables as one data set, its rows in the order of `gather`."""
+    ends = np.cumsum([table.num_rows for table in tables])
+
+    def place(row: int) -> str:
+        number = int(np.searchsorted(ends, row, side="right"))
+        return tables[number].place(row - int(ends[number]) + tables[number].num_rows)
+
+    def of_role(role: str, read: Callable[[Table, str], NDArray[Any]]) -> NDArray[Any] | None:
+        if role not in columns:
+            return None
+        return gathered.take(np.concatenate([read(table, columns[role]) for table in tables]))
+
+    queries = [query for table in tables for query in _queries(table, columns["query"])]
+    gathered = gather(queries, sort_queries, place)
+    weights = of_role("weight", _weights)
+    if weights is not None:
+        check_some_weight(weights, gathered, place)
+    parts: dict[str, Any] = {
+        "labels": of_role("label", partial(_labels, whole_labels=whole_labels)),
+        "document_ids": of_role("document", lambda table, column: np.array(table.texts(column))),
+        "document_weights": weights,
+        "positions": of_role("position", _positions),
+        "features": gathered.take(_features(tables, chosen)),
+    }
+    try:
+        return RankingDataset(
+            query_start=gathered.query_start,
+            query_ids=gathered.query_ids,
+            file_rows=gathered.file_rows,
+            feature_names=tuple(chosen),
+            **parts,
+        )
+    except DataError as error:
+        # What no single row shows, such as weights that are too far apart.
+        raise DataError(f"{', '.join(table.name for table in tables)}: {error}") from None
 
 
-def _labels(
-    frame: pd.DataFrame, name: str, column: str, order: NDArray[np.int64], whole_labels: bool
-) -> NDArray[np.float64]:
-    labels = _finite(frame, name, column, order)
-    if whole_labels:
-        expected = "a whole number, because gains are exponential (or set whole_labels=false)"
-        _refuse(labels != np.floor(labels), labels, name, column, order, expected)
+def _queries(table: Table, column: str) -> list[str]:
+    queries = table.texts(column)
+    if "" in queries:
+        raise DataError(
+            f"{table.place(queries.index(''))}: column '{column}' is empty; give each row its query."
+        )
+    return queries
+
+
+def _labels(table: Table, column: str, whole_labels: bool) -> Labels:
+    remedy = "grade documents by numbers, from 0 for irrelevant"
+    labels = table.numbers(column, remedy)
+    bad = ~np.isfinite(labels) | (labels < 0) | (whole_labels & (labels != np.floor(labels)))
+    for row in np.flatnonzero(bad)[:1]:
+        check_label(float(labels[row]), _shown(labels[row], column), table.place(int(row)), whole_labels)
     return labels
 
 
-def _features(
-    frame: pd.DataFrame, name: str, columns: list[str], order: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """(D, F) in the order of `columns`."""
-    features = np.empty((len(frame), len(columns)), dtype=np.float32)
-    for number, column in enumerate(columns):
-        values = _numbers(frame, name, column, order)
-        # What exceeds float32 becomes infinite, and is refused on the next line.
-        with np.errstate(over="ignore"):
-            features[:, number] = values
-        infinite = np.isinf(features[:, number])
-        _refuse(infinite, values, name, column, order, "finite in float32; leave a missing value empty")
+def _weights(table: Table, column: str) -> NDArray[np.float64]:
+    weights = table.numbers(column, "give each document a number of 0 or more")
+    for row in np.flatnonzero(~np.isfinite(weights) | (weights < 0))[:1]:
+        check_weight(float(weights[row]), _shown(weights[row], column), table.place(int(row)))
+    return weights
+
+
+def _positions(table: Table, column: str) -> NDArray[np.int64]:
+    positions = table.numbers(column, "give the rank at which each document was shown")
+    # From 2^53 on doubles do not tell whole numbers apart.
+    bad = np.flatnonzero(~((positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))))
+    if bad.size:
+        raise DataError(
+            f"{table.place(int(bad[0]))}: position {_shown(positions[bad[0]], column)} is not a rank; give "
+            "the rank at which each document was shown, a whole number of 0 or more."
+        )
+    return positions.astype(np.int64)
+
+
+def _features(tables: Sequence[Table], chosen: Sequence[str]) -> Features:
+    """(D, F) in the order of `chosen`."""
+    features = np.empty((sum(table.num_rows for table in tables), len(chosen)), dtype=np.float32)
+    start = 0
+    for table in tables:
+        rows = slice(start, start + table.num_rows)
+        for number, column in enumerate(chosen):
+            values = table.numbers(column, "encode it as one, or leave the column out of `features`")
+            # What exceeds float32 becomes infinite, and is refused on the next line.
+            with np.errstate(over="ignore"):
+                features[rows, number] = values
+            infinite = np.flatnonzero(np.isinf(features[rows, number]))
+            if infinite.size:
+                raise DataError(
+                    f"{table.place(int(infinite[0]))}: column '{column}' is {values[infinite[0]]}; it must "
+                    "be finite in float32. Rescale the feature; leave a missing value empty."
+                )
+        start = rows.stop
     return features
 
 
-def _refuse(
-    bad: NDArray[np.bool_],
-    values: NDArray[np.float64],
-    name: str,
-    column: str,
-    order: NDArray[np.int64],
-    expected: str,
-) -> None:
-    rows = np.flatnonzero(bad)
-    if rows.size:
-        raise DataError(
-            f"{name}: row {order[rows[0]] + 1}: column '{column}' is {values[rows[0]]}; it must "
-            f"be {expected}."
-        )
+def _shown(value: float, column: str) -> str:
+    return f"{float(value)} in column '{column}'"

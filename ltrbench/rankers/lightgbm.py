@@ -279,6 +279,11 @@ class LightGBMRanker(BoostingRanker):
     def cautions(self, train: RankingDataset) -> Iterator[str]:
         yield from super().cautions(train)
         yield from ties_by_row(train)
+        if train.positions is not None and self.lambdarank_position_bias_regularization is None:
+            yield (
+                "positions are not used; set model.lambdarank_position_bias_regularization to learn position "
+                "biases."
+            )
 
     def own_figures(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]

@@ -242,6 +242,7 @@ class XGBoostRanker(BoostingRanker):
     def cautions(self, train: RankingDataset) -> Iterator[str]:
         yield from super().cautions(train)
         yield from ties_by_row(train)
+        yield from self._unused_positions(train)
 
     def own_figures(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
@@ -400,6 +401,22 @@ class XGBoostRanker(BoostingRanker):
         if ignored:
             raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct it or leave it out.")
 
+    def _unused_positions(self, train: RankingDataset) -> Iterator[str]:
+        if train.positions is None:
+            return
+        if not self.lambdarank_unbiased:
+            yield "positions are not used; set model.lambdarank_unbiased=true to learn position biases."
+            return
+        skipped = train.positions - train.ranks_of_rows
+        odd = np.flatnonzero(skipped != skipped[0])
+        if odd.size:
+            row = odd[0]
+            yield (
+                f"positions[{row}] is {train.positions[row]}, but XGBoost takes document "
+                f"{train.ranks_of_rows[row] + 1} of each query for the one that was shown there: it looks at "
+                "the order of the rows only. Give every document that was shown, or use lightgbm."
+            )
+
     def _refused_labels(self, labels: Labels) -> Iterator[str]:
         if self.objective == "map":
             wrong, allowed = labels * (labels - 1) != 0, "objective=map takes the labels 0 and 1"
@@ -430,9 +447,12 @@ def _varying_weights(train: RankingDataset) -> Iterator[str]:
         return
     varies = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
     row = int(np.flatnonzero(varies)[0])
+    # Places and not values, because a run has scaled the weights that its user knows.
+    rank = int(train.ranks_of_rows[row]) + 1
     yield (
-        f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} inside a "
-        "query; XGBoost takes one weight a query. Give query_weights instead, or use lightgbm or native."
+        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} differ in "
+        "weight; XGBoost takes one weight a query. Give all documents of a query the same, or use lightgbm "
+        "or native."
     )
 
 

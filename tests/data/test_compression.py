@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,3 +131,30 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "train.txt"
     with pytest.raises(DataError, match=f"{file}: cannot be written .* Check the folder"), write_whole(file):
         pytest.fail("there is nothing to write to")
+
+
+@pytest.mark.parametrize("ending", ["", *PACK])
+def test_a_pipe_is_read_like_a_file(tmp_path: Path, text: bytes, ending: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = PACK[ending](text) if ending else text
+    writer = threading.Thread(target=pipe.write_bytes, args=[content])
+    writer.start()
+    assert content_of(pipe) == text
+    writer.join()
+
+
+def test_a_mark_of_utf8_is_left_out_at_the_beginning_only(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert content_of(tmp_path / "train.txt") == b"one\n\xef\xbb\xbftwo\n"
+
+
+def test_endings_are_known_in_any_case(tmp_path: Path, text: bytes) -> None:
+    with write_whole(tmp_path / "TRAIN.GZ") as stream:
+        stream.write(text)
+    assert gzip.decompress((tmp_path / "TRAIN.GZ").read_bytes()) == text
+
+
+def test_a_folder_is_not_written_over(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a folder; name the file"), write_whole(tmp_path):
+        pytest.fail("a folder is no file")

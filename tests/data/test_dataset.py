@@ -113,6 +113,40 @@ BAD = {
         {"query_weights": None, "document_weights": [0.0] * 6},
         r"query_weights\[0\] is 0\.0; .*Leave out a query",
     ),
+    "a query id twice": (
+        {"query_ids": ["a", "b", "a"]},
+        r"query_ids\[0\] and query_ids\[2\] are both 'a'; bring the documents of a query together",
+    ),
+    "a query id that is None": ({"query_ids": ["a", None, "c"]}, r"query_ids\[1\] is None; an id is a text"),
+    "a document id that is nan": (
+        {"document_ids": ["a", np.nan, "c", "d", "e", "f"]},
+        r"document_ids\[1\] is nan; an id is a text or a number",
+    ),
+    "a feature name twice": ({"feature_names": ("x", "x")}, r"feature_names\[0\] and .*\[1\] are both 'x'"),
+    "labels that are dates": (
+        {"labels": np.arange(6).astype("M8[D]")},
+        "labels: .* holds datetime64.*, not numbers",
+    ),
+    "complex labels": ({"labels": np.arange(6) * 1j}, "labels: .* holds complex128, not numbers"),
+    "complex features": ({"features": np.ones((6, 2)) * 1j}, "features: .* holds complex128"),
+    "durations": ({"features": np.ones((6, 2), "m8[s]")}, "features: .* holds timedelta64"),
+    "weights whose mean is infinite": (
+        {"query_weights": [1e308] * 3},
+        r"query_weights\[0\] is 1e\+308, which scaled to a mean of 1 is 0.0 .* nearer to 1",
+    ),
+    "weights too far apart": ({"query_weights": [1e-300, 1e300, 1]}, r"query_weights\[0\] is 1e-300, which"),
+    "a negative position": (
+        {"positions": [1, 2, -1, 1, 1, 2]},
+        r"positions\[2\] is -1; a position is a rank",
+    ),
+    "a position beyond int64": (
+        {"positions": [1, 2, 1e30, 1, 1, 2]},
+        r"positions: holds 1e\+30; whole numbers",
+    ),
+    "rows of the file twice": (
+        {"file_rows": [0, 1, 2, 3, 4, 4]},
+        "file_rows: must hold each row from 0 to 5",
+    ),
     "too many positions": ({"positions": [1] * 7}, "but there are 6 documents"),
 }
 
@@ -168,7 +202,7 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
         query_weights=np.arange(1.0, num_queries + 1),
         positions=np.arange(num_documents),
     )
-    queries = data.draw(st.lists(st.integers(0, num_queries - 1), min_size=1, max_size=10))
+    queries = data.draw(st.lists(st.integers(0, num_queries - 1), min_size=1, unique=True))
     taken = whole.take_queries(queries)
     rows = [row for query in queries for row in range(whole.query_start[query], whole.query_start[query + 1])]
     assert taken.document_ids is not None
@@ -194,6 +228,7 @@ def test_all_queries_in_order_are_the_same_data() -> None:
         ([0, 3], "there is no query 3; they count from 0 to 2"),
         ([-1], "there is no query -1"),
         ([0.5], r"queries: holds 0\.5"),
+        ([1, 1], r"query_ids\[0\] and query_ids\[1\] are both 'b'"),
     ],
 )
 def test_a_query_that_does_not_exist_cannot_be_taken(queries: list[float], message: str) -> None:
@@ -232,3 +267,20 @@ def test_scaled_weights_have_mean_one_over_queries_and_keep_their_ratios(weights
     assert scaled.query_weights.mean() == pytest.approx(1, rel=1e-15)
     ratios = scaled.weight_of_document * given.weight_of_document.sum() / scaled.weight_of_document.sum()
     np.testing.assert_allclose(ratios, given.weight_of_document, rtol=1e-14)
+
+
+@given(rows=st.permutations(range(6)))
+def test_what_follows_the_file_follows_the_rows_and_back(rows: list[int]) -> None:
+    data = dataset(file_rows=rows)
+    in_file = np.arange(6) * 10.0
+    in_rows = data.from_file_order(in_file)
+    assert in_rows.tolist() == [row * 10.0 for row in rows]
+    np.testing.assert_array_equal(data.to_file_order(in_rows), in_file)
+    assert dataset().from_file_order(in_file) is in_file
+
+
+def test_a_subset_keeps_the_order_that_its_rows_had_in_the_file() -> None:
+    subset = dataset(file_rows=[0, 3, 1, 2, 4, 5]).take_queries([2, 0])
+    assert subset.file_rows is not None
+    # The rows 2, 4, 5 and 0, 3 of the file.
+    assert subset.file_rows.tolist() == [1, 3, 4, 0, 2]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset, compression, letor, letor_blocks, read_letor
-from ltrbench.data.letor_line import LineFormat, parse_line
-from ltrbench.errors import DataError
+from ltrbench.data.letor_line import OVERFLOWS, LineFormat, parse_line
+from ltrbench.errors import ConfigError, DataError
 
-Write = Callable[[bytes], Path]
+Write = Callable[..., Path]
 
 
 @pytest.fixture
@@ -152,7 +153,10 @@ def test_weights_that_a_query_shares_are_its_own(write: Write) -> None:
     [
         (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", r":2: the line has no weight, but the lines before it have one"),
         (b"1 qid:1 1:1\n# -\n0 2 qid:1 1:1\n", r":3: the line has a weight, .* have none.* or none"),
-        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", r"train\.txt: query_weights\[0\] is 0\.0"),
+        (
+            b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n",
+            r"train\.txt:1: query '1' begins here, and all its documents have",
+        ),
     ],
 )
 def test_weights_of_some_lines_only_or_of_no_weight_are_errors(
@@ -168,6 +172,9 @@ def test_scattered_queries_are_brought_together_in_the_order_of_their_first_line
     scattered = read_letor(write(b"".join(lines)), sort_queries=True)
     assert same(scattered, together)
     assert scattered.query_ids.tolist() == ["b", "a"]
+    assert scattered.file_rows is not None
+    assert scattered.file_rows.tolist() == [0, 2, 1, 3]
+    assert together.file_rows is None
 
 
 @given(numbers=st.lists(st.integers(0, 3), min_size=1, max_size=12), weighted=st.booleans())
@@ -199,6 +206,58 @@ def test_an_option_out_of_its_range_is_refused(write: Write, option: str, value:
         read_letor(write(b"1 qid:1 1:1\n"), **{option: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"first_index": 1.0},
+        {"num_features": "3"},
+        {"absent": "nan"},
+        {"absent": None},
+        {"sort_queries": "False"},
+        {"whole_labels": "no"},
+    ],
+    ids=str,
+)
+def test_an_option_of_another_type_is_refused(write: Write, options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(ConfigError, match=f"{name} is {options[name]!r}; it must be"):
+        read_letor(write(b"1 qid:1 1:1\n"), **options)
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(("overflow", "value"), [("cap", LARGEST), ("missing", math.nan)])
+@pytest.mark.parametrize("text", ["1.79769313486232e+308", "1e39", "1e999"])
+def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
+    write: Write, overflow: str, value: float, text: str
+) -> None:
+    content = f"1 qid:1 1:{text} 2:0.5\n0 qid:1 1:-{text} 2:1\n".encode()
+    read = read_letor(write(content), overflow=overflow)
+    np.testing.assert_array_equal(read.features, [[value, 0.5], [-value, 1]])
+    form = LineFormat(overflow=overflow)
+    assert letor_blocks.read_block_fast(content, 1, form, 0.0) is not None
+
+
+def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> None:
+    with pytest.raises(DataError, match="overflow is 'clip'; it must be one of refuse, cap, missing"):
+        read_letor(write(b"1 qid:1 1:1\n"), overflow="clip")
+
+
+def test_a_mark_of_utf8_is_no_part_of_the_first_line(write: Write) -> None:
+    assert read_letor(write(b"\xef\xbb\xbf1 qid:1 1:1\n")).labels.tolist() == [1]
+
+
+def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None:
+    names = write(b"bm25, 0\npagerank, 2\n", "names.txt")
+    data = read_letor(write(b"1 qid:1 0:5\n"), first_index=0, feature_names=names)
+    assert data.feature_names == ("bm25", "1", "pagerank")
+    with pytest.raises(DataError, match=r"feature index 3 is beyond the 3 .* as many as .*names\.txt names"):
+        read_letor(write(b"1 qid:1 3:5\n"), first_index=0, feature_names=names)
+    with pytest.raises(DataError, match=r"names\.txt: names 3 features, but 4 were expected"):
+        read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
+
+
 # Several files
 
 
@@ -215,7 +274,7 @@ def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> 
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
     second.write_bytes(b"# more\n0 qid:b 1:1\n0 qid:a 1:1\n")
-    with pytest.raises(DataError, match=f"{second}:3: query 'a' begins again, after .* ended on {first}:1"):
+    with pytest.raises(DataError, match=f"{second}:3: query 'a' comes back after .* ended at {first}:1"):
         read_letor([first, second])
     assert read_letor([first, second], sort_queries=True).query_sizes.tolist() == [2, 2]
     second.write_bytes(b"0 1 qid:b 1:1\n")
@@ -305,6 +364,7 @@ FORMS = st.builds(
     first_index=st.sampled_from([0, 1]),
     whole_labels=st.booleans(),
     needs_qid=st.booleans(),
+    overflow=st.sampled_from(OVERFLOWS),
 )
 
 
@@ -441,7 +501,10 @@ MISTAKES = {
     "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
     "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
     "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap the value"]),
-    "a value beyond float32": (b"1 qid:1 2:1.7976931348623157e308", ["1.797", "float32", "Rescale"]),
+    "a value beyond float32": (
+        b"1 qid:1 2:1.7976931348623157e308",
+        ["1.797", "float32", "Rescale", "overflow=cap"],
+    ),
     "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
     "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
     "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "unpack or convert"]),
@@ -490,8 +553,8 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     file = write(b"1 qid:a 1:1\n0 qid:a 1:2\n# between\n1 qid:b 1:1\n1 qid:c 1:1\n0 qid:a 1:3\n")
     with pytest.raises(DataError) as caught:
         read_letor(file)
-    assert str(caught.value).startswith(f"{file}:6: query 'a' begins again")
-    assert "ended on line 2" in str(caught.value)
+    assert str(caught.value).startswith(f"{file}:6: query 'a' comes back")
+    assert f"ended at {file}:2" in str(caught.value)
     assert "sort_queries=true (in a run data.sort_queries=true)" in str(caught.value)
 
 

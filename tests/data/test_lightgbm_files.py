@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,31 @@ def test_positions_that_are_words_are_numbered_as_they_first_occur(write: Write)
     positions = read_letor(write(query=b"3", position=b"top\nside\ntop\n")).positions
     assert positions is not None
     assert positions.tolist() == [0, 1, 0]
+
+
+def test_whole_positions_are_numbers_however_they_are_written(write: Write) -> None:
+    positions = read_letor(write(query=b"3", position=b"3.0\n1\n2e0\n")).positions
+    assert positions is not None
+    assert positions.tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["rank.train.query.gz", "rank.train.weight.zst"])
+def test_a_file_beside_that_would_be_passed_over_is_an_error(write: Write, name: str) -> None:
+    path = write(query=b"3")
+    (path.parent / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name}: lies beside .* would be passed over; .* Rename or remove"):
+        read_letor(path)
+
+
+def test_a_file_beside_that_bears_the_name_of_the_packed_one_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "r.gz").write_bytes(b"0 1:1\n")
+    (tmp_path / "r.gz.query").write_bytes(b"1\n")
+    with pytest.raises(DataError, match=r"r\.gz\.query: lies beside .* is called r\.query, packed or not"):
+        read_letor(tmp_path / "r.gz")
+
+
+def test_a_file_beside_may_be_packed_and_begin_with_a_mark_of_utf8(write: Write) -> None:
+    assert read_letor(write(query=gzip.compress(b"\xef\xbb\xbf2\n1\n"))).query_sizes.tolist() == [2, 1]
 
 
 def test_blank_lines_at_the_end_of_a_file_beside_count_for_nothing(write: Write) -> None:
@@ -95,11 +121,15 @@ def test_qids_and_a_query_file_that_differ_are_an_error(write: Write, sizes: byt
 
 
 MISTAKES = {
+    "a position that is no rank": ({"position": b"1\n1.5\n2\n"}, [".position:2: '1.5'", "whole number of 0"]),
+    "a position that is nan": ({"position": b"1\n2\nnan\n"}, [".position:3: 'nan'"]),
+    "a negative position": ({"position": b"-1\n2\n1\n"}, [".position:1: '-1'"]),
+    "sizes that add up to less": ({"query": b"1\n1\n"}, ["query:2: its 2 queries have 2 documents"]),
     "sizes that do not add up": (
         {"query": b"2\n2\n"},
-        ["query: its 2 queries have 4 documents", "rank.train has 3. The sizes must add up"],
+        ["query:2: its 2 queries have 4 documents", "rank.train has 3. The sizes must add up"],
     ),
-    "an empty query file": ({"query": b""}, ["its 0 queries have 0 documents"]),
+    "an empty query file": ({"query": b""}, ["query:1: its 0 queries have 0 documents"]),
     "an empty query": ({"query": b"2\n0\n1\n"}, [".query:2: '0' stands where the number of documents"]),
     "a size that is a word": ({"query": b"2\nx\n"}, [".query:2: 'x'", "Give a line a query"]),
     "a size that is negative": ({"query": b"-3\n"}, [".query:1: '-3'"]),

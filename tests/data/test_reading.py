@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
-from ltrbench.data.reading import read_data
+from ltrbench.data.reading import read_data, reading_options
 from ltrbench.data.tables import write_table
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.parquet"])
@@ -33,3 +34,44 @@ def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_pat
     (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
     from_text = read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"])
     assert from_text.fingerprint == read.fingerprint
+
+
+def test_endings_are_known_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "Z.CSV").write_text("qid,label,bm25\na,1,0.5\n")
+    assert read_data(tmp_path / "Z.CSV").feature_names == ("bm25",)
+
+
+def test_several_files_are_of_one_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1 qid:a 1:1\n")
+    (tmp_path / "b.txt").write_text("1 qid:b 1:1\n")
+    assert read_data([tmp_path / "a.txt", tmp_path / "b.txt"]).query_ids.tolist() == ["a", "b"]
+    with pytest.raises(DataError, match=r"b\.csv: is not of the kind of .*a\.txt"):
+        read_data([tmp_path / "a.txt", tmp_path / "b.csv"])
+    with pytest.raises(DataError, match="names no file"):
+        read_data([])
+
+
+RUN = {
+    "_target_": "ltrbench.data.sources.LetorFiles",
+    "train": "train.txt",
+    "num_features": 7,
+    "first_index": 0,
+    "absent": float("nan"),
+    "overflow": "cap",
+    "sort_queries": False,
+    "whole_labels": True,
+    "feature_names": "names.txt",
+}
+
+
+@pytest.mark.parametrize("absent", [float("nan"), None])
+def test_a_run_tells_how_its_files_are_written_and_nothing_else(absent: float | None) -> None:
+    options = reading_options("test.txt.gz", {**RUN, "absent": absent})
+    assert math.isnan(options.pop("absent"))
+    assert options == {"first_index": 0, "overflow": "cap", "sort_queries": False}
+
+
+def test_only_what_the_reader_of_the_path_has_is_told() -> None:
+    assert reading_options("test.csv", RUN) == {"sort_queries": False}
+    table = {"label": "grade", "query": None, "features": ["bm25"], "whole_labels": True}
+    assert reading_options("test.parquet", table) == {"label": "grade", "features": ["bm25"]}

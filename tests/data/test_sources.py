@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class, instantiate
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
+from ltrbench.data.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
 from ltrbench.errors import ConfigError, DataError
 
@@ -188,6 +192,39 @@ def test_names_from_a_file_reach_every_split(files: Path) -> None:
     assert {split.feature_names for _, split in source.load()} == {("bm25", "2", "page rank")}
 
 
+def test_a_file_of_names_that_does_not_fit_is_the_one_to_be_mended(files: Path) -> None:
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
+    with pytest.raises(DataError, match=r"there is no file .*/names\. Check data\.feature_names\."):
+        source.load()
+    (files / "names").write_text("bm25, 1\n")
+    with pytest.raises(
+        DataError, match=r"beyond the 1 features .* as many as .*/names names\. Name them all"
+    ):
+        source.load()
+    with pytest.raises(DataError, match="is a folder; name the file"):
+        dataclasses.replace(source, feature_names=str(files)).load()
+
+
+@given(
+    names=st.lists(st.text(max_size=6) | st.sampled_from(["a, b", "#1", "x ", "7"]), min_size=1, unique=True)
+)
+def test_names_that_are_written_are_read_back_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("names") / "feature2id.txt"
+    with suppress(DataError):  # any other error fails the test
+        write_feature_names(names, path, first_index=0)
+    assert not path.exists() or read_feature_names(path, first_index=0) == tuple(names)
+
+
+@pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", ""])
+def test_a_name_that_cannot_stand_in_a_line_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(
+        DataError, match="cannot stand in a line 'name, id', where a name begins with neither"
+    ):
+        write_feature_names(["bm25", name], tmp_path / "names")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -196,6 +233,7 @@ def test_names_from_a_file_reach_every_split(files: Path) -> None:
         ("a, 1\n\nb, 1\n", r"names:3: the id 1 stands on line 1 already"),
         ("a, 1\na, 2\n", r"names:2: the name 'a' stands on line 1 already"),
         ("# nothing\n", r"names: names no feature"),
+        (", 1\n", r"names:1: ', 1' is not 'name, id'"),
         ("a, 99999999999\n", r"names:1: .* is not 'name, id'"),
     ],
 )
@@ -331,6 +369,9 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path
         file.write_text(
             "".join(f"{label} {qid.format(q)}1:{q} 2:{label}\n" for q in queries for label in (0, 1))
         )
+        if yaml == "istella_s":
+            # As its publisher writes it: the largest double.
+            file.write_text(file.read_text().replace(" 2:1", " 2:1.79769313486232e+308"))
         if yaml == "lightgbm_example":
             Path(f"{file}.query").write_text("2\n" * len(queries))
         first = queries.stop

@@ -46,7 +46,7 @@ def test_the_seed_decides_which_queries_are_taken() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 1.5, float("nan")])
 def test_a_share_out_of_range_is_named(share: float) -> None:
-    with pytest.raises(DataError, match=rf"data\.test_share is {share}.*between 0 and 1"):
+    with pytest.raises(DataError, match=rf"data\.test_share is {share}.*above 0 and below 1"):
         split_queries(dataset(10), share, 0, "test")
 
 
@@ -141,3 +141,47 @@ def test_a_larger_subset_holds_the_smaller_one(share: float, larger: float, seed
 def test_a_subset_is_a_share(share: float) -> None:
     with pytest.raises(DataError, match=r"data\.subset is .*above 0 and at most 1"):
         sample_queries(dataset(5), share, seed=0)
+
+
+def with_twins(num_queries: int, twins: list[int]) -> RankingDataset:
+    """Queries of two documents; query `twins[i]` has the judged list of query i, under its own id."""
+    source = [*twins, *range(len(twins), num_queries)]
+    features = np.array([[query, row] for query in source for row in (0, 1)], dtype=np.float32)
+    return RankingDataset(
+        features=features, labels=np.tile([0.0, 1.0], num_queries), query_start=np.arange(num_queries + 1) * 2
+    )
+
+
+@given(
+    twins=st.lists(st.integers(5, 11), max_size=5),
+    num_folds=st.integers(2, 5),
+    seed=st.integers(0, 99),
+    share=st.floats(0.01, 0.99),
+)
+@settings(deadline=None)
+def test_queries_of_one_judged_list_are_never_split(
+    twins: list[int], num_folds: int, seed: int, share: float
+) -> None:
+    whole = with_twins(12, twins)
+    for fold in range(1, num_folds + 1):
+        train, test = take_fold(whole, fold, num_folds, seed)
+        Splits(train, None, test)  # which refuses a leak
+        assert train.num_queries + test.num_queries == 12
+    Splits(
+        *(split_queries(whole, share, seed, "test")[0], None, split_queries(whole, share, seed, "test")[1])
+    )
+
+
+def test_one_judged_list_alone_cannot_be_split() -> None:
+    whole = with_twins(2, [1])
+    with pytest.raises(DataError, match="2 queries with 1 different judged lists cannot be split in two"):
+        split_queries(whole, 0.5, 0, "test")
+    with pytest.raises(
+        DataError, match="cv is 2, but there are only 2 queries with 1 different judged lists"
+    ):
+        folds(whole, 2, seed=0)
+
+
+def test_what_to_do_without_validation_is_said() -> None:
+    with pytest.raises(DataError, match=r"or set data\.valid_share=0 to go without"):
+        split_queries(dataset(1), 0.2, 0, "valid")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.tables import read_table, to_frame, write_table
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -43,6 +45,47 @@ def test_what_is_written_is_read_back(dataset: RankingDataset, tmp_path: Path, e
     assert read.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d5"]
 
 
+ODD_IDS = ("NA", "null", "None", "nan", "a\rb", "a\nb", 'say "x"', "a,b", " padded ", "True", "1e3")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_every_id_is_read_back_as_it_was(tmp_path: Path, ending: str) -> None:
+    ids = np.array(ODD_IDS)
+    data = RankingDataset(
+        features=np.zeros((len(ids), 1), dtype=np.float32),
+        labels=np.zeros(len(ids)),
+        query_start=np.arange(len(ids) + 1),
+        query_ids=ids,
+        document_ids=np.array(["", *ids[1:]]),
+    )
+    write_table(data, tmp_path / f"table.{ending}")
+    read = read_table(tmp_path / f"table.{ending}")
+    assert read.query_ids.tolist() == ids.tolist()
+    assert read.document_ids is not None
+    assert read.document_ids.tolist() == ["", *ids[1:]]
+
+
+def test_what_would_be_read_back_as_something_else_is_not_written(tmp_path: Path) -> None:
+    one: dict[str, Any] = {"features": [[1.0]], "labels": [0], "query_start": [0, 1]}
+    for name in ("label", "relevance", "docid", "", "Unnamed: 0"):
+        with pytest.raises(DataError, match=f"a feature cannot be called '{name}' in a table"):
+            to_frame(RankingDataset(**one, feature_names=(name,)))
+    with pytest.raises(DataError, match=r"z\.parquet\.gz: a Parquet file is compressed within"):
+        write_table(RankingDataset(**one), tmp_path / "z.parquet.gz")
+    with pytest.raises(DataError, match=r"holds '\\udc80', which is no text"):
+        write_table(RankingDataset(**one, query_ids=np.array(["\udc80"])), tmp_path / "z.csv")
+    with pytest.raises(DataError, match=r"x\.parquet: cannot be written .* Check the folder"):
+        write_table(RankingDataset(**one), tmp_path / "nowhere" / "x.parquet")
+    with pytest.raises(DataError, match="is a folder; name the file in it that should be written"):
+        write_table(RankingDataset(**one), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gzipped_parquet_file_is_told_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="compressed within; unpack it"):
+        read_table(tmp_path / "t.parquet.gz")
+
+
 def test_a_frame_is_read_back(dataset: RankingDataset) -> None:
     assert read_table(to_frame(dataset)).fingerprint == dataset.fingerprint
 
@@ -68,25 +111,46 @@ def test_the_features_of_training_are_found_by_name_in_any_order() -> None:
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
     scattered = frame(query_id=["b", "a", "b"])
-    with pytest.raises(DataError, match=r"row 3: query 'b' .* data\.sort_queries=true"):
+    with pytest.raises(
+        DataError, match=r"row 3: query 'b' comes back .* ended at .*row 1.* data\.sort_queries=true"
+    ):
         read_table(scattered)
     read = read_table(scattered, sort_queries=True)
     assert read.query_ids.tolist() == ["b", "a"]
     assert read.labels.tolist() == [0, 2, 1]
+    assert read.file_rows is not None
+    assert read.file_rows.tolist() == [0, 2, 1]
+    assert read_table(frame(), sort_queries=True).file_rows is None
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"label": [0, np.nan, 1]}, r"row 2: column 'label' is nan; it must be a finite number, 0 or more"),
-        ({"label": [0, 1, -1]}, r"row 3: column 'label' is -1\.0"),
-        ({"label": [np.inf, 1, 1]}, r"row 1: column 'label' is inf"),
-        ({"label": [0.5, 1, 1]}, r"row 1: column 'label' is 0\.5; it must be a whole number"),
+        (
+            {"label": [0, np.nan, 1]},
+            r"row 2: label nan in column 'label' is not a grade\. Judge the document",
+        ),
+        ({"label": [0, 1, -1]}, r"row 3: label -1\.0 in column 'label' is out of range.*Shift"),
+        ({"label": [np.inf, 1, 1]}, r"row 1: label inf in column 'label' is out of range"),
+        ({"label": [0.5, 1, 1]}, r"row 1: label 0\.5 in column 'label' is not a whole.*whole_labels=false"),
         ({"bm25": [0, "x", 1]}, r"row 2: column 'bm25' is 'x', which is not a number"),
         ({"bm25": [0, 1, -np.inf]}, r"row 3: column 'bm25' is -inf; it must be finite"),
         ({"bm25": [1e39, 1, 0]}, r"row 1: column 'bm25' is 1e\+39; it must be finite in float32"),
-        ({"query_id": [1, None, 2]}, r"row 2: column 'query_id' is empty"),
-        ({"position": [1, 1.5, 2]}, r"row 2: column 'position' is 1\.5; it must be a whole number"),
+        ({"label": ["good", 1, 1]}, r"row 1: column 'label' is 'good', which .*grade documents by numbers"),
+        ({"query_id": [1, None, 2]}, r"row 2: column 'query_id' is nan; give each row its id"),
+        ({"query_id": ["", "a", "b"]}, r"row 1: column 'query_id' is empty"),
+        ({"query_id": [(1, 2), "a", "b"]}, r"row 1: column 'query_id' is \(1, 2\); give each row its id"),
+        ({"query_id": ["a" * 1001, "a", "b"]}, r"row 1: column 'query_id' has an id of 1001 characters"),
+        ({"weight": [1, -1, 1]}, r"row 2: weight -1\.0 in column 'weight' is out of range"),
+        ({"weight": [1, 1, 0]}, r"row 3: query '2' begins here, and all its documents have the weight 0"),
+        ({"position": [1, 1.5, 2]}, r"row 2: position 1\.5 in column 'position' is not a rank"),
+        ({"position": [1, -1, 2]}, r"row 2: position -1\.0"),
+        ({"position": [1, 1e30, 2]}, r"row 2: position 1e\+30"),
+        ({"bm25": [1, 10**400, 2]}, r"row 2: column 'bm25' is inf; it must be finite"),
+        ({"bm25": [1j, 2, 3]}, r"row 1: column 'bm25' is 1j, which is not a number"),
+        ({"bm25": list(pd.date_range("2020", periods=3))}, r"row 1: column 'bm25' is Timestamp"),
+        ({"bm25": list(pd.to_timedelta([1, 2, 3]))}, r"row 1: column 'bm25' is Timedelta"),
+        ({"bm25": list(pd.period_range("2020", periods=3))}, r"row 1: column 'bm25' is Period"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_row_and_column(
@@ -97,8 +161,58 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
 
 
 def test_a_row_is_that_of_the_file_even_where_queries_are_sorted() -> None:
-    with pytest.raises(DataError, match="row 3: column 'label' is -1"):
+    with pytest.raises(DataError, match="row 3: label -1"):
         read_table(frame(query_id=["b", "a", "b"], label=[0, 0, -1]), sort_queries=True)
+
+
+def test_columns_are_called_by_the_text_of_their_names() -> None:
+    read = read_table(pd.DataFrame({0: [1, 0], 1: ["a", "a"], 2: [0.5, 1]}), label=0, query="1")  # type: ignore[arg-type]
+    assert read.feature_names == ("2",)
+    assert read.labels.tolist() == [1, 0]
+
+
+def test_numbers_in_cells_of_any_type_are_numbers() -> None:
+    cells = [Decimal("0.5"), "1e3", None]
+    read = read_table(frame(bm25=cells, flag=[True, False, True]))
+    np.testing.assert_array_equal(read.features, [[0.5, 1], [1000, 0], [np.nan, 1]])
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        (
+            "relevance",
+            "has the columns label and relevance, which are both names of the label; .*label=COLUMN",
+        ),
+        ("qid", "has the columns query_id and qid, which are both names of the query"),
+        ("", r"column 4 has no name \(''\), as the index .*index=False"),
+        ("Unnamed: 0", r"column 4 has no name \('Unnamed: 0'\)"),
+    ],
+)
+def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
+    further: str, message: str
+) -> None:
+    table = frame().assign(**{further: [2, 1, 0]})
+    with pytest.raises(DataError, match=message):
+        read_table(table)
+    listed = read_table(table, features=["bm25", further])
+    assert listed.feature_names == ("bm25", further)
+
+
+def test_a_label_beside_the_label_that_is_asked_for_is_no_feature() -> None:
+    with pytest.raises(DataError, match="the column 'label' would be a feature, but is a name of the label"):
+        read_table(frame(grade=[0, 1, 2]), label="grade")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sort_queries": "no"}, {"whole_labels": 1}, {"num_features": "3"}, {"features": "bm25"}],
+    ids=str,
+)
+def test_an_option_of_another_type_is_refused(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(ConfigError, match=f"{name} is {options[name]!r}; it must be"):
+        read_table(frame(), **options)
 
 
 def test_a_missing_or_further_column_is_named() -> None:
@@ -133,7 +247,7 @@ def test_a_truncated_file_is_refused(dataset: RankingDataset, tmp_path: Path) ->
     write_table(dataset, tmp_path / "t.csv.gz")
     whole = (tmp_path / "t.csv.gz").read_bytes()
     (tmp_path / "t.csv.gz").write_bytes(whole[:-12])
-    with pytest.raises(DataError, match="cannot be read as a table"):
+    with pytest.raises(DataError, match=r"t\.csv\.gz:1: .* damaged or cut off .*`gzip -t` tests it"):
         read_table(tmp_path / "t.csv.gz")
 
 
@@ -146,4 +260,15 @@ def test_several_tables_are_one_split_and_have_the_same_columns(tmp_path: Path) 
     assert both.features.tolist() == [[2], [3]]
     paths[1].write_text("tfidf,qid,label\n3,8,0\n")
     with pytest.raises(DataError, match=r"b\.csv: differs from .*a\.csv in the columns bm25, tfidf"):
+        read_table(paths)
+
+
+def test_a_mistake_in_one_of_several_tables_is_told_by_its_own_name_and_line(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    paths[0].write_text("qid,label,bm25\na,1,2\n")
+    paths[1].write_text("qid,label,bm25\na,1,2\n\na,-1,2\n")
+    with pytest.raises(DataError, match=f"^{paths[1]}:4: label -1"):
+        read_table(paths)
+    paths[1].write_text("qid,label,bm25\nb,1,2\na,1,2\n")
+    with pytest.raises(DataError, match=f"^{paths[1]}:3: query 'a' comes back .* ended at {paths[0]}:2"):
         read_table(paths)

@@ -1,0 +1,198 @@
+"""CSV files, plain or compressed: every row has as many cells as the header, or the file is refused.
+
+A row begins on a line of its own, blank lines are skipped, and a cell may be quoted. How rows and cells are
+told is specified by Python's csv module (`_read_plainly`). pyarrow reads an ordinary file in a fraction of
+the time, and gives it back as soon as anything in it is unusual; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.compression import read_blocks
+from ltrbench.data.table_cells import check_ids, not_a_number, number_of_text
+from ltrbench.errors import DataError
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# Begins with its quote and looks back from there, so that the search skips what is not quoted.
+_QUOTED_CELL = re.compile(rb'"(?<![^,\n]")[^"\r\n]*"(?=[,\r\n]|\Z)')
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CsvTable:
+    """A CSV file as the texts of its cells."""
+
+    name: str
+    columns: tuple[str, ...]
+    cells: Any  # a pyarrow.Table: (n,) texts a column
+    lines: NDArray[np.int64] | None  # (n,), where each row begins; None: each on the line after the last
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.cells.num_rows)
+
+    def place(self, row: int) -> str:
+        return f"{self.name}:{row + 2 if self.lines is None else self.lines[row]}"
+
+    def texts(self, column: str) -> list[str]:
+        texts: list[str] = self.cells.column(self.columns.index(column)).to_pylist()
+        check_ids(texts, column, self.place)
+        return texts
+
+    def numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
+        import pyarrow
+        from pyarrow import compute
+
+        cells = self.cells.column(self.columns.index(column))
+        filled = compute.if_else(compute.equal(cells, ""), None, cells)
+        try:
+            numbers = np.asarray(filled.cast(pyarrow.float64()), dtype=np.float64)
+        except pyarrow.ArrowInvalid:
+            return self._distinct_numbers(column, remedy)
+        # Whatever pyarrow takes for NaN or infinite is looked at by the specification.
+        unusual = np.isnan(numbers).sum() > filled.null_count or np.isinf(numbers).any()
+        if unusual:
+            numbers = self._distinct_numbers(column, remedy)
+        return numbers
+
+    def _distinct_numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
+        """The same by `number_of_text`, once for each distinct cell."""
+        from pyarrow import compute
+
+        cells = self.cells.column(self.columns.index(column))
+        distinct = compute.unique(cells)  # in the order in which they first occur
+        number_of_cell = np.asarray(compute.index_in(cells, value_set=distinct), dtype=np.int64)
+        numbers = np.empty(len(distinct))
+        for number, cell in enumerate(distinct.to_pylist()):
+            try:
+                numbers[number] = number_of_text(cell)
+            except ValueError:
+                row = int(np.flatnonzero(number_of_cell == number)[0])
+                raise not_a_number(self.place(row), column, cell, remedy) from None
+        return numbers[number_of_cell]
+
+
+def read_csv(path: Path) -> CsvTable:
+    """Reads a file whose first row names the columns.
+
+    Raises:
+        DataError: where the file cannot be read, is empty or not UTF-8 text, or a row is not made of as many
+            cells as the header (`path:line: ...`).
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "train.csv")
+    ...     _ = file.write_text("label,query_id,bm25\\n1,007,0.5\\n")
+    ...     table = read_csv(file)
+    >>> table.columns, table.texts("query_id"), table.numbers("bm25", "").tolist()
+    (('label', 'query_id', 'bm25'), ['007'], [0.5])
+    """
+    content = b"".join(text for text, _ in read_blocks(path))
+    text = _decoded(content, path)
+    rows = _rows(text, path)
+    header_line, header = next(rows, (1, []))
+    if not header:
+        raise DataError(f"{path}: is empty. Check that the file was written and copied whole.")
+    cells = _read_fast(content, len(header)) if header_line == 1 else None
+    if cells is not None:
+        return CsvTable(str(path), tuple(header), cells, lines=None)
+    cells, lines = _read_plainly(rows, header, path)
+    return CsvTable(str(path), tuple(header), cells, lines)
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    null = content.find(b"\0")
+    if null >= 0:
+        line = content.count(b"\n", 0, null) + 1
+        raise DataError(
+            f"{path}:{line}: byte 0x00 is not text. CSV files are UTF-8 text, plain or as gz, bz2, xz or "
+            "zst; unpack or convert the file."
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}:{line}: byte 0x{content[error.start]:02x} is not UTF-8 text. Convert the file to UTF-8."
+        ) from None
+
+
+def _rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each row that is not blank, and the line on which it begins."""
+    reader = csv.reader((line.group() for line in _LINE.finditer(text)), strict=True)
+    end = 0
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"{path}:{end + 1}: the row that begins here cannot be read ({error}). Close each quote, and "
+                "write a quote within a quoted cell twice."
+            ) from None
+        if row:
+            yield end + 1, row
+        end = reader.line_num
+
+
+def _read_fast(content: bytes, num_columns: int) -> Any | None:
+    """The cells below the header, where no row spans lines and no line is blank; None for another file."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    if content.count(b"\r") != content.count(b"\r\n"):
+        return None
+    # A quoted cell in which nothing is to be undone means the same to every reader; a stray quote does not.
+    if 2 * sum(1 for _ in _QUOTED_CELL.finditer(content)) != content.count(b'"'):
+        return None
+    names = [str(column) for column in range(num_columns)]
+    try:
+        cells = arrow_csv.read_csv(
+            pyarrow.BufferReader(content),
+            arrow_csv.ReadOptions(column_names=names, skip_rows=1),
+            arrow_csv.ParseOptions(),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False
+            ),
+        )
+    except pyarrow.ArrowInvalid:
+        return None
+    num_lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    return cells if cells.num_rows == num_lines - 1 else None
+
+
+def _read_plainly(
+    rows: Iterator[tuple[int, list[str]]], header: list[str], path: Path
+) -> tuple[Any, NDArray[np.int64]]:
+    """The cells of the rows after the header, and the line on which each row begins."""
+    import pyarrow
+
+    lines, kept = [], []
+    for line, row in rows:
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}:{line}: the row has {len(row)} cells, but the header has {len(header)} "
+                f"columns. {_remedy(row, header)}"
+            )
+        lines.append(line)
+        kept.append(row)
+    columns = zip(*kept, strict=True) if kept else [()] * len(header)
+    cells = {str(number): pyarrow.array(column, pyarrow.string()) for number, column in enumerate(columns)}
+    return pyarrow.table(cells), np.array(lines, dtype=np.int64)
+
+
+def _remedy(row: list[str], header: list[str]) -> str:
+    if len(row) < len(header):
+        return "Fill the row in, with nothing between two commas for a missing value; or copy the file again."
+    if not any(row[len(header) :]):
+        return "Remove the commas at the end of the rows."
+    return "Quote a cell that holds a comma; or name every column in the header, also one of row names."
