@@ -166,6 +166,19 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
         np.testing.assert_array_equal(scored.scores, np.array(expected, dtype=scored.scores.dtype))
 
 
+def test_predict_reads_as_in_training_and_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+    lines = [f"{row % 2} qid:{row // 4} 0:{row % 5} 1:{(7 * row) % 11}" for row in range(160)]
+    (tmp_path / "train.txt").write_text("\n".join(lines))
+    words = ("model=native", "data=letor", "data.train=train.txt", "data.first_index=0", "params.num_trees=3")
+    run(*words, "params.min_docs_in_leaf=2", "tracking=none", "hydra.run.dir=mine", folder=tmp_path)
+    predicted = run("predict", "mine", "train.txt", folder=tmp_path).stdout.split()
+    # Without the run's first_index the same lines would be features 1 and 2, of a file that has no index 0.
+    scattered = [*range(0, 160, 2), *range(1, 160, 2)]
+    (tmp_path / "scattered.txt").write_text("\n".join(lines[row] for row in scattered))
+    words = ("predict", "mine", "scattered.txt", "--read", "sort_queries=true")
+    assert run(*words, folder=tmp_path).stdout.split() == [predicted[row] for row in scattered]
+
+
 def test_predict_writes_a_file_and_refuses_what_it_cannot_score(letor: Path, tmp_path: Path) -> None:
     run("model=random", "data=letor", f"data.train={letor}", "tracking=none", folder=tmp_path)
     folder = str(only(tmp_path, "outputs/*/*").relative_to(tmp_path))
