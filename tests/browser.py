@@ -1,6 +1,9 @@
 """The MLflow UI of a sweep in Debian's Chromium: for test_browser.py, and for the README's picture.
 
-python tests/browser.py docs/images/mlflow-ui.png
+    python tests/browser.py docs/images/mlflow-ui.png
+
+What the UI remembers of a user's choices (columns, rows that are open) is its own local storage, under the
+keys of MLflow 3.17 in `open_run_list`.
 """
 
 from __future__ import annotations
@@ -16,16 +19,25 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlflow import MlflowClient
-from mlflow.entities import Run
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 LTRBENCH = (sys.executable, "-m", "ltrbench")
+SHOWN = {
+    # Column of the run list -> its width in pixels, in which all digits of a figure are seen.
+    "tags.`backend`": 75,
+    "metrics.`test/ndcg_at_1`": 142,
+    "metrics.`test/ndcg_at_5`": 142,
+    "metrics.`test/ndcg_at_10`": 142,
+    "metrics.`seconds/fit`": 142,
+}
+_EXPERIMENT = "1"  # of a new store: MLflow's own default is 0
 _SECONDS_TO_START = 90
+_MILLISECONDS_TO_APPEAR = 60_000
 
 
 def chromium() -> str | None:
@@ -35,112 +47,135 @@ def chromium() -> str | None:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The runs that a sweep has left in the store of a folder."""
+class UI:
+    """`python -m ltrbench ui` at work on the store of one sweep."""
 
-    folder: Path
-    experiment_id: str
-    parent: Run
-    children: dict[str, Run]  # by backend
+    address: str
+    parent: str  # the run id of the sweep
+    name: str  # of the sweep
+    children: Mapping[str, str]  # name -> run id
 
+    def run_list(self) -> str:
+        return f"{self.address}/#/experiments/{_EXPERIMENT}/runs"
 
-def run_sweep(folder: Path, *overrides: str) -> Sweep:
-    """Runs `python -m ltrbench ... -m` in a folder."""
-    subprocess.run([*LTRBENCH, *overrides, "-m"], cwd=folder, check=True, capture_output=True)
-    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("ltrbench")
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id])
-    (parent,) = (run for run in runs if run.data.tags["kind"] == "sweep")
-    children = {run.data.tags["backend"]: run for run in runs if run.data.tags["kind"] == "run"}
-    return Sweep(folder, experiment.experiment_id, parent, children)
+    def run(self, run_id: str, *tab: str) -> str:
+        return "/".join((self.run_list(), run_id, *tab))
 
 
 @contextlib.contextmanager
-def mlflow_ui(folder: Path) -> Iterator[str]:
-    """`python -m ltrbench ui` on the store of a folder; yields its address."""
+def ui_of_sweep(folder: Path, *overrides: str) -> Iterator[UI]:
+    """Runs a sweep in a folder, then `python -m ltrbench ui` there, which is ended whatever happens."""
+    done = subprocess.run([*LTRBENCH, *overrides, "-m"], cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"the sweep failed:\n{done.stderr}")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [*LTRBENCH, "ui", "--port", str(port)],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    log = folder / "ui.log"
+    with log.open("w") as output:
+        command = [*LTRBENCH, "ui", "--port", str(port)]
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
     try:
-        _wait_for(f"{address}/health", process)
-        yield address
+        yield _opened(f"http://127.0.0.1:{port}", process, log)
     finally:
+        # The command ends the server's whole process group.
         process.send_signal(signal.SIGTERM)
         process.wait(60)
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+def _opened(address: str, process: subprocess.Popen[bytes], log: Path) -> UI:
+    runs = _search_runs(address, process, log)
+    ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in runs}
+    (name,) = (
+        run["info"]["run_name"] for run in runs if {"key": "kind", "value": "sweep"} in run["data"]["tags"]
+    )
+    return UI(address, ids.pop(name), name, ids)
+
+
+def _search_runs(address: str, process: subprocess.Popen[bytes], log: Path) -> list[dict[str, Any]]:
+    """What the server answers once it does."""
+    request = urllib.request.Request(
+        f"{address}/api/2.0/mlflow/runs/search",
+        data=json.dumps({"experiment_ids": [_EXPERIMENT]}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
     deadline = time.monotonic() + _SECONDS_TO_START
     while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(address, timeout=5).close()
-            return
-        time.sleep(0.3)
-    raise TimeoutError(f"{address} does not answer")
+        # Refused until it listens.
+        with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=10) as answer:
+            return list(json.load(answer)["runs"])
+        time.sleep(0.25)
+    raise TimeoutError(f"{address} does not answer:\n{log.read_text()}")
 
 
 @contextlib.contextmanager
-def page(address: str, width: int, height: int) -> Iterator[Any]:
-    """A Playwright page that reaches nothing but `address`, in a fresh browser."""
-    from playwright.sync_api import sync_playwright
-
-    sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
+def browser() -> Iterator[Browser]:
+    # Chromium's sandbox refuses to be root.
+    options = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=sandbox)
+        launched = playwright.chromium.launch(executable_path=chromium(), args=options)
         try:
-            opened = browser.new_page(viewport={"width": width, "height": height})
-            opened.set_default_timeout(30_000)
-            opened.route(
-                "**/*",
-                lambda route: route.continue_() if route.request.url.startswith(address) else route.abort(),
-            )
-            yield opened
+            yield launched
         finally:
-            browser.close()
+            launched.close()
 
 
-def open_run_list(opened: Any, address: str, sweep: Sweep, columns: Sequence[str]) -> None:
-    """Opens the list of runs with rows expanded and columns chosen, as the UI itself remembers a choice."""
+@contextlib.contextmanager
+def new_page(launched: Browser, ui: UI, width: int, height: int) -> Iterator[Page]:
+    """A page without memory. It reaches nothing but the UI, and asking for more is an error."""
+    refused: list[str] = []
+
+    def stay_here(route: Route) -> None:
+        if route.request.url.startswith(ui.address):
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.abort()
+
+    with launched.new_context(viewport={"width": width, "height": height}) as context:
+        context.set_default_timeout(_MILLISECONDS_TO_APPEAR)
+        expect.set_options(timeout=_MILLISECONDS_TO_APPEAR)
+        context.route("**/*", stay_here)
+        yield context.new_page()
+    if refused:
+        raise AssertionError(f"the UI asked for {refused}")
+
+
+def open_run_list(page: Page, ui: UI) -> None:
+    """The list of runs with the sweep's row open and the columns `SHOWN`, in this order."""
     state = {
-        "selectedColumns": list(columns),
-        "runsExpanded": {sweep.parent.info.run_id: True},
-        "orderByKey": "attributes.start_time",
-        "orderByAsc": False,
+        "selectedColumns": list(SHOWN),
+        "columnOrder": list(SHOWN),
+        "columnWidths": SHOWN,
+        "runsExpanded": {ui.parent: True},
     }
     remembered = {
-        f'MLflowLocalStorage-1.1-ExperimentPage-["{sweep.experiment_id}"]-ReactComponentState': json.dumps(
-            state
-        ),
-        f"MLflowLocalStorage-1.1-ExperimentView-{sweep.experiment_id}-expandRows": "true",
-        # The assistant, which would cover half of the list.
-        "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true",
-        "mlflow.assistant.panelOpen_v1": "false",
+        f'MLflowLocalStorage-1.1-ExperimentPage-["{_EXPERIMENT}"]-ReactComponentState': state,
+        # Which of its two sidebars: that of training, not that of language models.
+        "mlflow.workflowType_v1": "machine_learning",
+        # The assistant opens itself over a third of the list once.
+        "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,
     }
     for key, value in remembered.items():
-        opened.add_init_script(f"localStorage.getItem({key!r}) ?? localStorage.setItem({key!r}, {value!r})")
-    opened.goto(f"{address}/#/experiments/{sweep.experiment_id}/runs")
-    opened.get_by_text("matching runs").wait_for()
+        page.add_init_script(f"localStorage.setItem({json.dumps(key)}, {json.dumps(json.dumps(value))})")
+    page.goto(ui.run_list())
+    for name in (ui.name, *ui.children):
+        expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
 
 
 def take_screenshot(path: Path) -> None:
     """The run list of a sweep over three backends, with the columns that the README shows."""
-    metrics = ("test/ndcg_at_1", "test/ndcg_at_5", "test/ndcg_at_10", "seconds/fit")
-    with tempfile.TemporaryDirectory() as folder:
-        sweep = run_sweep(Path(folder), "model=native,lightgbm,xgboost")
-        columns = ["attributes.`Models`", *(f"metrics.`{name}`" for name in metrics)]
-        with mlflow_ui(sweep.folder) as address, page(address, 1400, 560) as opened:
-            open_run_list(opened, address, sweep, columns)
-            opened.get_by_role("link", name="xgboost").first.wait_for()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            opened.screenshot(path=path)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ui_of_sweep(Path(folder), "model=native,lightgbm,xgboost") as ui,
+        browser() as launched,
+        new_page(launched, ui, 1400, 430) as page,
+    ):
+        open_run_list(page, ui)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # It floats over the last column.
+        page.get_by_role("button", name="MLflow Assistant").evaluate("it => { it.style.display = 'none' }")
+        page.screenshot(path=path)
 
 
 if __name__ == "__main__":

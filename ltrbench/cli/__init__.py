@@ -23,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     # Read when a library starts its threads: threads that spin while they wait slow the next backend down
     # tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # MLflow otherwise sends reports of its use over the network; who wants that sets it to false.
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         return _dispatch(words)
     except Exception as error:
