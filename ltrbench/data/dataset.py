@@ -99,7 +99,7 @@ class Judgments:
     def labels_best_first(self) -> Labels:
         """(D,), the labels of each query from the highest to the lowest: what the ideal ranking shows."""
         highest = self.labels.max()
-        if highest > _MANY_GRADES or (self.labels % 1 != 0).any():
+        if highest > _MANY_GRADES or (self.labels != np.floor(self.labels)).any():
             return self.labels[np.lexsort((-self.labels, self.query_of_document))]
         # Few grades are counted in each query, which takes a tenth of the time of a sort.
         grades = np.arange(highest, -1.0, -1.0)

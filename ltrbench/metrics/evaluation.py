@@ -242,7 +242,7 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
     def check() -> PerQuery:
         labels = judgments.labels
         if gain is exponential_gain or isinstance(gain, TableGain):
-            rows = np.flatnonzero(labels % 1 != 0)
+            rows = np.flatnonzero(labels != np.floor(labels))
             if rows.size:
                 raise DataError(
                     f"labels[{rows[0]}] is {labels[rows[0]]:g}; the gain 2^label - 1, or one from a table, "
