@@ -74,9 +74,13 @@ def test_runs_that_are_selected_in_the_list_are_compared_by_figure_and_by_learni
         page.get_by_role("row").filter(has=link).get_by_role("checkbox").first.check()
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", name="Comparing 2 Runs from 1 Experiment")).to_be_visible()
-    names = page.get_by_role("row").filter(has_text="Run Name:").get_by_role("cell").all_inner_texts()
+    names_of_runs = page.get_by_role("row").filter(has_text="Run Name:").get_by_role("cell")
+    expect(names_of_runs).to_have_count(len(figures))
+    names = names_of_runs.all_inner_texts()
     # The comparison shows three decimals.
-    shown = [float(value) for value in row_of_metric(page, "test/ndcg_at_10").all_inner_texts()]
+    row = row_of_metric(page, "test/ndcg_at_10")
+    expect(row).to_have_count(len(figures))
+    shown = [float(value) for value in row.all_inner_texts()]
     assert dict(zip(names, shown, strict=True)) == {name: round(value, 3) for name, value in figures.items()}
 
     # The link to the curve of valid is out of sight in that list, whose names do not scroll in MLflow 3.17.
@@ -85,7 +89,10 @@ def test_runs_that_are_selected_in_the_list_are_compared_by_figure_and_by_learni
     expect(page.get_by_role("heading", name="valid/ndcg_at_10").first).to_be_visible()
     for name in figures:
         link = page.get_by_role("link", name=name, exact=True)
-        cells = page.get_by_role("row").filter(has=link).get_by_role("cell").all_inner_texts()
+        cells_of_run = page.get_by_role("row").filter(has=link).get_by_role("cell")
+        # The table stands before its figures are there.
+        expect(cells_of_run.nth(3)).to_contain_text(re.compile(r"\d"))
+        cells = cells_of_run.all_inner_texts()
         lowest, highest = (float(cell.split()[0]) for cell in cells[2:4])
         assert lowest < highest, "a curve, not a point"
 

@@ -72,9 +72,13 @@ def test_every_parameter_arrives(fields: dict[str, Any]) -> None:
 def test_query_weights_weigh_every_document_of_the_query() -> None:
     data = graded()
     # A query that counts four times is a query that is there four times.
-    queries = np.arange(data.num_queries)
-    weighted = graded(query_weights=np.where(queries < 10, 4.0, 1.0))
-    repeated = data.take_queries(np.concatenate([queries, *[np.arange(10)] * 3]))
+    weighted = graded(query_weights=np.where(np.arange(data.num_queries) < 10, 4.0, 1.0))
+    end = data.query_start[10]
+    repeated = dataset(
+        np.concatenate([data.features, *[data.features[:end]] * 3]),
+        np.concatenate([data.labels, *[data.labels[:end]] * 3]),
+        np.cumsum([0, *data.query_sizes, *np.tile(data.query_sizes[:10], 3)]),
+    )
     ranker = LightGBMRanker(num_trees=1, min_docs_in_leaf=1, num_leaves=4, extra={"min_data_in_bin": 1})
     expected = ranker.fit(repeated).predict(data.features)
 

@@ -1,6 +1,7 @@
 """Data: the frozen RankingDataset, what reads it from files or makes it up, and its splits by query."""
 
 from ltrbench.data.dataset import Judgments, RankingDataset
+from ltrbench.data.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.letor import read_letor
 from ltrbench.data.letor_writer import write_letor, write_lightgbm
 from ltrbench.data.reading import read_data
@@ -13,11 +14,13 @@ __all__ = [
     "Splits",
     "folds",
     "read_data",
+    "read_feature_names",
     "read_letor",
     "read_table",
     "sample_queries",
     "split_queries",
     "to_frame",
+    "write_feature_names",
     "write_letor",
     "write_lightgbm",
     "write_table",

@@ -80,7 +80,7 @@ def write_feature_names(names: Sequence[str], path: str | Path, first_index: int
     'bm25 of title, 1\\npagerank, 2\\n'
     """
     for name in names:
-        match = _LINE.fullmatch(f"{name}, 1")
+        match = _LINE.fullmatch(f"{name}, 1".encode(errors="backslashreplace").decode())
         read_back = None if match is None else match["name"].strip().rstrip(", \t")
         if not name or read_back != name or name.startswith("#"):
             raise DataError(

@@ -217,7 +217,7 @@ def test_names_that_are_written_are_read_back_or_refused(
     assert not path.exists() or read_feature_names(path, first_index=0) == tuple(names)
 
 
-@pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", ""])
+@pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", "", "\udc80"])
 def test_a_name_that_cannot_stand_in_a_line_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         DataError, match="cannot stand in a line 'name, id', where a name begins with neither"

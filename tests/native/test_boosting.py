@@ -100,7 +100,12 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice() -> None:
     data = dataset(np.round(2 * made.features), made.labels, made.query_sizes.tolist())
     splits = SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.1)
     settings = replace(SMALL, splits=splits)
-    twice = data.take_queries([*range(20), 0, 1, 2])
+    end = data.query_start[3]
+    twice = dataset(
+        np.concatenate([data.features, data.features[:end]]),
+        np.concatenate([data.labels, data.labels[:end]]),
+        [*data.query_sizes.tolist(), *data.query_sizes[:3].tolist()],
+    )
     weighted = dataset(
         data.features, data.labels, data.query_sizes.tolist(), weights=np.where(np.arange(20) < 3, 2.0, 1.0)
     )
