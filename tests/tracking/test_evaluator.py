@@ -365,7 +365,7 @@ def test_an_absent_query_or_label_is_told_with_where_to_name_it(frame: pd.DataFr
 
 
 def test_a_label_that_is_none_is_told_with_its_row(frame: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match="row 2: label -1.0 in column 'label' is out of range"):
+    with pytest.raises(DataError, match=r"row 2: label -1\.0 in column 'label' is out of range"):
         run_evaluation(frame.assign(label=frame["label"].where(frame.index != 1, -1)))
 
 
