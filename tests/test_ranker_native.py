@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.rankers.library import write_model
 from ltrbench.rankers.native import NativeRanker
 
 
@@ -148,6 +150,17 @@ def test_a_damaged_model_is_refused(data: RankingDataset, tmp_path: Path) -> Non
     small().fit(data).save(tmp_path)
     (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-20])
     with pytest.raises(ResultError):
+        NativeRanker.load(tmp_path)
+
+
+def test_a_model_whose_trees_have_no_weights_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+    ranker = small().fit(data)
+    ranker.save(tmp_path)
+    with np.load(tmp_path / "model.npz") as arrays:
+        content = io.BytesIO()
+        np.savez(content, **{name: arrays[name] for name in arrays if name != "weights"})
+    write_model(tmp_path, ranker, "model.npz", content.getvalue())
+    with pytest.raises(ResultError, match=r"earlier version of ltrbench.* fit again"):
         NativeRanker.load(tmp_path)
 
 

@@ -2,9 +2,10 @@
 
 Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview", section 7. Scores begin at 0. An
 iteration takes the lambdas of the scores, grows a tree that gathers documents of like lambdas in leaves,
-gives each leaf its shrunk Newton step, and adds this value to the scores of the leaf's documents:
+gives each leaf its Newton step, and adds this value, shrunk, to the scores of the leaf's documents:
 
-    value = learning_rate * step,   step = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
+    value = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
+    score += learning_rate * value
 
 Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
 """
@@ -25,7 +26,7 @@ from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import Scores, Tree, add_scores, plant
+from ltrbench.native.tree import Forest, Scores, Tree, add_scores, plant
 from ltrbench.shapes import Features
 
 OnIteration = Callable[[int, Scores, Scores | None], bool]
@@ -59,7 +60,7 @@ def boost(
     settings: BoostingSettings,
     valid_features: Features | None = None,
     on_iteration: OnIteration | None = None,
-) -> list[Tree]:
+) -> Forest:
     """Learns the trees of a LambdaMART model, one an iteration.
 
     Args:
@@ -75,23 +76,27 @@ def boost(
     train_scores = np.zeros(train.num_documents)
     valid_scores = None if valid_features is None else np.zeros(len(valid_features))
     trees: list[Tree] = []
+    weights: list[float] = []
     for iteration in range(1, settings.num_trees + 1):
         sample = _draw(train, settings, rng)
         gradients, hessians = lambdas(judgements, train_scores, settings.lambdas, sample.queries)
         grown = grower.grow(quantise(gradients, hessians), sample.rows, sample.features)
-        tree = _with_values(grown, gradients, hessians, settings)
+        tree = _with_values(grown, gradients, hessians, settings.splits)
         trees.append(tree)
+        weights.append(settings.learning_rate)
+        latest = plant(trees[-1:], weights[-1:])
         if len(sample.rows) == train.num_documents:
-            _add_leaf_values(grown.rows, grown.leaf_start, tree.value[grown.leaf_node], train_scores)
+            shrunk = weights[-1] * tree.value[grown.leaf_node]
+            _add_leaf_values(grown.rows, grown.leaf_start, shrunk, train_scores)
         else:
-            add_scores(plant([tree]), train.features, train_scores)
+            add_scores(latest, train.features, train_scores)
         if valid_features is not None and valid_scores is not None:
-            add_scores(plant([tree]), valid_features, valid_scores)
+            add_scores(latest, valid_features, valid_scores)
         if on_iteration is not None:
             seen = None if valid_scores is None else valid_scores.copy()
             if on_iteration(iteration, train_scores.copy(), seen):
                 break
-    return trees
+    return plant(trees, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,18 +133,16 @@ def _draw_share(count: int, share: float, rng: np.random.Generator) -> NDArray[n
     return np.sort(rng.choice(count, max(1, round(share * count)), replace=False))
 
 
-def _with_values(
-    grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: BoostingSettings
-) -> Tree:
-    """The tree, each of its leaves with its shrunk Newton step."""
+def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> Tree:
+    """The tree, each of its leaves with its Newton step."""
     g, h = np.empty(len(grown.leaf_node)), np.empty(len(grown.leaf_node))
     _sum_by_leaf(grown.rows, grown.leaf_start, gradients, hessians, g, h)
     # Only a root that was never cut can have less than the least hessian; it takes no step.
-    has_step = h >= settings.splits.least_hessian
-    step = np.divide(-g, h + settings.splits.l2, out=np.zeros_like(g), where=has_step)
-    largest = settings.splits.largest_step
+    has_step = h >= settings.least_hessian
+    step = np.divide(-g, h + settings.l2, out=np.zeros_like(g), where=has_step)
+    largest = settings.largest_step
     value = grown.tree.value.copy()
-    value[grown.leaf_node] = settings.learning_rate * np.clip(step, -largest, largest)
+    value[grown.leaf_node] = np.clip(step, -largest, largest)
     return grown.tree._replace(value=value)
 
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.native.binning import MAX_BINS
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.lambdas import LambdaSettings
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores, plant
+from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -85,16 +85,16 @@ class NativeRanker(BoostingRanker):
             check_features(valid.features, train.num_features)
             valid_features = valid.features
         with threads(resolve_threads(self.num_threads)):
-            trees = boost(
+            forest = boost(
                 train,
                 self._settings(),
                 valid_features,
                 monitor.should_stop if monitor.wants_scores else None,
             )
-        kept = monitor.best_iteration or len(trees)
-        self._forest = plant(trees[:kept])
+        kept = monitor.best_iteration or forest.num_trees
+        self._forest = forest.first(kept)
         self.feature_names = train.feature_names
-        self.summary = FitSummary(kept, len(trees), monitor.seconds)
+        self.summary = FitSummary(kept, forest.num_trees, monitor.seconds)
         return self
 
     def predict(self, features: Features) -> Scores:
@@ -117,14 +117,26 @@ class NativeRanker(BoostingRanker):
         forest = check_fitted(self._forest)
         content = io.BytesIO()
         names = np.array(self.feature_names)
-        np.savez(content, roots=forest.roots, feature_names=names, **forest.nodes._asdict())
+        np.savez(
+            content,
+            feature_names=names,
+            roots=forest.roots,
+            weights=forest.weights,
+            **forest.nodes._asdict(),
+        )
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, content = read_model(folder, cls, MODEL_FILE)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            ranker._forest = Forest(arrays["roots"], Tree(*(arrays[name] for name in Tree._fields)))
+            if "weights" not in arrays:
+                raise ResultError(
+                    f"{folder / MODEL_FILE} was saved by an earlier version of ltrbench, whose trees had no "
+                    "weights; load it with that version, or fit again."
+                )
+            nodes = Tree(*(arrays[name] for name in Tree._fields))
+            ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
         return ranker
 

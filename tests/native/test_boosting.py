@@ -13,22 +13,23 @@ from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Tree, add_scores, plant
+from ltrbench.native.tree import NO_FEATURE, Forest, add_scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
 SAMPLED = replace(SMALL, query_fraction=0.7, row_fraction=0.8, feature_fraction=0.6)
 
 
-def scores_of(trees: list[Tree], data: RankingDataset) -> NDArray[np.float64]:
+def scores_of(forest: Forest, data: RankingDataset) -> NDArray[np.float64]:
     scores = np.zeros(data.num_documents)
-    add_scores(plant(trees), data.features, scores)
+    add_scores(forest, data.features, scores)
     return scores
 
 
-def assert_same(first: list[Tree], second: list[Tree]) -> None:
-    for one, other in zip(first, second, strict=True):
-        for array, other_array in zip(one, other, strict=True):
-            np.testing.assert_array_equal(array, other_array)
+def assert_same(first: Forest, second: Forest) -> None:
+    np.testing.assert_array_equal(first.weights, second.weights)
+    np.testing.assert_array_equal(first.roots, second.roots)
+    for array, other_array in zip(first.nodes, second.nodes, strict=True):
+        np.testing.assert_array_equal(array, other_array)
 
 
 @pytest.mark.parametrize("settings", [SMALL, SAMPLED])
@@ -59,37 +60,41 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
         seen.append((iteration, train_scores, valid_scores))
         return False
 
-    trees = boost(train, settings, valid.features, watch)
-    assert [iteration for iteration, _, _ in seen] == list(range(1, len(trees) + 1))
+    forest = boost(train, settings, valid.features, watch)
+    assert [iteration for iteration, _, _ in seen] == list(range(1, forest.num_trees + 1))
     for iteration, train_scores, valid_scores in seen:
-        np.testing.assert_array_equal(train_scores, scores_of(trees[:iteration], train))
-        np.testing.assert_array_equal(valid_scores, scores_of(trees[:iteration], valid))
+        np.testing.assert_array_equal(train_scores, scores_of(forest.first(iteration), train))
+        np.testing.assert_array_equal(valid_scores, scores_of(forest.first(iteration), valid))
 
 
 def test_whoever_watches_may_end_it() -> None:
-    assert len(boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)) == 3
+    forest = boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)
+    assert forest.num_trees == 3
 
 
 def test_boosting_ranks_train_better_and_better() -> None:
     data = make_dataset(5)
-    trees = boost(data, replace(SMALL, num_trees=20))
-    few, many = (evaluate(data, scores_of(trees[:n], data), ["ndcg@10"]).means["ndcg@10"] for n in (1, 20))
+    forest = boost(data, replace(SMALL, num_trees=20))
+    few, many = (
+        evaluate(data, scores_of(forest.first(n), data), ["ndcg@10"]).means["ndcg@10"] for n in (1, 20)
+    )
     assert 0.6 < few < many - 0.05
 
 
-def test_a_leaf_takes_its_shrunk_newton_step() -> None:
+def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
     data = make_dataset(6)
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
     settings = replace(SMALL, num_trees=1, learning_rate=0.3, splits=splits)
-    (tree,) = boost(data, settings)
+    forest = boost(data, settings)
     gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
-    scores = scores_of([tree], data)
-    leaves = tree.feature == NO_FEATURE
+    scores = scores_of(forest, data)
+    leaves = forest.nodes.feature == NO_FEATURE
+    assert forest.weights.tolist() == [0.3]
     clipped = 0
-    for value in np.unique(tree.value[leaves]):
-        here = scores == value
+    for value in np.unique(forest.nodes.value[leaves]):
+        here = scores == 0.3 * value
         step = -gradients[here].sum() / (hessians[here].sum() + 0.5)
-        assert value == pytest.approx(0.3 * np.clip(step, -0.4, 0.4), rel=1e-9)
+        assert value == pytest.approx(np.clip(step, -0.4, 0.4), rel=1e-9)
         clipped += abs(step) > 0.4
     assert 0 < clipped < leaves.sum()
 
@@ -116,7 +121,7 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice() -> None:
 
 def test_a_tree_uses_no_more_features_than_its_share() -> None:
     data = make_dataset(8, num_features=10)
-    trees = boost(data, replace(SMALL, num_trees=20, feature_fraction=0.2))
+    trees = boost(data, replace(SMALL, num_trees=20, feature_fraction=0.2)).trees()
     used = [set(tree.feature[tree.feature != NO_FEATURE].tolist()) for tree in trees]
     assert max(len(features) for features in used) <= 2
     assert len(set.union(*used)) > 2
@@ -148,9 +153,9 @@ def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
 )
 def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingDataset) -> None:
     for splits in (SplitSettings(), SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0)):
-        trees = boost(data, replace(SMALL, splits=splits))
-        assert len(trees) == SMALL.num_trees
-        assert np.isfinite(scores_of(trees, data)).all()
+        forest = boost(data, replace(SMALL, splits=splits))
+        assert forest.num_trees == SMALL.num_trees
+        assert np.isfinite(scores_of(forest, data)).all()
 
 
 def test_documents_that_cannot_be_told_apart_get_no_score() -> None:

@@ -60,7 +60,7 @@ def test_raw_features_lead_to_the_leaf_that_bins_led_to(seed: int) -> None:
     grown = grow(data, num_leaves=8)
     tree = grown.tree._replace(value=np.arange(len(grown.tree.feature), dtype=np.float64))
     reached = np.zeros(data.num_documents)
-    add_scores(plant([tree]), data.features, reached)
+    add_scores(plant([tree], [1.0]), data.features, reached)
     for leaf, node in enumerate(grown.leaf_node):
         rows = grown.rows[grown.leaf_start[leaf] : grown.leaf_start[leaf + 1]]
         np.testing.assert_array_equal(reached[rows], node)

@@ -30,12 +30,12 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
     )
 
 
-def random_case(seed: int, num_documents: int = 20) -> tuple[list[Tree], NDArray[np.float32]]:
+def random_case(seed: int, num_documents: int = 20) -> tuple[Forest, NDArray[np.float32]]:
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(rng.integers(1, 9)), num_features=3) for _ in range(rng.integers(1, 6))]
     features = rng.normal(size=(num_documents, 3)).astype(np.float32)
     features[rng.random(features.shape) < 0.2] = np.nan
-    return trees, features
+    return plant(trees, rng.normal(size=len(trees)).tolist()), features
 
 
 def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -47,23 +47,30 @@ def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float
 @given(st.integers(0, 2**32 - 1))
 @MAY_COMPILE
 def test_the_kernel_does_what_the_reference_says(seed: int) -> None:
-    trees, features = random_case(seed)
-    np.testing.assert_array_equal(scores_of(plant(trees), features), reference_scores(trees, features))
+    forest, features = random_case(seed)
+    np.testing.assert_array_equal(scores_of(forest, features), reference_scores(forest, features))
 
 
 def test_the_score_of_a_document_does_not_depend_on_its_batch() -> None:
-    trees, features = random_case(0, num_documents=200)
-    forest, together = plant(trees), scores_of(plant(trees), features)
+    forest, features = random_case(0, num_documents=200)
+    together = scores_of(forest, features)
     for first, end in ((0, 1), (63, 65), (64, 200), (199, 200), (7, 7)):
         np.testing.assert_array_equal(scores_of(forest, features[first:end]), together[first:end])
 
 
 def test_adding_tree_after_tree_gives_the_bits_of_all_at_once() -> None:
-    trees, features = random_case(1)
+    forest, features = random_case(1)
     scores = np.zeros(len(features))
-    for tree in trees:
-        add_scores(plant([tree]), features, scores)
-    np.testing.assert_array_equal(scores, scores_of(plant(trees), features))
+    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
+        add_scores(plant([tree], [weight]), features, scores)
+    np.testing.assert_array_equal(scores, scores_of(forest, features))
+
+
+def test_the_first_trees_are_those_that_were_planted_first() -> None:
+    forest, features = random_case(2)
+    assert forest.num_trees > 2
+    planted = plant(forest.trees()[:2], forest.weights[:2].tolist())
+    np.testing.assert_array_equal(scores_of(forest.first(2), features), scores_of(planted, features))
 
 
 def test_a_value_equal_to_the_threshold_goes_left() -> None:
@@ -78,4 +85,4 @@ def test_a_value_equal_to_the_threshold_goes_left() -> None:
     )
     above = np.nextafter(np.float32(0.1), np.float32(1))
     features = np.array([[0.1], [above], [np.nan], [-np.inf], [np.inf]], dtype=np.float32)
-    np.testing.assert_array_equal(scores_of(plant([one_cut]), features), [-1, 1, -1, -1, 1])
+    np.testing.assert_array_equal(scores_of(plant([one_cut], [2.0]), features), [-2, 2, -2, -2, 2])
