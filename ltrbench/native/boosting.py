@@ -7,6 +7,8 @@ gives each leaf its Newton step, and adds this value, shrunk, to the scores of t
     value = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
     score += learning_rate * value
 
+Lambdas are those of NDCG, or of another objective of `objectives.py`.
+
 Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
 """
 
@@ -24,7 +26,9 @@ from ltrbench.data import RankingDataset
 from ltrbench.native.binning import bin_features
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.histogram import Rows, quantise
-from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, judge, lambdas
+from ltrbench.native.lambdas import Gradients, Hessians
+from ltrbench.native.objectives import prepare
+from ltrbench.native.pairs import NATIVE, PairSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import Forest, Scores, Tree, add_scores, plant
 from ltrbench.shapes import Features
@@ -51,7 +55,7 @@ class BoostingSettings:
     row_fraction: float = 1.0
     feature_fraction: float = 1.0
     seed: int = 0
-    lambdas: LambdaSettings = field(default_factory=LambdaSettings)
+    objective: PairSettings = NATIVE
     splits: SplitSettings = field(default_factory=SplitSettings)
 
 
@@ -71,7 +75,7 @@ def boost(
     """
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng)
-    judgements = judge(train, settings.lambdas.truncation)
+    objective = prepare(train, settings.objective)
     grower = Grower(binned, settings.num_leaves, settings.splits)
     train_scores = np.zeros(train.num_documents)
     valid_scores = None if valid_features is None else np.zeros(len(valid_features))
@@ -79,7 +83,7 @@ def boost(
     weights: list[float] = []
     for iteration in range(1, settings.num_trees + 1):
         sample = _draw(train, settings, rng)
-        gradients, hessians = lambdas(judgements, train_scores, settings.lambdas, sample.queries)
+        gradients, hessians = objective(train_scores, sample.queries, rng)
         grown = grower.grow(quantise(gradients, hessians), sample.rows, sample.features)
         tree = _with_values(grown, gradients, hessians, settings.splits)
         trees.append(tree)

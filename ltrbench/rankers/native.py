@@ -20,7 +20,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.native.binning import MAX_BINS
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.lambdas import LambdaSettings
+from ltrbench.native.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
 from ltrbench.rankers.base import (
@@ -177,7 +177,8 @@ class NativeRanker(BoostingRanker):
             row_fraction=self.row_fraction,
             feature_fraction=self.feature_fraction,
             seed=self.seed,
-            lambdas=LambdaSettings(
+            objective=replace(
+                NATIVE,
                 sigma=float(self.sigma),
                 truncation=_or(self.truncation, 30),
                 normalize_distance=self.normalize_distance,
