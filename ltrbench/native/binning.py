@@ -1,20 +1,25 @@
-"""Binning: a feature's values grouped once into at most 255 bins, so that trees try cuts between bins only.
+"""Binning: a feature's values grouped once into a few bins, so that trees try cuts between bins only.
 
 Bin b of a feature holds the values x with thresholds[b - 1] < x <= thresholds[b]. A threshold is a float32
-between two values seen in training, so that a tree cuts raw features (x <= threshold goes left) just as it
-cut bins. One more bin, the last, is for missing values.
+that parts two values seen in training, so that a tree cuts raw features (x <= threshold goes left) just as it
+cut bins. One more bin, the last, is for missing values. Where thresholds lie is a rule's choice; that of
+quantiles, which LightGBM and XGBoost follow too, is here, and RankLib's in `equal_width`:
 
     few distinct values, at most max_bins: a bin each, cut halfway between neighbours
     many: bins of equal weight, where a value so frequent that it would fill several bins gets one
 
-The bins of eight features stand together in a 64-bit word, which a histogram reads at once. Shapes: D
-documents, F features, W = ceil(F / 8) words a document.
+A bin is a byte of a column. A feature of more thresholds than a byte can tell apart has several columns, each
+with the next of its thresholds: every cut of the feature is a cut of one of them, and the order of columns
+and bins is that of features and thresholds. The bins of eight columns stand together in a 64-bit word, which
+a histogram reads at once. Shapes: D documents, F features, C columns, W = ceil(C / 8) words a document.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -23,10 +28,22 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.shapes import Features
 
-MAX_BINS = 255
+COLUMN_BINS = 255
 """Value bins that fit a byte beside the bin of missing values."""
-SAMPLE_SIZE = 200_000
-"""Documents that cut points are taken from; LightGBM's default. Each of 255 bins then holds 784 of them."""
+CutPoints = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
+"""(a feature's values, max_bins) -> its thresholds, rising, at most max_bins - 1; NaN is ignored."""
+
+
+class ThresholdRule(NamedTuple):
+    """How thresholds are chosen.
+
+    Attributes:
+        cut_points: the thresholds of one feature.
+        sample_size: documents that they are taken from; None: all.
+    """
+
+    cut_points: CutPoints
+    sample_size: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,53 +51,30 @@ class BinnedFeatures:
     """The features of a data set as bins.
 
     Attributes:
-        words: (W, D) uint64; byte f % 8 of words[f // 8, d] is document d's bin of feature f.
-        thresholds: (F, 255) float32, rising; infinity behind a feature's last threshold.
-        num_bins: (F,), each feature's bins with the one for missing values, which is the last.
+        words: (W, D) uint64; byte c % 8 of words[c // 8, d] is document d's bin in column c.
+        thresholds: (C, 255) float32, rising; infinity behind a column's last threshold.
+        num_bins: (C,), each column's bins with the one for missing values, which is the last.
+        feature_of_column: (C,), rising.
     """
 
     words: NDArray[np.uint64]
     thresholds: NDArray[np.float32]
     num_bins: NDArray[np.int64]
+    feature_of_column: NDArray[np.int64]
 
     @property
     def num_documents(self) -> int:
         return int(self.words.shape[1])
 
     @property
-    def num_features(self) -> int:
+    def num_columns(self) -> int:
         return len(self.num_bins)
 
 
-def bin_features(features: Features, max_bins: int, rng: np.random.Generator) -> BinnedFeatures:
-    """Chooses the thresholds of every feature from a sample of the documents, and bins all of them."""
-    num_documents, num_features = features.shape
-    sample = features
-    if num_documents > SAMPLE_SIZE:
-        sample = features[np.sort(rng.choice(num_documents, SAMPLE_SIZE, replace=False))]
-    thresholds = np.full((num_features, MAX_BINS), np.inf, dtype=np.float32)
-    num_bins = np.empty(num_features, dtype=np.int64)
-
-    def choose(first: int) -> None:
-        # Eight columns at a time, because a row's cache line holds the values of several.
-        columns = np.ascontiguousarray(sample[:, first : first + 8])
-        for feature, column in enumerate(columns.T, start=first):
-            cuts = cut_points(column, max_bins)
-            thresholds[feature, : len(cuts)] = cuts
-            num_bins[feature] = len(cuts) + 2
-
-    # Sorting in NumPy runs without the interpreter's lock.
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        list(pool.map(choose, range(0, num_features, 8)))
-    words = np.empty((-(-num_features // 8), num_documents), dtype=np.uint64)
-    _bin_all(features, thresholds, num_bins, words)
-    return BinnedFeatures(words, thresholds, num_bins)
-
-
-def cut_points(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def quantile_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
     """The rising thresholds, at most max_bins - 1, that group one feature's values; NaN is ignored.
 
-    >>> cut_points(np.array([3, 1, 1, 2, np.nan], dtype=np.float32), max_bins=255).tolist()
+    >>> quantile_cuts(np.array([3, 1, 1, 2, np.nan], dtype=np.float32), max_bins=255).tolist()
     [1.5, 2.5]
     """
     ordered = np.sort(values)
@@ -122,44 +116,88 @@ def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int6
     return ends
 
 
-def reference_bins(
-    features: Features, thresholds: NDArray[np.float32], num_bins: NDArray[np.int64]
-) -> NDArray[np.uint8]:
-    """(F, D) bins: the number of thresholds below the value, or the last bin where it is missing."""
-    bins = np.empty(features.T.shape, dtype=np.uint8)
-    for f, column in enumerate(features.T):
-        bin_of_value = np.searchsorted(thresholds[f], column, side="left")
-        bins[f] = np.where(np.isnan(column), num_bins[f] - 1, bin_of_value)
+QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000)
+"""The sample size is LightGBM's default; each of 255 bins then holds 784 documents of it."""
+
+
+def bin_features(
+    features: Features, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
+) -> BinnedFeatures:
+    """Chooses the thresholds of every feature, and bins all documents."""
+    num_documents, num_features = features.shape
+    sample = features
+    if rule.sample_size is not None and num_documents > rule.sample_size:
+        sample = features[np.sort(rng.choice(num_documents, rule.sample_size, replace=False))]
+
+    def choose(first: int) -> list[NDArray[np.float32]]:
+        # Eight features at a time, because a row's cache line holds the values of several.
+        columns = np.ascontiguousarray(sample[:, first : first + 8])
+        return [rule.cut_points(column, max_bins) for column in columns.T]
+
+    # Sorting in NumPy runs without the interpreter's lock.
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+        groups = pool.map(choose, range(0, num_features, 8))
+        cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
+    feature_of_column, thresholds, num_bins = _columns(cuts)
+    words = np.empty((-(-len(num_bins) // 8), num_documents), dtype=np.uint64)
+    _bin_all(features, feature_of_column, thresholds, num_bins, words)
+    return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
+
+
+def _columns(
+    cuts: Sequence[NDArray[np.float32]],
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """The features' cuts laid out in columns: (C,) features, (C, 255) thresholds, (C,) numbers of bins."""
+    most = COLUMN_BINS - 1
+    chunks = [
+        (feature, chunk)
+        for feature, cuts_of_feature in enumerate(cuts)
+        for chunk in np.split(cuts_of_feature, range(most, len(cuts_of_feature), most))
+    ]
+    thresholds = np.full((len(chunks), COLUMN_BINS), np.inf, dtype=np.float32)
+    for column, (_, chunk) in enumerate(chunks):
+        thresholds[column, : len(chunk)] = chunk
+    num_bins = np.array([len(chunk) + 2 for _, chunk in chunks], dtype=np.int64)
+    return np.array([feature for feature, _ in chunks], dtype=np.int64), thresholds, num_bins
+
+
+def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uint8]:
+    """(C, D) bins: the number of thresholds below the value, or the last bin where it is missing."""
+    bins = np.empty((binned.num_columns, len(features)), dtype=np.uint8)
+    for c, f in enumerate(binned.feature_of_column):
+        bin_of_value = np.searchsorted(binned.thresholds[c], features[:, f], side="left")
+        bins[c] = np.where(np.isnan(features[:, f]), binned.num_bins[c] - 1, bin_of_value)
     return bins
 
 
 BLOCK = 1024
-"""Documents binned together: their values of eight features fill the nearest cache."""
+"""Documents binned together: their values in eight columns fill the nearest cache."""
 
 
 @parallel_kernel
 def _bin_all(
     features: Features,
+    feature_of_column: NDArray[np.int64],
     thresholds: NDArray[np.float32],
     num_bins: NDArray[np.int64],
     words: NDArray[np.uint64],
 ) -> None:
-    num_documents, num_features = features.shape
+    num_documents = len(features)
     words[:] = 0
     for group in numba.prange(len(words)):
-        lanes = min(8, num_features - 8 * group)
+        column_features = feature_of_column[8 * group : 8 * group + 8]
         values = np.empty((8, BLOCK), dtype=np.float32)
         for first in range(0, num_documents, BLOCK):
             size = min(BLOCK, num_documents - first)
             for d in range(size):
-                for lane in range(lanes):
-                    values[lane, d] = features[first + d, 8 * group + lane]
-            for lane in range(lanes):
-                f = 8 * group + lane
+                for lane in range(len(column_features)):
+                    values[lane, d] = features[first + d, column_features[lane]]
+            for lane in range(len(column_features)):
+                c = 8 * group + lane
                 _bin_block(
                     values[lane, :size],
-                    thresholds[f],
-                    np.uint64(num_bins[f] - 1),
+                    thresholds[c],
+                    np.uint64(num_bins[c] - 1),
                     np.uint64(8 * lane),
                     words[group, first : first + size],
                 )

@@ -7,7 +7,9 @@ gives each leaf its Newton step, and adds this value, shrunk, to the scores of t
     value = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
     score += learning_rate * value
 
-Lambdas are those of NDCG, or of another objective of `objectives.py`.
+Lambdas are those of NDCG, or of another objective of `objectives.py`. With a leaf's mean instead of a Newton
+step, or least squares as the criterion of splits, every document has a hessian of 1 there, times its weight;
+a tree may be cut by one and have its values from the other.
 
 Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
 """
@@ -23,8 +25,10 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import bin_features
+from ltrbench.native.binning import QUANTILE, ThresholdRule, bin_features
+from ltrbench.native.equal_width import EQUAL_WIDTH
 from ltrbench.native.grower import Grower, GrownTree
+from ltrbench.native.growth import ORDERS
 from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import prepare
@@ -37,6 +41,9 @@ OnIteration = Callable[[int, Scores, Scores | None], bool]
 """Called after an iteration with its number, from 1, and the scores of train and valid; True ends the fit."""
 
 
+BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL_WIDTH}
+
+
 @dataclass(frozen=True)
 class BoostingSettings:
     """All settings of the engine, as in NativeRanker.
@@ -45,6 +52,10 @@ class BoostingSettings:
         query_fraction: share of the queries that a tree learns from, drawn anew for each.
         row_fraction: share of those queries' documents, drawn anew; the lambdas are those of whole queries.
         feature_fraction: share of the features that a tree may use, drawn anew.
+        binning: where thresholds lie, a name in BINNINGS.
+        growth: which leaf is cut next, a name in ORDERS.
+        split_criterion: "newton", second-order gain; or "least_squares".
+        leaf_value: "newton", -sum g / (sum h + l2); or "mean", of -g.
     """
 
     num_trees: int = 100
@@ -54,6 +65,10 @@ class BoostingSettings:
     query_fraction: float = 1.0
     row_fraction: float = 1.0
     feature_fraction: float = 1.0
+    binning: str = "quantile"
+    growth: str = "best_first"
+    split_criterion: str = "newton"
+    leaf_value: str = "newton"
     seed: int = 0
     objective: PairSettings = NATIVE
     splits: SplitSettings = field(default_factory=SplitSettings)
@@ -74,9 +89,10 @@ def boost(
         on_iteration: is given copies of the scores, and may keep them.
     """
     rng = np.random.default_rng(settings.seed)
-    binned = bin_features(train.features, settings.max_bins, rng)
+    binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
     objective = prepare(train, settings.objective)
-    grower = Grower(binned, settings.num_leaves, settings.splits)
+    grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth])
+    document_weights = train.weight_of_document.copy()
     train_scores = np.zeros(train.num_documents)
     valid_scores = None if valid_features is None else np.zeros(len(valid_features))
     trees: list[Tree] = []
@@ -84,8 +100,10 @@ def boost(
     for iteration in range(1, settings.num_trees + 1):
         sample = _draw(train, settings, rng)
         gradients, hessians = objective(train_scores, sample.queries, rng)
-        grown = grower.grow(quantise(gradients, hessians), sample.rows, sample.features)
-        tree = _with_values(grown, gradients, hessians, settings.splits)
+        split_hessians = hessians if settings.split_criterion == "newton" else document_weights
+        grown = grower.grow(quantise(gradients, split_hessians), sample.rows, sample.features)
+        leaf_hessians = hessians if settings.leaf_value == "newton" else document_weights
+        tree = _with_values(grown, gradients, leaf_hessians, settings.splits)
         trees.append(tree)
         weights.append(settings.learning_rate)
         latest = plant(trees[-1:], weights[-1:])

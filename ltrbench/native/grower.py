@@ -1,8 +1,8 @@
-"""Growing one tree best-first: always cut the leaf whose best cut gains most, up to num_leaves leaves.
+"""Growing one tree: cut one open leaf after another, in the order of `growth`, up to num_leaves leaves.
 
 The documents of a leaf stand together in one array of row numbers, in rising order; cutting the leaf moves
 those that go left to the front of its part. Of the two new leaves the histogram of the smaller is built, and
-the larger's is parent minus smaller. First among equal gains is the leaf that was made first.
+the larger's is parent minus smaller.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel
 from ltrbench.native.binning import BinnedFeatures
+from ltrbench.native.growth import OpenLeaf, Order, best_first
 from ltrbench.native.histogram import Histogram, Quantised, Rows, bin_starts, build_histogram
 from ltrbench.native.splitting import Split, SplitSettings, find_split
 from ltrbench.native.tree import NO_FEATURE, Tree
@@ -40,10 +41,13 @@ class GrownTree:
 class Grower:
     """Grows trees on one binned data set, and keeps the memory for it from tree to tree."""
 
-    def __init__(self, binned: BinnedFeatures, num_leaves: int, settings: SplitSettings) -> None:
+    def __init__(
+        self, binned: BinnedFeatures, num_leaves: int, settings: SplitSettings, order: Order = best_first
+    ) -> None:
         self.binned = binned
         self.num_leaves = num_leaves
         self.settings = settings
+        self.order = order
         self.bin_start = bin_starts(binned)
         self._histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
         self._scratch = np.empty(binned.num_documents, dtype=np.uint32)
@@ -57,38 +61,34 @@ class Grower:
             features: (F,), whether a feature may be used.
         """
         nodes = _Nodes(self.num_leaves, rows)
+        columns = features[self.binned.feature_of_column]
         free = list(self._histograms)
-        open_leaves: list[tuple[float, int, Split, Histogram]] = []
+        open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
         def build(node: int, histogram: Histogram) -> None:
             build_histogram(self.binned, self.bin_start, nodes.rows_of(node), quantised.packed, histogram)
 
         def open_leaf(node: int, histogram: Histogram) -> None:
-            split = find_split(
-                self.binned,
-                self.bin_start,
-                histogram,
-                nodes.rows_of(node),
-                quantised,
-                features,
-                self.settings,
-            )
+            split = self._find_split(nodes, node, histogram, quantised, columns)
             if split is None:
                 free.append(histogram)
             else:
-                heapq.heappush(open_leaves, (-split.gain, node, split, histogram))
+                leaf = OpenLeaf(node, nodes.rows_of(node), split)
+                heapq.heappush(open_leaves, (self.order(leaf, quantised), leaf, histogram))
 
         root_histogram = free.pop()
         build(0, root_histogram)
         open_leaf(0, root_histogram)
         while open_leaves:
-            _, node, split, histogram = heapq.heappop(open_leaves)
-            num_left = self._partition(nodes.rows_of(node), split)
-            threshold = self.binned.thresholds[split.feature, split.bin]
-            smaller, larger = nodes.cut(node, split, threshold, num_left)
+            _, leaf, histogram = heapq.heappop(open_leaves)
+            split = leaf.split
+            threshold = self.binned.thresholds[split.column, split.bin]
+            feature = self.binned.feature_of_column[split.column]
+            num_left = self._partition(leaf.rows, split)
+            smaller, larger = nodes.cut(leaf.node, split, feature, threshold, num_left)
             if nodes.num_leaves == self.num_leaves:
                 break
-            if len(nodes.rows_of(larger)) < 2 * self.settings.min_docs_in_leaf:
+            if not self._allows_a_cut(nodes, larger):
                 free.append(histogram)
                 continue
             smaller_histogram = free.pop()
@@ -98,13 +98,28 @@ class Grower:
             open_leaf(larger, histogram)
         return nodes.grown()
 
+    def _allows_a_cut(self, nodes: _Nodes, node: int) -> bool:
+        return self.settings.allow_a_cut(len(nodes.rows_of(node)), int(nodes.depth[node]))
+
+    def _find_split(
+        self,
+        nodes: _Nodes,
+        node: int,
+        histogram: Histogram,
+        quantised: Quantised,
+        columns: NDArray[np.bool_],
+    ) -> Split | None:
+        if not self._allows_a_cut(nodes, node):
+            return None
+        rows = nodes.rows_of(node)
+        return find_split(self.binned, self.bin_start, histogram, rows, quantised, columns, self.settings)
+
     def _partition(self, rows: Rows, split: Split) -> int:
-        feature = split.feature
         return _partition(
-            self.binned.words[feature // 8],
-            np.uint64(8 * (feature % 8)),
+            self.binned.words[split.column // 8],
+            np.uint64(8 * (split.column % 8)),
             np.uint64(split.bin),
-            np.uint64(self.binned.num_bins[feature] - 1),
+            np.uint64(self.binned.num_bins[split.column] - 1),
             split.missing_left,
             rows,
             self._scratch,
@@ -124,6 +139,7 @@ class _Nodes:
         self.right = np.arange(size, dtype=np.int32)
         self.missing_left = np.zeros(size, dtype=np.bool_)
         self.gain = np.zeros(size)
+        self.depth = np.zeros(size, dtype=np.int64)
         self.first = np.zeros(size, dtype=np.int64)
         self.end = np.full(size, len(rows), dtype=np.int64)
 
@@ -134,15 +150,18 @@ class _Nodes:
     def rows_of(self, node: int) -> Rows:
         return self.rows[self.first[node] : self.end[node]]
 
-    def cut(self, node: int, split: Split, threshold: np.float32, num_left: int) -> tuple[int, int]:
+    def cut(
+        self, node: int, split: Split, feature: int, threshold: np.float32, num_left: int
+    ) -> tuple[int, int]:
         """Turns a leaf into an inner node with two leaves below; returns these, the smaller first."""
         left, right = self.num_nodes, self.num_nodes + 1
         self.num_nodes += 2
-        self.feature[node] = split.feature
+        self.feature[node] = feature
         self.threshold[node] = threshold
         self.left[node], self.right[node] = left, right
         self.missing_left[node] = split.missing_left
         self.gain[node] = split.gain
+        self.depth[left] = self.depth[right] = self.depth[node] + 1
         middle = self.first[node] + num_left
         self.first[left], self.end[left] = self.first[node], middle
         self.first[right], self.end[right] = middle, self.end[node]

@@ -1,6 +1,6 @@
-"""Histograms: for every bin of every feature, the sum of gradients and hessians of a leaf's documents in it.
+"""Histograms: for every bin of every column, the sum of gradients and hessians of a leaf's documents in it.
 
-    histogram[bin_start[f] + b] = sum of packed[d] over the leaf's documents d whose bin of feature f is b
+    histogram[bin_start[c] + b] = sum of packed[d] over the leaf's documents d whose bin in column c is b
 
 A document's gradient and hessian are rounded to integers and packed in one 64-bit integer, the gradient in
 the upper 32 bits, signed, and the hessian in the lower, unsigned:
@@ -15,7 +15,7 @@ is about 1e-9 of the sum, so that cuts are those of float64 but for near ties. L
 unrounded gradients.
 
 Documents are not counted here: that would be a second addition a cell, half as much time again [measured].
-`splitting` counts them for the few features where it matters.
+`splitting` counts them for the few columns where it matters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ltrbench.native.lambdas import Gradients, Hessians
 
 Rows = NDArray[np.uint32]  # (n,), the documents of a leaf, rising
 Packed = NDArray[np.int64]  # (D,), gradient and hessian as integers in one
-Histogram = NDArray[np.int64]  # (B,), sums of Packed, the bins of all features one after the other
+Histogram = NDArray[np.int64]  # (B,), sums of Packed, the bins of all columns one after the other
 
 
 class Quantised(NamedTuple):
@@ -67,17 +67,17 @@ def _unit(sizes: NDArray[np.float64], limit: int) -> float:
 
 
 def bin_starts(binned: BinnedFeatures) -> NDArray[np.int64]:
-    """(F + 1,), where each feature's bins begin in a histogram, and B."""
+    """(C + 1,), where each column's bins begin in a histogram, and B."""
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
 
 def reference_histogram(
     bins: NDArray[np.uint8], bin_start: NDArray[np.int64], rows: Rows, packed: Packed
 ) -> Histogram:
-    """The specification, on (F, D) bins."""
+    """The specification, on (C, D) bins."""
     histogram = np.zeros(int(bin_start[-1]), dtype=np.int64)
-    for f in range(len(bins)):
-        np.add.at(histogram, bin_start[f] + bins[f, rows], packed[rows])
+    for c in range(len(bins)):
+        np.add.at(histogram, bin_start[c] + bins[c, rows], packed[rows])
     return histogram
 
 
@@ -102,14 +102,14 @@ def _build(
 ) -> None:
     for group in numba.prange(len(words)):
         sums = _sums_of_word(words[group], rows, packed_of_row)
-        for f in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
-            first, end = bin_start[f], bin_start[f + 1]
-            histogram[first:end] = sums[f - 8 * group, : end - first]
+        for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
+            first, end = bin_start[c], bin_start[c + 1]
+            histogram[first:end] = sums[c - 8 * group, : end - first]
 
 
 @kernel
 def _sums_of_word(words: NDArray[np.uint64], rows: Rows, packed_of_row: Packed) -> NDArray[np.int64]:
-    """(8, 256), a histogram of the eight features of a word: 16 kB, which the nearest cache holds."""
+    """(8, 256), a histogram of the eight columns of a word: 16 kB, which the nearest cache holds."""
     sums = np.zeros(8 * 256, dtype=np.int64)
     ahead = np.empty(BLOCK, dtype=np.uint64)
     for first in range(0, len(rows), BLOCK):

@@ -1,4 +1,4 @@
-"""Splitting: the best cut of a leaf, over all features, thresholds and both directions of missing values.
+"""Splitting: the best cut of a leaf, over all columns, thresholds and both directions of missing values.
 
 With the sums G of gradients and H of hessians over documents,
 
@@ -7,15 +7,23 @@ With the sums G of gradients and H of hessians over documents,
     step = -G / (H + l2), clipped to [-max_delta_step, max_delta_step]
 
 which is G^2 / (H + l2) where nothing is clipped (Chen and Guestrin, 2016, "XGBoost: A Scalable Tree Boosting
-System", equation 7, without the factor 1/2). A cut must gain more than min_split_gain, and leave on either
-side min_docs_in_leaf documents and min_sum_hessian of hessian. Among equal gains the first is taken, in the
-order of feature, threshold, and missing values right before left. Missing values that a leaf has none of go
-to the side of more hessian.
+System", equation 7, without the factor 1/2). With a hessian of 1 for every document it is least squares, the
+criterion of Friedman's MART and of RankLib: H is then the number of documents n, and
 
-Histograms do not count documents, so the search goes in two steps. First every feature's best cut, whatever
-the counts; its gain is a bound. Then the feature of the highest bound: if on either side there is more
+    gain = G_left^2 / n_left + G_right^2 / n_right - G^2 / n
+         = n_left n_right / n * (G_left / n_left - G_right / n_right)^2
+
+the second line being scikit-learn's friedman_mse, which pyltr takes (Friedman, 2001, "Greedy Function
+Approximation", equation 35): as long as all hessians are 1, they are one criterion.
+
+A cut must gain more than min_split_gain, and leave on either side min_docs_in_leaf documents and
+min_sum_hessian of hessian. Among equal gains the first is taken, in the order of feature, threshold, and
+missing values right before left. Missing values that a leaf has none of go to the side of more hessian.
+
+Histograms do not count documents, so the search goes in two steps. First every column's best cut, whatever
+the counts; its gain is a bound. Then the column of the highest bound: if on either side there is more
 hessian than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by
-bin and the feature's best cut is found again, until the highest gain is that of a counted feature. Few are
+bin and the column's best cut is found again, until the highest gain is that of a counted column. Few are
 ever counted.
 """
 
@@ -37,13 +45,26 @@ from ltrbench.native.lambdas import Gradients, Hessians
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a cut must fulfil, as in BoostingRanker; a max_delta_step of 0 is no limit."""
+    """What a leaf and its cut must fulfil, as in NativeRanker; 0: no limit on the step, or on the depth."""
 
     min_docs_in_leaf: int = 20
+    min_docs_in_split: int = 2
     min_sum_hessian: float = 1e-3
     min_split_gain: float = 0.0
     max_delta_step: float = 0.0
     l2: float = 0.0
+    max_depth: int = 0
+    cut_without_gain: bool = False
+
+    def allow_a_cut(self, num_documents: int, depth: int) -> bool:
+        """Whether a leaf of so many documents, so deep below the root, may be cut at all."""
+        is_large = num_documents >= max(2 * self.min_docs_in_leaf, self.min_docs_in_split)
+        return is_large and (self.max_depth == 0 or depth < self.max_depth)
+
+    @property
+    def gain_to_exceed(self) -> float:
+        """No gain is below zero but by rounding, which must not decide."""
+        return -np.inf if self.cut_without_gain else self.min_split_gain
 
     @property
     def largest_step(self) -> float:
@@ -60,7 +81,7 @@ class Split:
     """A cut: documents with a bin of at most `bin`, and the missing if `missing_left`, go left."""
 
     gain: float
-    feature: int
+    column: int
     bin: int
     missing_left: bool
 
@@ -82,11 +103,13 @@ def reference_split(
     num_bins: NDArray[np.int64],
     settings: SplitSettings,
 ) -> Split | None:
-    """The specification, on a leaf's (n,) gradients and hessians and its (F, n) bins: try every cut."""
+    """The specification, on a leaf's (n,) gradients and hessians and its (C, n) bins: try every cut."""
     best = None
-    for f, b, missing_left in _all_cuts(num_bins):
-        missing = bins[f] == num_bins[f] - 1
-        left = np.where(missing, missing_left, bins[f] <= b)
+    if settings.cut_without_gain and _is_pure(gradients):
+        return None
+    for c, b, missing_left in _all_cuts(num_bins):
+        missing = bins[c] == num_bins[c] - 1
+        left = np.where(missing, missing_left, bins[c] <= b)
         if min(left.sum(), (~left).sum()) < settings.min_docs_in_leaf:
             continue
         if min(hessians[left].sum(), hessians[~left].sum()) < settings.least_hessian:
@@ -96,18 +119,23 @@ def reference_split(
             for side in (left, ~left, left | ~left)
         )
         gain = score_left + score_right - score
-        if gain > (best.gain if best else settings.min_split_gain):
+        if gain > (best.gain if best else settings.gain_to_exceed):
             if not missing.any():
                 missing_left = bool(hessians[left].sum() >= hessians[~left].sum())
-            best = Split(gain, f, b, missing_left)
+            best = Split(gain, c, b, missing_left)
     return best
 
 
+def _is_pure(gradients: NDArray[np.float64] | NDArray[np.int64]) -> bool:
+    """Whether all are alike: no cut can then gain anything, and RankLib tries none."""
+    return bool(gradients.min() == gradients.max())
+
+
 def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
-    for f in range(len(num_bins)):
-        for b in range(num_bins[f] - 1):
-            yield f, b, False
-            yield f, b, True
+    for c in range(len(num_bins)):
+        for b in range(num_bins[c] - 1):
+            yield c, b, False
+            yield c, b, True
 
 
 def _reference_score(gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> float:
@@ -122,17 +150,18 @@ def find_split(
     histogram: Histogram,
     rows: Rows,
     quantised: Quantised,
-    features: NDArray[np.bool_],
+    columns: NDArray[np.bool_],
     settings: SplitSettings,
 ) -> Split | None:
-    """The best cut of a leaf, or None where no cut is allowed.
+    """The best cut of a leaf, or None where no cut is allowed; whether its size and depth allow one is asked
+    before.
 
     Args:
         histogram: (B,), the leaf's.
         rows: (n,), its documents.
-        features: (F,), whether a feature may be used.
+        columns: (C,), whether a column may be used.
     """
-    if len(rows) < 2 * settings.min_docs_in_leaf:
+    if settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32):
         return None
     terms = _Terms(
         quantised.gradient_unit,
@@ -141,9 +170,9 @@ def find_split(
         settings.largest_step,
         settings.least_hessian,
     )
-    gains = np.full(binned.num_features, -np.inf)
-    cuts = np.zeros((binned.num_features, 2), dtype=np.int64)
-    _bound_all(histogram, bin_start, features, terms, gains, cuts)
+    gains = np.full(binned.num_columns, -np.inf)
+    cuts = np.zeros((binned.num_columns, 2), dtype=np.int64)
+    _bound_all(histogram, bin_start, columns, terms, gains, cuts)
     enough_hessian = quantised.largest_hessian * (settings.min_docs_in_leaf - 1)
     chosen = _choose(
         binned.words,
@@ -152,7 +181,7 @@ def find_split(
         rows,
         settings.min_docs_in_leaf,
         enough_hessian,
-        settings.min_split_gain,
+        settings.gain_to_exceed,
         terms,
         gains,
         cuts,
@@ -166,17 +195,17 @@ def find_split(
 def _bound_all(
     histogram: Histogram,
     bin_start: NDArray[np.int64],
-    features: NDArray[np.bool_],
+    columns: NDArray[np.bool_],
     terms: _Terms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Every feature's best cut whatever the counts: gains (F,); cuts (F, 2), the bin and the direction."""
+    """Every column's best cut whatever the counts: gains (C,); cuts (C, 2), the bin and the direction."""
     nothing = np.zeros(2 * 256, dtype=np.bool_)
-    for f in numba.prange(len(gains)):
-        if features[f]:
-            sums = histogram[bin_start[f] : bin_start[f + 1]]
-            gains[f], cuts[f, 0], cuts[f, 1] = _best_cut(sums, nothing, terms)
+    for c in numba.prange(len(gains)):
+        if columns[c]:
+            sums = histogram[bin_start[c] : bin_start[c + 1]]
+            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, nothing, terms)
 
 
 @kernel
@@ -187,29 +216,29 @@ def _choose(
     rows: Rows,
     min_docs: int,
     enough_hessian: int,
-    min_split_gain: float,
+    gain_to_exceed: float,
     terms: _Terms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> int:
-    """The feature to cut, whose entries in gains and cuts are then final; or -1."""
+    """The column to cut, whose entries in gains and cuts are then final; or -1."""
     is_counted = np.zeros(len(gains), dtype=np.bool_)
     while True:
-        f = int(np.argmax(gains))  # the first of equals
-        if not gains[f] > min_split_gain:
+        c = int(np.argmax(gains))  # the first of equals
+        if not gains[c] > gain_to_exceed:
             return -1
-        if is_counted[f]:
-            return f
-        sums = histogram[bin_start[f] : bin_start[f + 1]]
-        if _smaller_hessian(sums, cuts[f, 0], cuts[f, 1]) > enough_hessian:
+        if is_counted[c]:
+            return c
+        sums = histogram[bin_start[c] : bin_start[c + 1]]
+        if _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > enough_hessian:
             if sums[-1] == 0:
-                cuts[f, 1] = _left_is_larger(sums, cuts[f, 0])
-            return f
-        counts = _count(words[f // 8], np.uint64(8 * (f % 8)), rows, len(sums))
-        gains[f], cuts[f, 0], cuts[f, 1] = _best_cut(sums, _refused(counts, min_docs), terms)
+                cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
+            return c
+        counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, _refused(counts, min_docs), terms)
         if counts[-1] == 0:
-            cuts[f, 1] = _left_is_larger(sums, cuts[f, 0])
-        is_counted[f] = True
+            cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
+        is_counted[c] = True
 
 
 @kernel
@@ -226,7 +255,7 @@ def _left_is_larger(sums: Histogram, last_bin: int) -> int:
 
 @kernel
 def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: int) -> NDArray[np.int64]:
-    """(bins,), the leaf's documents in each bin of a feature."""
+    """(bins,), the leaf's documents in each bin of a column."""
     counts = np.zeros(num_bins, dtype=np.int64)
     for i in range(len(rows)):
         counts[(words[rows[i]] >> shift) & np.uint64(255)] += 1
@@ -247,7 +276,7 @@ def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
 
 @kernel
 def _best_cut(sums: Histogram, refused: NDArray[np.bool_], terms: _Terms) -> tuple[float, int, int]:
-    """A feature's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left."""
+    """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left."""
     left, missing = np.cumsum(sums[:-1]), sums[-1]
     total = left[-1] + missing
     scores = np.empty(len(left))

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.native.binning import MAX_BINS
-from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
+from ltrbench.native.growth import ORDERS
 from ltrbench.native.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
@@ -32,7 +32,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import OnIteration
-from ltrbench.rankers.library import read_model, unset_fields, write_model
+from ltrbench.rankers.library import read_model, require_choice, unset_fields, write_model
 from ltrbench.shapes import Features, Scores
 
 MODEL_FILE = "model.npz"
@@ -58,19 +58,53 @@ class NativeRanker(BoostingRanker):
     """Share of the documents, of those queries, that a tree is grown on."""
     feature_fraction: float = 1.0
     """Share of the features that a tree may use."""
+    binning: str = "quantile"
+    """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
+    `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
+    split_criterion: str = "newton"
+    """What a cut is chosen by. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
+    with every hessian 1 (RankLib, and the friedman_mse of pyltr), so that documents whose order the model is
+    sure of already keep their say in where the cuts lie. min_sum_hessian then counts documents in a cut."""
+    leaf_value: str = "newton"
+    """What a leaf adds, before shrinkage. `newton`: -G / (H + l2), on which all libraries agree; `mean`: of
+    the negative gradients, a plain gradient step, smaller where the hessians are below 1."""
+    growth: str = "best_first"
+    """Which leaf is cut next. `best_first`: that of the highest gain (LightGBM); `by_deviance`: that of the
+    most differing gradients, whatever the gain (RankLib); `depth_wise`: level by level (XGBoost, pyltr)."""
+    max_depth: int = 0
+    """Levels of cuts in a tree at the most (XGBoost, LightGBM, pyltr), which bounds how many features may act
+    together; 0: no limit."""
+    min_docs_in_split: int = 2
+    """Documents that a leaf must have to be cut (pyltr's min_samples_split)."""
+    cut_without_gain: bool = False
+    """Cuts a leaf by its best cut also where that gains nothing, unless all its gradients are alike (RankLib,
+    pyltr), so that trees reach num_leaves; min_split_gain must then be 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._forest: Forest | None = None
         self.feature_names: tuple[str, ...] = ()
-        require("max_bins", self.max_bins, at_most=MAX_BINS)
         require("sigma", self.sigma, above=0)
         for share in ("query_fraction", "row_fraction", "feature_fraction"):
             require(share, getattr(self, share), above=0, at_most=1)
+        self._check_trees()
         if self.extra:
             raise ConfigError(
                 f"extra.{next(iter(self.extra))} has no effect: the native engine has no parameters but its "
                 f"fields, which are {', '.join(field.name for field in fields(self) if field.init)}."
+            )
+
+    def _check_trees(self) -> None:
+        require_choice("binning", self.binning, list(BINNINGS))
+        require_choice("split_criterion", self.split_criterion, ["newton", "least_squares"])
+        require_choice("leaf_value", self.leaf_value, ["newton", "mean"])
+        require_choice("growth", self.growth, list(ORDERS))
+        require("max_depth", self.max_depth, at_least=0)
+        require("min_docs_in_split", self.min_docs_in_split, at_least=2)
+        if self.cut_without_gain and self.min_split_gain:
+            raise ConfigError(
+                f"min_split_gain is {self.min_split_gain}, but cut_without_gain takes every cut; set "
+                "min_split_gain=0 or cut_without_gain=false."
             )
 
     def fit(
@@ -172,10 +206,14 @@ class NativeRanker(BoostingRanker):
             num_trees=self.num_trees,
             learning_rate=float(_or(self.learning_rate, 0.1)),
             num_leaves=_or(self.num_leaves, 31),
-            max_bins=_or(self.max_bins, MAX_BINS),
+            max_bins=_or(self.max_bins, 255),
             query_fraction=self.query_fraction,
             row_fraction=self.row_fraction,
             feature_fraction=self.feature_fraction,
+            binning=self.binning,
+            growth=self.growth,
+            split_criterion=self.split_criterion,
+            leaf_value=self.leaf_value,
             seed=self.seed,
             objective=replace(
                 NATIVE,
@@ -190,6 +228,9 @@ class NativeRanker(BoostingRanker):
                 min_split_gain=float(_or(self.min_split_gain, 0.0)),
                 max_delta_step=float(_or(self.max_delta_step, 0.0)),
                 l2=float(_or(self.l2, 0.0)),
+                min_docs_in_split=self.min_docs_in_split,
+                max_depth=self.max_depth,
+                cut_without_gain=self.cut_without_gain,
             ),
         )
 

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native import binning
-from ltrbench.native.binning import BinnedFeatures, bin_features, cut_points, reference_bins
+from ltrbench.native.binning import (
+    QUANTILE,
+    BinnedFeatures,
+    ThresholdRule,
+    bin_features,
+    quantile_cuts,
+    reference_bins,
+)
+from ltrbench.native.equal_width import EQUAL_WIDTH
 
 floats = st.one_of(
     st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))
@@ -18,14 +25,20 @@ columns = arrays(np.float32, st.integers(1, 60), elements=floats)
 
 
 def bins_of(binned: BinnedFeatures) -> NDArray[np.uint8]:
-    """(F, D), taken out of the words."""
-    features = np.arange(binned.num_features)
-    shifts = (8 * (features % 8)).astype(np.uint64)[:, None]
-    return ((binned.words[features // 8] >> shifts) & np.uint64(255)).astype(np.uint8)
+    """(C, D), taken out of the words."""
+    columns = np.arange(binned.num_columns)
+    shifts = (8 * (columns % 8)).astype(np.uint64)[:, None]
+    return ((binned.words[columns // 8] >> shifts) & np.uint64(255)).astype(np.uint8)
 
 
-def bin_all(features: NDArray[np.float32], max_bins: int = 255) -> BinnedFeatures:
-    return bin_features(features, max_bins, np.random.default_rng(0))
+def bin_all(
+    features: NDArray[np.float32], max_bins: int = 255, rule: ThresholdRule = QUANTILE
+) -> BinnedFeatures:
+    return bin_features(features, max_bins, np.random.default_rng(0), rule)
+
+
+def assert_as_the_reference_says(binned: BinnedFeatures, features: NDArray[np.float32]) -> None:
+    np.testing.assert_array_equal(bins_of(binned), reference_bins(features, binned))
 
 
 @given(
@@ -35,9 +48,7 @@ def bin_all(features: NDArray[np.float32], max_bins: int = 255) -> BinnedFeature
 @MAY_COMPILE
 def test_the_kernel_does_what_the_reference_says(features: NDArray[np.float32], max_bins: int) -> None:
     binned = bin_all(features, max_bins)
-    np.testing.assert_array_equal(
-        bins_of(binned), reference_bins(features, binned.thresholds, binned.num_bins)
-    )
+    assert_as_the_reference_says(binned, features)
 
 
 @given(columns, st.integers(2, 255))
@@ -60,7 +71,7 @@ def test_few_distinct_values_have_a_bin_each(column: NDArray[np.float32]) -> Non
 
 
 def test_thresholds_of_few_values_lie_halfway() -> None:
-    np.testing.assert_array_equal(cut_points(np.array([4, 1, 1, 3], dtype=np.float32), 255), [2.0, 3.5])
+    np.testing.assert_array_equal(quantile_cuts(np.array([4, 1, 1, 3], dtype=np.float32), 255), [2.0, 3.5])
 
 
 def test_neighbouring_and_extreme_floats_are_told_apart() -> None:
@@ -91,10 +102,36 @@ def test_a_constant_or_missing_feature_has_one_bin_of_values(value: float) -> No
     np.testing.assert_array_equal(bins_of(binned), 1 if np.isnan(value) else 0)
 
 
-def test_many_documents_are_sampled_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binning, "SAMPLE_SIZE", 300)
+@pytest.mark.parametrize("rule", [QUANTILE, EQUAL_WIDTH])
+def test_more_thresholds_than_a_byte_holds_stand_in_several_columns(rule: ThresholdRule) -> None:
+    rng = np.random.default_rng(0)
+    # Thresholds: 1022, few, none, and just as many as fit one column and no more.
+    features = np.stack([rng.normal(size=4_000), rng.integers(0, 3, 4_000), np.ones(4_000)], axis=1)
+    features = np.column_stack([features, np.arange(4_000) % 255]).astype(np.float32)
+    features[::7, 0] = np.nan
+    binned = bin_all(features, 1_023, rule)
+    assert binned.feature_of_column.tolist() == sorted(binned.feature_of_column)
+    assert np.bincount(binned.feature_of_column)[1:].tolist() == [1, 1, 1]
+    assert_as_the_reference_says(binned, features)
+    columns = binned.feature_of_column == 0
+    thresholds = binned.thresholds[columns]
+    thresholds = thresholds[np.isfinite(thresholds)]
+    assert 600 < len(thresholds) <= 1_022
+    np.testing.assert_array_equal(thresholds, rule.cut_points(features[:, 0], 1_023))
+    # The columns' bins, the bins behind each one's last threshold left out, add up to those of the feature.
+    present = ~np.isnan(features[:, 0])
+    np.testing.assert_array_equal(
+        bins_of(binned)[columns][:, present].sum(axis=0, dtype=np.int64),
+        np.searchsorted(thresholds, features[present, 0], side="left"),
+    )
+
+
+def test_many_documents_are_sampled_by_the_seed() -> None:
+    rule = QUANTILE._replace(sample_size=300)
     features = np.random.default_rng(0).normal(size=(2_000, 3)).astype(np.float32)
-    first, again, other = (bin_features(features, 20, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        bin_features(features, 20, np.random.default_rng(seed), rule) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first.thresholds, again.thresholds)
     assert (first.thresholds != other.thresholds).any()
     # The sample's twentieths are off by chance, 1 % of all documents each way: a bin has 2 to 9 % of them.

@@ -49,7 +49,7 @@ def test_the_kernel_does_what_the_reference_says(seed: int, share: float) -> Non
     features, binned = make_case(seed)
     packed = make_packed(seed)
     rows: Rows = np.flatnonzero(np.random.default_rng(seed).random(300) < share).astype(np.uint32)
-    bins = reference_bins(features, binned.thresholds, binned.num_bins)
+    bins = reference_bins(features, binned)
     expected = reference_histogram(bins, bin_starts(binned), rows, packed)
     np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
 
@@ -57,7 +57,7 @@ def test_the_kernel_does_what_the_reference_says(seed: int, share: float) -> Non
 def test_a_leaf_of_more_documents_than_are_read_ahead_is_summed_whole() -> None:
     features, binned = make_case(0, num_documents=3_000)
     packed, rows = make_packed(0, 3_000), np.arange(0, 3_000, 2, dtype=np.uint32)
-    bins = reference_bins(features, binned.thresholds, binned.num_bins)
+    bins = reference_bins(features, binned)
     expected = reference_histogram(bins, bin_starts(binned), rows, packed)
     np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
 

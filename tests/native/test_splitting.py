@@ -22,11 +22,11 @@ class Leaf(NamedTuple):
     quantised: Quantised
     rows: NDArray[np.uint32]
 
-    def find(self, settings: SplitSettings, features: NDArray[np.bool_] | None = None) -> Split | None:
+    def find(self, settings: SplitSettings, columns: NDArray[np.bool_] | None = None) -> Split | None:
         bin_start = bin_starts(self.binned)
         histogram = np.empty(bin_start[-1], dtype=np.int64)
         build_histogram(self.binned, bin_start, self.rows, self.quantised.packed, histogram)
-        used = np.ones(self.binned.num_features, dtype=np.bool_) if features is None else features
+        used = np.ones(self.binned.num_columns, dtype=np.bool_) if columns is None else columns
         return find_split(self.binned, bin_start, histogram, self.rows, self.quantised, used, settings)
 
     def find_by_reference(self, settings: SplitSettings) -> Split | None:
@@ -41,7 +41,7 @@ def make_leaf(
 ) -> Leaf:
     values = features.astype(np.float32)
     binned = bin_features(values, 10, np.random.default_rng(0))
-    bins = reference_bins(values, binned.thresholds, binned.num_bins)
+    bins = reference_bins(values, binned)
     return Leaf(binned, bins, quantise(gradients, hessians), np.arange(len(features), dtype=np.uint32))
 
 
@@ -78,7 +78,7 @@ def test_the_kernel_does_what_the_reference_says(
     if expected is None or got is None:
         assert got is expected
         return
-    assert (got.feature, got.bin, got.missing_left) == (expected.feature, expected.bin, expected.missing_left)
+    assert (got.column, got.bin, got.missing_left) == (expected.column, expected.bin, expected.missing_left)
     assert got.gain == pytest.approx(expected.gain, rel=1e-9)
 
 
@@ -88,7 +88,7 @@ def test_the_gain_is_the_formula_of_the_contract() -> None:
         SplitSettings(min_docs_in_leaf=1, l2=0.5)
     )
     assert split is not None
-    assert (split.feature, split.bin) == (0, 1)
+    assert (split.column, split.bin) == (0, 1)
     expected = (-3.0) ** 2 / (1.5 + 0.5) + 4.0**2 / (1.5 + 0.5) - 1.0**2 / (3.0 + 0.5)
     assert split.gain == pytest.approx(expected, rel=1e-8)  # quantised to 2^-31
 
@@ -137,15 +137,15 @@ def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, 0, 0, 1]), np.ones(4))
     split = leaf.find(SplitSettings(min_docs_in_leaf=1))
     assert split is not None
-    assert (split.feature, split.bin) == (0, 0)
+    assert (split.column, split.bin) == (0, 0)
 
 
-def test_a_feature_that_may_not_be_used_is_not() -> None:
+def test_a_column_that_may_not_be_used_is_not() -> None:
     column = np.array([0.0, 0, 1, 1])
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 1, 1]), np.ones(4))
     split = leaf.find(SplitSettings(min_docs_in_leaf=1), np.array([False, True]))
     assert split is not None
-    assert split.feature == 1
+    assert split.column == 1
 
 
 def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
