@@ -16,6 +16,14 @@ from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, add_scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
+DIALECT = replace(
+    SMALL,
+    binning="equal_width",
+    max_bins=300,
+    growth="by_deviance",
+    split_criterion="least_squares",
+    splits=SplitSettings(min_docs_in_leaf=3, cut_without_gain=True),
+)
 SAMPLED = replace(SMALL, query_fraction=0.7, row_fraction=0.8, feature_fraction=0.6)
 
 
@@ -32,7 +40,7 @@ def assert_same(first: Forest, second: Forest) -> None:
         np.testing.assert_array_equal(array, other_array)
 
 
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED])
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT])
 def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
     data = make_dataset(0, num_queries=120, weighted=True)
     models = []
@@ -99,12 +107,32 @@ def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
     assert 0 < clipped < leaves.sum()
 
 
-def test_a_query_of_weight_two_counts_as_if_it_were_there_twice() -> None:
+@pytest.mark.parametrize("split_criterion", ["newton", "least_squares"])
+@pytest.mark.parametrize("leaf_value", ["newton", "mean"])
+def test_a_leaf_has_its_own_value_whatever_the_criterion_of_its_cuts(
+    split_criterion: str, leaf_value: str
+) -> None:
+    data = make_dataset(6)
+    settings = replace(SMALL, num_trees=1, split_criterion=split_criterion, leaf_value=leaf_value)
+    forest = boost(data, settings)
+    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    scores = scores_of(forest, data)
+    for score in np.unique(scores):
+        here = scores == score
+        weight = hessians[here].sum() if leaf_value == "newton" else here.sum()
+        assert score == pytest.approx(-0.1 * gradients[here].sum() / weight, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [{}, {"split_criterion": "least_squares"}, {"split_criterion": "least_squares", "leaf_value": "mean"}],
+)
+def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(dialect: dict[str, str]) -> None:
     made = make_dataset(7, num_queries=20)
     # Rounded, so that the same values do not fall into other bins when some are there twice.
     data = dataset(np.round(2 * made.features), made.labels, made.query_sizes.tolist())
     splits = SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.1)
-    settings = replace(SMALL, splits=splits)
+    settings = replace(SMALL, splits=splits, **dialect)  # type: ignore[arg-type]
     end = data.query_start[3]
     twice = dataset(
         np.concatenate([data.features, data.features[:end]]),
