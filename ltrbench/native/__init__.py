@@ -3,10 +3,12 @@
     pairs       the lambdas of one query pair by pair, in every library's dialect: the specification
     lambdas     the gradients of NDCG: which way each document should move, and how far
     binning     feature values to small integers
+    equal_width where RankLib cuts a feature
     histogram   sums of gradients by bin
     splitting   the best cut of a leaf
     tree        what a grown tree is, and the scores that many trees give
-    grower      growing one tree, best leaf first
+    growth      which leaf is cut next
+    grower      growing one tree
     boosting    the loop over trees; start here, and follow its calls
 
 A stage's file reads from the formula to the plain NumPy reference, the public function, and the compiled
