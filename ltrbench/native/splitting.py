@@ -42,6 +42,8 @@ from ltrbench.native.binning import BinnedFeatures
 from ltrbench.native.histogram import Histogram, Quantised, Rows
 from ltrbench.native.lambdas import Gradients, Hessians
 
+Values = NDArray[np.float64]  # (cuts,), one a cut of a column
+
 
 @dataclass(frozen=True)
 class SplitSettings:
@@ -87,13 +89,19 @@ class Split:
 
 
 class _Terms(NamedTuple):
-    """What the gain of a cut depends on beside its sums."""
+    """What the gain of a cut depends on beside its sums; all in the histogram's integer units.
 
-    gradient_unit: float
-    hessian_unit: float
+    Attributes:
+        l2: added to a sum of hessians.
+        largest_step: of a leaf.
+        least_hessian: that a side must have.
+        gain_unit: what a gain of 1 means.
+    """
+
     l2: float
     largest_step: float
     least_hessian: float
+    gain_unit: float
 
 
 def reference_split(
@@ -163,24 +171,17 @@ def find_split(
     """
     if settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32):
         return None
-    terms = _Terms(
-        quantised.gradient_unit,
-        quantised.hessian_unit,
-        settings.l2,
-        settings.largest_step,
-        settings.least_hessian,
-    )
+    terms = _in_units(settings, quantised)
     gains = np.full(binned.num_columns, -np.inf)
     cuts = np.zeros((binned.num_columns, 2), dtype=np.int64)
-    _bound_all(histogram, bin_start, columns, terms, gains, cuts)
-    enough_hessian = quantised.largest_hessian * (settings.min_docs_in_leaf - 1)
-    chosen = _choose(
+    chosen = _search(
         binned.words,
         bin_start,
         histogram,
         rows,
+        columns,
         settings.min_docs_in_leaf,
-        enough_hessian,
+        quantised.largest_hessian * (settings.min_docs_in_leaf - 1),
         settings.gain_to_exceed,
         terms,
         gains,
@@ -191,21 +192,42 @@ def find_split(
     return Split(float(gains[chosen]), chosen, int(cuts[chosen, 0]), bool(cuts[chosen, 1]))
 
 
+def _in_units(settings: SplitSettings, quantised: Quantised) -> _Terms:
+    gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
+    return _Terms(
+        # Squares of it must be finite, however small the unit.
+        l2=min(settings.l2 / hessian_unit, 1e100),
+        largest_step=settings.largest_step * hessian_unit / gradient_unit,
+        least_hessian=settings.least_hessian / hessian_unit,
+        gain_unit=gradient_unit * gradient_unit / hessian_unit,
+    )
+
+
 @parallel_kernel
-def _bound_all(
-    histogram: Histogram,
+def _search(
+    words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    rows: Rows,
     columns: NDArray[np.bool_],
+    min_docs: int,
+    enough_hessian: int,
+    gain_to_exceed: float,
     terms: _Terms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
-) -> None:
-    """Every column's best cut whatever the counts: gains (C,); cuts (C, 2), the bin and the direction."""
-    nothing = np.zeros(2 * 256, dtype=np.bool_)
-    for c in numba.prange(len(gains)):
-        if columns[c]:
-            sums = histogram[bin_start[c] : bin_start[c + 1]]
-            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, nothing, terms)
+) -> int:
+    """The column to cut, or -1; its gain is then in gains (C,), its bin and direction in cuts (C, 2)."""
+    num_columns, unrefused = len(gains), np.zeros(0, dtype=np.bool_)
+    for group in numba.prange((num_columns + 7) // 8):
+        cells = np.empty((3, 256))
+        for c in range(8 * group, min(8 * group + 8, num_columns)):
+            if columns[c]:
+                sums = histogram[bin_start[c] : bin_start[c + 1]]
+                gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, unrefused, terms, cells)
+    return _choose(
+        words, bin_start, histogram, rows, min_docs, enough_hessian, gain_to_exceed, terms, gains, cuts
+    )
 
 
 @kernel
@@ -221,7 +243,7 @@ def _choose(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> int:
-    """The column to cut, whose entries in gains and cuts are then final; or -1."""
+    """The column to cut, whose entries in gains and cuts are then final; or -1. They come as bounds."""
     is_counted = np.zeros(len(gains), dtype=np.bool_)
     while True:
         c = int(np.argmax(gains))  # the first of equals
@@ -235,7 +257,9 @@ def _choose(
                 cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
             return c
         counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, _refused(counts, min_docs), terms)
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(
+            sums, _refused(counts, min_docs), terms, np.empty((3, 256))
+        )
         if counts[-1] == 0:
             cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
         is_counted[c] = True
@@ -275,35 +299,75 @@ def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
 
 
 @kernel
-def _best_cut(sums: Histogram, refused: NDArray[np.bool_], terms: _Terms) -> tuple[float, int, int]:
-    """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left."""
-    left, missing = np.cumsum(sums[:-1]), sums[-1]
-    total = left[-1] + missing
-    scores = np.empty(len(left))
-    _score_cuts(left, total, refused, terms, scores)
-    best_bin, missing_left = int(np.argmax(scores)), 0
-    best = scores[best_bin]
+def _best_cut(
+    sums: Histogram, refused: NDArray[np.bool_], terms: _Terms, cells: NDArray[np.float64]
+) -> tuple[float, int, int]:
+    """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left.
+
+    `refused` is empty where nothing is; cells (3, bins) is space for the gradient and the hessian left of a
+    cut, and for its score. The integers are below 2^53, so that floats hold them exactly.
+    """
+    num_cuts, left = len(sums) - 1, 0
+    for b in range(num_cuts):
+        left += sums[b]
+        cells[0, b], cells[1, b] = left >> 32, left & 0xFFFFFFFF
+    missing = sums[num_cuts]
+    gradient, hessian = float((left + missing) >> 32), float((left + missing) & 0xFFFFFFFF)
+    best, best_bin = _best_score(cells, num_cuts, gradient, hessian, refused, terms)
+    missing_left = 0
     if missing != 0:
-        _score_cuts(left + missing, total, refused[len(sums) :], terms, scores)
-        other_bin = int(np.argmax(scores))
-        if scores[other_bin] > best or (scores[other_bin] == best and other_bin < best_bin):
-            best, best_bin, missing_left = scores[other_bin], other_bin, 1
-    gradient, hessian = (total >> 32) * terms.gradient_unit, (total & 0xFFFFFFFF) * terms.hessian_unit
-    return best - _score(gradient, hessian, terms), best_bin, missing_left
+        for b in range(num_cuts):
+            cells[0, b] += missing >> 32
+            cells[1, b] += missing & 0xFFFFFFFF
+        other, other_bin = _best_score(cells, num_cuts, gradient, hessian, refused[len(sums) :], terms)
+        if other > best or (other == best and other_bin < best_bin):
+            best, best_bin, missing_left = other, other_bin, 1
+    return terms.gain_unit * (best - _score(gradient, hessian, terms)), best_bin, missing_left
+
+
+@kernel
+def _best_score(
+    cells: NDArray[np.float64],
+    num_cuts: int,
+    gradient: float,
+    hessian: float,
+    refused: NDArray[np.bool_],
+    terms: _Terms,
+) -> tuple[float, int]:
+    """The highest score of an allowed cut, the two sides' added, or -inf; and its bin.
+
+    The hessian on the left rises with the bin: the cuts that leave enough on both sides lie together.
+    """
+    first, end = 0, num_cuts
+    while first < end and cells[1, first] < terms.least_hessian:
+        first += 1
+    while first < end and hessian - cells[1, end - 1] < terms.least_hessian:
+        end -= 1
+    if first == end:
+        return -np.inf, 0
+    scores = cells[2, first:end]
+    _score_cuts(cells[0, first:end], cells[1, first:end], gradient, hessian, terms, scores)
+    if len(refused) > 0:
+        for b in range(first, end):
+            cells[2, b] = -1.0 if refused[b] else cells[2, b]
+    best = _first_largest(scores)
+    return (scores[best], first + best) if scores[best] >= 0.0 else (-np.inf, 0)
 
 
 @kernel
 def _score_cuts(
-    left: Histogram, total: int, refused: NDArray[np.bool_], terms: _Terms, scores: NDArray[np.float64]
+    gradients: Values, hessians: Values, gradient: float, hessian: float, terms: _Terms, scores: Values
 ) -> None:
     """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
-    for b in range(len(left)):
-        right = total - left[b]
-        g_left, h_left = (left[b] >> 32) * terms.gradient_unit, (left[b] & 0xFFFFFFFF) * terms.hessian_unit
-        g_right, h_right = (right >> 32) * terms.gradient_unit, (right & 0xFFFFFFFF) * terms.hessian_unit
-        score = _score(g_left, h_left, terms) + _score(g_right, h_right, terms)
-        too_little = (h_left < terms.least_hessian) | (h_right < terms.least_hessian) | refused[b]
-        scores[b] = -np.inf if too_little else score
+    if terms.largest_step < np.inf:
+        for b in range(len(scores)):
+            left = _score(gradients[b], hessians[b], terms)
+            scores[b] = left + _score(gradient - gradients[b], hessian - hessians[b], terms)
+    else:  # with one division instead of two
+        for b in range(len(scores)):
+            g_left, h_left = gradients[b], hessians[b] + terms.l2
+            g_right, h_right = gradient - g_left, hessian - hessians[b] + terms.l2
+            scores[b] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
 
 
 @kernel
@@ -311,3 +375,19 @@ def _score(gradient: float, hessian: float, terms: _Terms) -> float:
     hessian += terms.l2
     step = max(-terms.largest_step, min(terms.largest_step, -gradient / hessian))
     return -step * (2.0 * gradient + hessian * step)
+
+
+@kernel
+def _first_largest(scores: Values) -> int:
+    """Where the largest score stands, the first of equals; those above -1 must be 0 or more.
+
+    As integers the bits of such floats have the same order, and of integers several are compared at once.
+    """
+    bits = scores.view(np.int64)
+    largest = bits[0]
+    for b in range(len(bits)):
+        largest = max(largest, bits[b])
+    first = 0
+    while bits[first] != largest:
+        first += 1
+    return first
