@@ -96,16 +96,28 @@ class Judgments:
         return np.arange(self.num_documents) - np.repeat(self.query_start[:-1], self.query_sizes)
 
     @cached_property
+    def best_labels(self) -> PerQuery:
+        """(Q,), the highest label of each query."""
+        best: PerQuery = np.maximum.reduceat(self.labels, self.query_start[:-1])
+        return best
+
+    @cached_property
+    def has_whole_labels(self) -> bool:
+        """Whether every label is a whole number."""
+        # Imported here, because `--help` looks at no label and would wait for numba.
+        from ltrbench.data.grades import are_whole
+
+        return are_whole(self.labels)
+
+    @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), the labels of each query from the highest to the lowest: what the ideal ranking shows."""
-        highest = self.labels.max()
-        if highest > _MANY_GRADES or (self.labels != np.floor(self.labels)).any():
+        from ltrbench.data.grades import grades_best_first
+
+        highest = self.best_labels.max()
+        if highest > _MANY_GRADES or not self.has_whole_labels:
             return self.labels[np.lexsort((-self.labels, self.query_of_document))]
-        # Few grades are counted in each query, which takes a tenth of the time of a sort.
-        grades = np.arange(highest, -1.0, -1.0)
-        places = self.query_of_document * len(grades) + (highest - self.labels).astype(np.int64)
-        counts = np.bincount(places, minlength=self.num_queries * len(grades))
-        return np.repeat(np.tile(grades, self.num_queries), counts)
+        return grades_best_first(self.labels, self.query_start, int(highest))
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:

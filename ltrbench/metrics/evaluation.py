@@ -7,8 +7,9 @@ every iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,9 @@ from ltrbench.metrics.convention import (
     Ties,
     exponential_gain,
 )
-from ltrbench.metrics.functions import ALIASES, METRICS
-from ltrbench.metrics.ranking import Ranking, rank
+from ltrbench.metrics.functions import ALIASES, METRICS, Metric
+from ltrbench.metrics.ranking import LONGEST, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
-
-LARGEST_CUTOFF = 2**31 - 1
-"""No list is longer, and a kernel's integers hold it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,27 +87,51 @@ def evaluate(
     0.265361
     """
     _check_arguments(names, convention)
-    rankings: dict[tuple[Ties, str | None], Ranking] = {}
+    asked = {name: _ask(name, dataset, convention) for name in names}
+    rankings = _rank(dataset, scores, asked.values())
     per_query, means, skipped = {}, {}, {}
-    for name in names:
-        metric, k = parse_metric(name)
-        own = convention.of(metric)
-        check_defined(metric, k, own, dataset)
-        policy = (Ties.EXPECTED if METRICS[metric].ties_in_formula else own.ties, own.score_dtype)
-        if policy not in rankings:
-            rankings[policy] = rank(dataset, _rounded(scores, own.score_dtype), policy[0])
-        cutoff = own.default_cutoff if k is None and METRICS[metric].no_cutoff is None else k
-        values = METRICS[metric].function(rankings[policy], cutoff, own)
+    for name, (metric, cutoff, own) in asked.items():
+        values = metric.function(rankings[_policy(metric, own)], cutoff, own)
         found = ~np.isnan(values)
-        values = _rounded(np.where(found, values, own.no_relevant.value_of_query), own.value_dtype).astype(
-            float
-        )
-        per_query[name] = values
-        means[name] = _mean(values, found, dataset.query_weights, own.aggregation)
+        filled = np.where(found, values, own.no_relevant.value_of_query)
+        per_query[name] = _rounded(filled, own.value_dtype).astype(float)
+        means[name] = _mean(per_query[name], found, dataset.query_weights, own.aggregation)
         _check_mean(name, means[name], own)
-        skipped[name] = int(np.isnan(values).sum())
+        skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, skipped, share, convention)
+
+
+class _Asked(NamedTuple):
+    metric: Metric
+    cutoff: int | None
+    convention: Convention  # as it stands for the metric
+
+
+_Policy = tuple[Ties, str | None]  # what a ranking depends on beside the scores
+
+
+def _ask(name: str, dataset: Judgments, convention: Convention) -> _Asked:
+    word, k = parse_metric(name)
+    metric, own = METRICS[word], convention.of(word)
+    check_defined(word, k, own, dataset)
+    return _Asked(metric, own.default_cutoff if k is None and metric.no_cutoff is None else k, own)
+
+
+def _policy(metric: Metric, convention: Convention) -> _Policy:
+    return Ties.EXPECTED if metric.ties_in_formula else convention.ties, convention.score_dtype
+
+
+def _rank(dataset: Judgments, scores: Scores, asked: Iterable[_Asked]) -> dict[_Policy, Ranking]:
+    """One ranking for each policy, as deep as the metric that reads it deepest."""
+    depths: dict[_Policy, int] = {}
+    for metric, cutoff, convention in asked:
+        policy = _policy(metric, convention)
+        depths[policy] = max(depths.get(policy, 0), metric.depth(cutoff, convention))
+    return {
+        (ties, dtype): rank(dataset, _rounded(scores, dtype), ties, depth)
+        for (ties, dtype), depth in depths.items()
+    }
 
 
 def warm_up() -> None:
@@ -142,10 +164,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         raise ConfigError(
             f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
         )
-    if int(cutoff) > LARGEST_CUTOFF:
-        raise ConfigError(
-            f"metric '{name}': a cutoff may be {LARGEST_CUTOFF} at most; write {word} for none."
-        )
+    if int(cutoff) > LONGEST:
+        raise ConfigError(f"metric '{name}': a cutoff may be {LONGEST} at most; write {word} for none.")
     if METRICS[metric].no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
     return metric, int(cutoff)
@@ -153,8 +173,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
 
 def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:
     """(Q,), whether a query has a document that reaches the relevance threshold."""
-    best = np.maximum.reduceat(judgments.labels, judgments.query_start[:-1])
-    return best >= convention.relevance_threshold
+    return judgments.best_labels >= convention.relevance_threshold
 
 
 def _check_arguments(names: Sequence[str], convention: Convention) -> None:
@@ -241,24 +260,24 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
 
     def check() -> PerQuery:
         labels = judgments.labels
-        if gain is exponential_gain or isinstance(gain, TableGain):
-            rows = np.flatnonzero(labels != np.floor(labels))
-            if rows.size:
-                raise DataError(
-                    f"labels[{rows[0]}] is {labels[rows[0]]:g}; the gain 2^label - 1, or one from a table, "
-                    "is meant for whole grades. Map the labels to 0, 1, 2, ..., or take the gain linear."
-                )
-        row = int(labels.argmax())
-        if isinstance(gain, TableGain) and labels[row] >= len(gain.gains):
+        of_grades = gain is exponential_gain or isinstance(gain, TableGain)
+        if of_grades and not judgments.has_whole_labels:
+            row = int((labels != np.floor(labels)).argmax())
             raise DataError(
-                f"labels[{row}] is {labels[row]:g}, but the table of gains ends with label "
+                f"labels[{row}] is {labels[row]:g}; the gain 2^label - 1, or one from a table, is meant for "
+                "whole grades. Map the labels to 0, 1, 2, ..., or take the gain linear."
+            )
+        highest = judgments.best_labels.max()
+        if isinstance(gain, TableGain) and highest >= len(gain.gains):
+            raise DataError(
+                f"labels[{labels.argmax()}] is {highest:g}, but the table of gains ends with label "
                 f"{len(gain.gains) - 1}; give a gain for each label."
             )
         with np.errstate(over="ignore"):
-            if not np.isfinite(gain(labels[[row]])).all():
+            if not np.isfinite(gain(np.array([highest]))).all():
                 raise DataError(
-                    f"labels[{row}] is {labels[row]:g}, whose gain is infinite; map the labels to small "
-                    "grades."
+                    f"labels[{labels.argmax()}] is {highest:g}, whose gain is infinite; map the labels to "
+                    "small grades."
                 )
         return np.empty(0)
 

@@ -17,12 +17,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data import Judgments
 from ltrbench.errors import DataError
 from ltrbench.metrics.convention import Convention, Denominator
-from ltrbench.metrics.ranking import Ranking, sum_first
+from ltrbench.metrics.ranking import LONGEST, Ranking, first_of_queries, sum_queries
 from ltrbench.shapes import PerQuery
 
 Function = Callable[[Ranking, int | None, Convention], PerQuery]
+Depth = Callable[[int | None, Convention], int]
+"""From a metric's cutoff to how many of the first places of a query it reads."""
+
+
+def whole_list(k: int | None, convention: Convention) -> int:
+    return LONGEST
+
+
+def first_k(k: int | None, convention: Convention) -> int:
+    return k or LONGEST
+
+
+def first_place(k: int | None, convention: Convention) -> int:
+    return 1
 
 
 @dataclass(frozen=True)
@@ -34,12 +49,14 @@ class Metric:
         no_cutoff: why it takes no cutoff; None where it does.
         has_gain: whether it looks at the gain of labels, so that each must have one.
         ties_in_formula: whether its formula says what tied scores count, whatever the convention.
+        depth: how many of the first places it reads, so that no more are ranked; all is always right.
     """
 
     function: Function
     no_cutoff: str | None = None
     has_gain: bool = False
     ties_in_formula: bool = False
+    depth: Depth = whole_list
 
 
 METRICS: dict[str, Metric] = {}
@@ -48,25 +65,30 @@ ALIASES = {"ap": "map"}
 
 
 def metric(
-    name: str, *, no_cutoff: str | None = None, has_gain: bool = False, ties_in_formula: bool = False
+    name: str,
+    *,
+    no_cutoff: str | None = None,
+    has_gain: bool = False,
+    ties_in_formula: bool = False,
+    depth: Depth = whole_list,
 ) -> Callable[[Function], Function]:
     """Gives a metric its name in the grammar `name@k`; the rest as in `Metric`."""
 
     def register(function: Function) -> Function:
-        METRICS[name] = Metric(function, no_cutoff, has_gain, ties_in_formula)
+        METRICS[name] = Metric(function, no_cutoff, has_gain, ties_in_formula, depth)
         return function
 
     return register
 
 
-@metric("cg", has_gain=True)
+@metric("cg", has_gain=True, depth=first_k)
 def cumulative_gain(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """CG@k = sum over r < min(k, n) of G(l_r) (Järvelin and Kekäläinen, 2002, equation 1)."""
     gains = _gains(ranking, convention)
     return _where_found(ranking, convention, ranking.sum_first(ranking.tie_mean(gains), k))
 
 
-@metric("dcg", has_gain=True)
+@metric("dcg", has_gain=True, depth=first_k)
 def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """DCG@k = sum over r < min(k, n) of G(l_r) D(r).
 
@@ -77,7 +99,7 @@ def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     return _where_found(ranking, convention, _dcg(ranking, k, convention))
 
 
-@metric("ndcg", has_gain=True)
+@metric("ndcg", has_gain=True, depth=first_k)
 def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """NDCG@k = DCG@k / ideal DCG@k, the DCG@k of the labels from the highest to the lowest.
 
@@ -96,14 +118,14 @@ def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     from ltrbench.metrics.kernels import running_sum
 
     judgments = ranking.judgments
-    discounts = _discounts(ranking, convention)[judgments.ranks_of_rows]
+    discounts = _discounts(judgments, convention)[ranking.ranks]
     dcg_at = running_sum(ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start)
     ideal_gains = convention.gain(judgments.labels_best_first)
     ideal_at = running_sum(ideal_gains * discounts, judgments.query_start)
-    return sum_first(_quotient(dcg_at, ideal_at), judgments, None) / judgments.query_sizes
+    return sum_queries(_quotient(dcg_at, ideal_at), judgments.query_start) / judgments.query_sizes
 
 
-@metric("precision")
+@metric("precision", depth=first_k)
 def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """P@k = (sum over r < min(k, n) of rel_r) / k; without a cutoff, k is n.
 
@@ -118,17 +140,22 @@ def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     else:
         places = np.full(len(sizes), k)
     hits = ranking.sum_first(ranking.tie_mean(relevance), k)
-    return np.where(ranking.sum_first(relevance, None) > 0, hits / places, np.nan)
+    return np.where(_num_relevant(ranking, convention) > 0, hits / places, np.nan)
 
 
-@metric("recall")
+@metric("recall", depth=first_k)
 def recall(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """Recall@k = (sum over r < min(k, n) of rel_r) / R."""
     relevance = _relevance(ranking, convention)
-    return _quotient(ranking.sum_first(ranking.tie_mean(relevance), k), ranking.sum_first(relevance, None))
+    hits = ranking.sum_first(ranking.tie_mean(relevance), k)
+    return _quotient(hits, _num_relevant(ranking, convention))
 
 
-@metric("map")
+def _average_precision_depth(k: int | None, convention: Convention) -> int:
+    return first_k(k if convention.average_precision_cutoff else None, convention)
+
+
+@metric("map", depth=_average_precision_depth)
 def average_precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """AP@k = (sum over r < min(k, n) of rel_r P@(r + 1)) / min(R, k); its mean over queries is MAP.
 
@@ -145,14 +172,14 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
         offset = np.arange(len(run_size)) - ranking.tie_start[ranking.tie]
         expected_in_run = offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
         contribution += ranking.tie_mean(relevance) * expected_in_run
-    total = ranking.sum_first(contribution / (ranking.judgments.ranks_of_rows + 1.0), k)
-    possible = ranking.sum_first(relevance, None)
+    total = ranking.sum_first(contribution / (ranking.ranks + 1.0), k)
+    possible = _num_relevant(ranking, convention)
     if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
         possible = np.minimum(possible, k)
     return _quotient(total, possible)
 
 
-@metric("mrr")
+@metric("mrr", depth=first_k)
 def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """RR@k = 1 / (r + 1) for the first relevant rank r < k, otherwise 0; its mean over queries is MRR.
 
@@ -169,11 +196,11 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
     j = np.flatnonzero(candidate) - ranking.tie_start[run]
     probability = np.zeros(len(relevance))
     probability[candidate] = np.exp(_log_binomial(t - j - 1, m - 1) - _log_binomial(t, m))
-    expected = ranking.sum_first(probability / (ranking.judgments.ranks_of_rows + 1.0), k)
-    return np.where(ranking.sum_first(relevance, None) > 0, expected, np.nan)
+    expected = ranking.sum_first(probability / (ranking.ranks + 1.0), k)
+    return np.where(_num_relevant(ranking, convention) > 0, expected, np.nan)
 
 
-@metric("err")
+@metric("err", depth=first_k)
 def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i).
 
@@ -195,20 +222,21 @@ def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Conven
             "of the scale of the judgments."
         )
     longest = int(ranking.judgments.query_sizes.max())
-    values = expected_stop(stop, ranking.run_end, ranking.query_start, k or longest)
-    return np.where(_best_labels(ranking) > 0, values, np.nan)
+    values = expected_stop(stop, ranking.run_end, ranking.place_start, k or longest)
+    return np.where(ranking.judgments.best_labels > 0, values, np.nan)
 
 
-@metric("wta", no_cutoff="it looks at the first document only")
+@metric("wta", no_cutoff="it looks at the first document only", depth=first_place)
 def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """WTA = 1 if the first document bears the highest label of its query, otherwise 0.
 
     Chen et al., 2009, "Ranking Measures and Loss Functions in Learning to Rank", section 2, who count the
     loss, 1 - WTA.
     """
-    best = np.repeat(_best_labels(ranking), ranking.judgments.query_sizes)
+    best_labels = ranking.judgments.best_labels
+    best = np.repeat(best_labels, np.diff(ranking.place_start))
     wins = ranking.sum_first(ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1)
-    return np.where(_best_labels(ranking) > 0, wins, np.nan)
+    return np.where(best_labels > 0, wins, np.nan)
 
 
 _PAIRS_OF_A_WHOLE_LIST = "it counts the pairs of the whole list"
@@ -248,42 +276,47 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
 
 
 def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
-    """(D,), G(l) at each place."""
+    """(P,), G(l) at each place."""
     return convention.gain(ranking.labels)
 
 
 def _relevance(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
-    """(D,), rel at each place, 0 or 1."""
+    """(P,), rel at each place, 0 or 1."""
     return (ranking.labels >= convention.relevance_threshold).astype(np.float64)
 
 
-def _discounts(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
+    """(Q,), R, of all documents of a query: kept with the judgments, as scores do not change it."""
+    judgments, threshold = ranking.judgments, convention.relevance_threshold
+
+    def compute() -> PerQuery:
+        return sum_queries((judgments.labels >= threshold).astype(np.float64), judgments.query_start)
+
+    return judgments.remember(("num_relevant", threshold), compute)
+
+
+def _discounts(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
     """(largest query,), D(r) of each rank."""
-    return convention.discount(np.arange(ranking.judgments.query_sizes.max()))
+    return convention.discount(np.arange(judgments.query_sizes.max()))
 
 
 def _dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     gains = ranking.tie_mean(_gains(ranking, convention))
-    values = ranking.sum_first(gains, k, _discounts(ranking, convention))
+    values = ranking.sum_first(gains, k, _discounts(ranking.judgments, convention))
     if convention.zero_if_shorter_than_k and k is not None:
         values = np.where(ranking.judgments.query_sizes < k, 0.0, values)
     return values
 
 
 def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """(Q,), which scores do not change: kept with the judgments."""
+    """(Q,): kept with the judgments, as scores do not change it."""
     judgments, key = ranking.judgments, ("ideal_dcg", convention.gain, convention.discount, k)
 
     def compute() -> PerQuery:
-        gains = convention.gain(judgments.labels_best_first)
-        return sum_first(gains, judgments, k, _discounts(ranking, convention))
+        labels, start = first_of_queries(judgments.labels_best_first, judgments.query_start, k)
+        return sum_queries(convention.gain(labels), start, _discounts(judgments, convention))
 
     return judgments.remember(key, compute)
-
-
-def _best_labels(ranking: Ranking) -> PerQuery:
-    """(Q,), the highest label of each query."""
-    return ranking.judgments.labels_best_first[ranking.query_start[:-1]]
 
 
 def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:
@@ -299,11 +332,11 @@ def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.
 
 
 def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(D,), the number of relevant documents of the query that rank before a place's run of tied scores."""
+    """(P,), the number of relevant documents of the query that rank before a place's run of tied scores."""
     before = np.cumsum(relevance) - relevance
     first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
-    before_query = before[ranking.query_start[:-1]]
-    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, ranking.judgments.query_sizes)
+    before_query = before[ranking.place_start[:-1]]
+    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, np.diff(ranking.place_start))
     return counts
 
 
@@ -317,7 +350,7 @@ def _count_pairs(ranking: Ranking, grades: NDArray[np.float64]) -> NDArray[np.fl
     from ltrbench.metrics.kernels import count_pairs
 
     distinct, codes = np.unique(grades, return_inverse=True)
-    counts: NDArray[np.float64] = count_pairs(codes, len(distinct), ranking.run_end, ranking.query_start)
+    counts: NDArray[np.float64] = count_pairs(codes, len(distinct), ranking.run_end, ranking.place_start)
     return counts.T
 
 

@@ -12,17 +12,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from ltrbench.compilation import config
-from ltrbench.data import Judgments
+from ltrbench.data import Judgments, grades
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
-from ltrbench.metrics import DEFAULT, evaluate, kernels, parse_metric, preset, warm_up, with_settings
-from ltrbench.metrics.convention import Aggregation, NoRelevant, Ties
+from ltrbench.metrics import (
+    DEFAULT,
+    PRESETS,
+    evaluate,
+    kernels,
+    parse_metric,
+    preset,
+    rank,
+    warm_up,
+    with_settings,
+)
+from ltrbench.metrics.convention import Aggregation, Convention, NoRelevant, Ties
 from ltrbench.metrics.functions import METRICS
 
 CUTOFFS = st.sampled_from(["", "@1", "@2", "@3", "@10"])
@@ -59,9 +69,9 @@ def reciprocal_rank(labels: list[float], k: int) -> float:
 
 def expected_reciprocal_rank(labels: list[float], k: int) -> float:
     value, not_stopped = 0.0, 1.0
-    for rank, label in enumerate(labels[:k]):
+    for position, label in enumerate(labels[:k]):
         stop = (2**label - 1) / 2**4
-        value, not_stopped = value + not_stopped * stop / (rank + 1), not_stopped * (1 - stop)
+        value, not_stopped = value + not_stopped * stop / (position + 1), not_stopped * (1 - stop)
     return value
 
 
@@ -264,9 +274,11 @@ def test_each_kernel_computes_what_its_reference_says(sizes: list[int], seed: in
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     num_documents = int(query_start[-1])
     keys = rng.integers(0, 9, num_documents).astype(np.float64)
-    rows = np.arange(num_documents)
-    order = kernels.reference_order(keys, query_start, rows)
-    np.testing.assert_array_equal(kernels.order_within_queries(keys, query_start, rows), order)
+    for depth in (k, num_documents):
+        order, place_start = kernels.reference_order(keys, query_start, depth)
+        fast_order, fast_start = kernels.order_within_queries(keys, query_start, depth)
+        np.testing.assert_array_equal(fast_order, order)
+        np.testing.assert_array_equal(fast_start, place_start)
 
     changes = np.diff(keys[order], prepend=np.nan) != 0
     changes[query_start[:-1]] = True
@@ -291,8 +303,32 @@ def test_each_kernel_computes_what_its_reference_says(sizes: list[int], seed: in
 
 def num_compiled() -> dict[str, int]:
     return {
-        name: len(value.signatures) for name, value in vars(kernels).items() if hasattr(value, "signatures")
+        name: len(value.signatures)
+        for name, value in {**vars(kernels), **vars(grades)}.items()
+        if hasattr(value, "signatures") and not name.startswith("_")  # those are part of others
     }
+
+
+@pytest.mark.parametrize("convention", PRESETS.values(), ids=PRESETS)
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 30))
+@settings(max_examples=25)
+def test_a_metric_is_the_same_when_only_what_it_reads_is_ranked(
+    convention: Convention, seed: int, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    query_start = np.cumsum([0, *rng.integers(2, 120, 8)])
+    labels = rng.integers(0, 2, query_start[-1]).astype(float)
+    ids = np.array([f"d{row}" for row in range(len(labels))])
+    judgments = Judgments(labels=labels, query_start=query_start, document_ids=ids)
+    scores = np.round(rng.normal(size=len(labels)), rng.integers(0, 3))
+    for name in convention.metrics or METRICS:
+        if METRICS[name].no_cutoff is None and name not in convention.uncut_metrics:
+            name = f"{name}@{k}"
+        own, cutoff = convention.of(name.partition("@")[0]), k if "@" in name else None
+        metric = METRICS[name.partition("@")[0]]
+        whole = metric.function(rank(judgments, scores, own.ties), cutoff, own)
+        read = rank(judgments, scores, own.ties, metric.depth(cutoff, own))
+        np.testing.assert_array_equal(metric.function(read, cutoff, own), whole, err_msg=name)
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT")
@@ -301,13 +337,24 @@ def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> Non
         labels=np.array([1, 0, 2, 0]), query_start=np.array([0, 2, 4]), document_ids=np.array(list("abcd"))
     )
     names = [*METRICS, "ndcg@1", "err@1"]
-    importlib.reload(kernels)  # as in a new process
+    for module in (kernels, grades):
+        importlib.reload(module)  # as in a new process
     warm_up()
     compiled = num_compiled()
     assert all(compiled.values())
     for ties in Ties:
         evaluate(judgments, np.array([1, 1, 1, 0], np.float32), names, replace(DEFAULT, ties=ties))
     assert num_compiled() == compiled
+
+
+@given(labels=st.lists(st.integers(0, 40), min_size=1, max_size=60), cut=st.integers(1, 60))
+def test_the_loops_over_grades_are_their_references(labels: list[int], cut: int) -> None:
+    values = np.array(labels, dtype=float)
+    query_start = np.unique([0, min(cut, len(labels)), len(labels)])
+    best_first = grades.grades_best_first(values, query_start, max(labels))
+    assert best_first.tolist() == grades.reference_best_first(values, query_start).tolist()
+    halved = values / 2
+    assert grades.are_whole(halved) == grades.reference_are_whole(halved)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.sampled_from([1.0, 0.5]))
