@@ -99,7 +99,7 @@ def test_clean_timing_adds_a_fit_without_an_evaluator(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        experiment = Experiment(model="native", ranker=native(seed=7, row_fraction=0.5), source=Toy())
+        experiment = Experiment(model="native", ranker=native(seed=7, documents_per_tree=0.5), source=Toy())
         run(experiment, tmp_path / name)
     for name in ("per_query.csv", "learning_curve.csv", "scores.npz"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

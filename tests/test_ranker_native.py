@@ -72,9 +72,6 @@ def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
         {"sigma": 2.0},
         {"normalize_distance": False},
         {"normalize_query": False},
-        {"query_fraction": 0.5},
-        {"row_fraction": 0.5},
-        {"feature_fraction": 0.5},
         {"max_bins": 1023},
         {"binning": "equal_width"},
         {"split_criterion": "least_squares"},
@@ -83,6 +80,13 @@ def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
         {"growth": "depth_wise"},
         {"max_depth": 2},
         {"min_docs_in_split": 3000},
+        {"queries_per_tree": 0.5},
+        {"documents_per_tree": 0.5},
+        {"documents_per_tree": 0.5, "resample_every": 3},
+        {"features_per_tree": "sqrt"},
+        {"learning_rate": 0.3, "goss_top_rate": 0.2, "goss_other_rate": 0.1},
+        {"drop_rate": 0.5},
+        {"drop_rate": 0.5, "drop_normalize": "forest"},
     ],
 )
 def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str, Any]) -> None:
@@ -102,8 +106,25 @@ def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str,
         ({"min_docs_in_split": 1}, "min_docs_in_split is 1; it must be at least 2"),
         ({"cut_without_gain": True, "min_split_gain": 0.5}, "min_split_gain is 0.5, but cut_without_gain"),
         ({"sigma": 0.0}, "sigma is 0.0; it must be more than 0"),
-        ({"row_fraction": 1.5}, "row_fraction is 1.5; it must be more than 0 and at most 1"),
-        ({"query_fraction": 0.0}, "query_fraction is 0.0"),
+        (
+            {"documents_per_tree": 1.5},
+            "documents_per_tree is 1.5; it must be a share above 0 and up to 1, or a c",
+        ),
+        ({"queries_per_tree": 0.0}, "queries_per_tree is 0.0"),
+        (
+            {"queries_per_tree": "sqrt"},
+            "queries_per_tree is sqrt; it must be a share .* or a count from 2[.]",
+        ),
+        ({"features_per_tree": "half"}, "features_per_tree is half; .* from 2 or sqrt or log2[.]"),
+        ({"resample_every": 0}, "resample_every is 0"),
+        ({"goss_top_rate": 0.2}, "goss_top_rate is 0.2 and goss_other_rate is None; set both"),
+        ({"goss_top_rate": 0.7, "goss_other_rate": 0.6}, r"goss_top_rate \+ goss_other_rate is 1.29"),
+        (
+            {"goss_top_rate": 0.2, "goss_other_rate": 0.1, "documents_per_tree": 0.5},
+            "leave those at 1.0",
+        ),
+        ({"drop_rate": 1.5}, "drop_rate is 1.5"),
+        ({"drop_normalize": "trees"}, "drop_normalize is 'trees'.* tree"),
     ],
 )
 def test_a_setting_that_cannot_be_honoured_is_refused(fields: dict[str, Any], message: str) -> None:
@@ -143,7 +164,7 @@ def test_a_validation_set_without_a_rule_changes_nothing(data: RankingDataset, v
 
 def test_threads_give_the_same_bits_and_are_given_back(data: RankingDataset) -> None:
     before = numba.get_num_threads()
-    one, two = (small(num_threads=n, row_fraction=0.7).fit(data) for n in (1, 2))
+    one, two = (small(num_threads=n, documents_per_tree=0.7).fit(data) for n in (1, 2))
     np.testing.assert_array_equal(one.predict(data.features), two.predict(data.features))
     assert numba.get_num_threads() == before
 
@@ -214,9 +235,14 @@ def test_after_warm_up_nothing_is_left_to_compile(
 ) -> None:
     small().warm_up()
     with numba.core.event.install_recorder("numba:compile") as recorder, caplog.at_level(logging.INFO):
-        small(row_fraction=0.5, feature_fraction=0.5, query_fraction=0.5, early_stopping=EarlyStopping()).fit(
-            data, valid
-        ).predict(valid.features)
+        small(
+            documents_per_tree=0.5,
+            features_per_tree=0.5,
+            queries_per_tree=0.5,
+            early_stopping=EarlyStopping(),
+        ).fit(data, valid).predict(valid.features)
+        small(drop_rate=0.5).fit(data)
+        small(learning_rate=0.5, goss_top_rate=0.2, goss_other_rate=0.2).fit(data)
         small(sigma=1, l2=1, max_delta_step=1, min_split_gain=1, min_sum_hessian=1).fit(data)
         small().fit(data).predict(np.zeros((3, data.num_features), dtype=np.float32))
         small().warm_up()

@@ -26,19 +26,24 @@ from numpy.typing import NDArray
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import QUANTILE, ThresholdRule, bin_features
+from ltrbench.native.dart import DartSettings, choose_dropped, rescale
+from ltrbench.native.ensemble import Ensemble
 from ltrbench.native.equal_width import EQUAL_WIDTH
+from ltrbench.native.goss import GossSettings, one_side_sample
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS
 from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import prepare
 from ltrbench.native.pairs import NATIVE, PairSettings
+from ltrbench.native.sampling import Sampler, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import Forest, Scores, Tree, add_scores, plant
+from ltrbench.native.tree import Forest, Scores, Tree
 from ltrbench.shapes import Features
 
-OnIteration = Callable[[int, Scores, Scores | None], bool]
-"""Called after an iteration with its number, from 1, and the scores of train and valid; True ends the fit."""
+OnIteration = Callable[[int, Scores, Scores | None, NDArray[np.int64] | None], bool]
+"""Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents of
+train that the tree was not to learn from, if any; True ends the fit."""
 
 
 BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL_WIDTH}
@@ -49,22 +54,17 @@ class BoostingSettings:
     """All settings of the engine, as in NativeRanker.
 
     Attributes:
-        query_fraction: share of the queries that a tree learns from, drawn anew for each.
-        row_fraction: share of those queries' documents, drawn anew; the lambdas are those of whole queries.
-        feature_fraction: share of the features that a tree may use, drawn anew.
         binning: where thresholds lie, a name in BINNINGS.
         growth: which leaf is cut next, a name in ORDERS.
         split_criterion: "newton", second-order gain; or "least_squares".
         leaf_value: "newton", -sum g / (sum h + l2); or "mean", of -g.
+        goss: None where it is off.
     """
 
     num_trees: int = 100
     learning_rate: float = 0.1
     num_leaves: int = 31
     max_bins: int = 255
-    query_fraction: float = 1.0
-    row_fraction: float = 1.0
-    feature_fraction: float = 1.0
     binning: str = "quantile"
     growth: str = "best_first"
     split_criterion: str = "newton"
@@ -72,6 +72,9 @@ class BoostingSettings:
     seed: int = 0
     objective: PairSettings = NATIVE
     splits: SplitSettings = field(default_factory=SplitSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    goss: GossSettings | None = None
+    dart: DartSettings = field(default_factory=DartSettings)
 
 
 def boost(
@@ -79,80 +82,47 @@ def boost(
     settings: BoostingSettings,
     valid_features: Features | None = None,
     on_iteration: OnIteration | None = None,
-) -> Forest:
-    """Learns the trees of a LambdaMART model, one an iteration.
+    start: Forest | None = None,
+) -> Ensemble:
+    """Learns the trees of a LambdaMART model, one an iteration, up to `num_trees`.
 
     Args:
         train: what to learn from.
         settings: how.
         valid_features: (V, F), documents whose scores `on_iteration` is to see.
         on_iteration: is given copies of the scores, and may keep them.
+        start: trees of the same features to begin with; they count among `num_trees`.
     """
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
     objective = prepare(train, settings.objective)
     grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth])
     document_weights = train.weight_of_document.copy()
-    train_scores = np.zeros(train.num_documents)
-    valid_scores = None if valid_features is None else np.zeros(len(valid_features))
-    trees: list[Tree] = []
-    weights: list[float] = []
-    for iteration in range(1, settings.num_trees + 1):
-        sample = _draw(train, settings, rng)
-        gradients, hessians = objective(train_scores, sample.queries, rng)
-        split_hessians = hessians if settings.split_criterion == "newton" else document_weights
-        grown = grower.grow(quantise(gradients, split_hessians), sample.rows, sample.features)
-        leaf_hessians = hessians if settings.leaf_value == "newton" else document_weights
+    sampler = Sampler(train, settings.sampling, rng)
+    ensemble = Ensemble(train.features, valid_features, start)
+    while ensemble.num_trees < settings.num_trees:
+        dropped = choose_dropped(ensemble.weights, settings.dart, rng)
+        ensemble.drop(dropped)
+        sample = sampler.draw()
+        rows, flat_hessians = sample.rows, document_weights
+        gradients, hessians = objective(ensemble.train_scores, sample.queries, rng)
+        if settings.goss is not None and ensemble.num_trees >= settings.goss.num_warm_up:
+            rows, factors = one_side_sample(gradients, hessians, settings.goss, rng)
+            gradients, hessians = factors * gradients, factors * hessians
+            flat_hessians = factors * document_weights
+        split_hessians = hessians if settings.split_criterion == "newton" else flat_hessians
+        grown = grower.grow(quantise(gradients, split_hessians), rows, sample.features)
+        leaf_hessians = hessians if settings.leaf_value == "newton" else flat_hessians
         tree = _with_values(grown, gradients, leaf_hessians, settings.splits)
-        trees.append(tree)
-        weights.append(settings.learning_rate)
-        latest = plant(trees[-1:], weights[-1:])
-        if len(sample.rows) == train.num_documents:
-            shrunk = weights[-1] * tree.value[grown.leaf_node]
-            _add_leaf_values(grown.rows, grown.leaf_start, shrunk, train_scores)
-        else:
-            add_scores(latest, train.features, train_scores)
-        if valid_features is not None and valid_scores is not None:
-            add_scores(latest, valid_features, valid_scores)
-        if on_iteration is not None:
-            seen = None if valid_scores is None else valid_scores.copy()
-            if on_iteration(iteration, train_scores.copy(), seen):
-                break
-    return plant(trees, weights)
+        ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.normalize))
+        if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
+            break
+    return ensemble
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """What a tree learns from.
-
-    Attributes:
-        queries: (q,), rising; None: all.
-        rows: (n,), documents of those queries, rising.
-        features: (F,), whether a feature may be used.
-    """
-
-    queries: NDArray[np.int64] | None
-    rows: Rows
-    features: NDArray[np.bool_]
-
-
-def _draw(train: RankingDataset, settings: BoostingSettings, rng: np.random.Generator) -> _Sample:
-    queries, rows = None, np.arange(train.num_documents, dtype=np.uint32)
-    if settings.query_fraction < 1:
-        queries = _draw_share(train.num_queries, settings.query_fraction, rng)
-        rows = rows[np.isin(train.query_of_document, queries)]
-    if settings.row_fraction < 1:
-        rows = rows[_draw_share(len(rows), settings.row_fraction, rng)]
-    features = np.ones(train.num_features, dtype=np.bool_)
-    if settings.feature_fraction < 1:
-        features[:] = False
-        features[_draw_share(train.num_features, settings.feature_fraction, rng)] = True
-    return _Sample(queries, rows, features)
-
-
-def _draw_share(count: int, share: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """That share of 0, ..., count - 1, but at least one; without repetition, rising."""
-    return np.sort(rng.choice(count, max(1, round(share * count)), replace=False))
+def _ends(ensemble: Ensemble, sampler: Sampler, on_iteration: OnIteration) -> bool:
+    valid_scores = None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
+    return on_iteration(ensemble.num_trees, ensemble.train_scores.copy(), valid_scores, sampler.left_out())
 
 
 def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> Tree:
@@ -184,12 +154,3 @@ def _sum_by_leaf(
             sum_g += gradients[row]
             sum_h += hessians[row]
         g[leaf], h[leaf] = sum_g, sum_h
-
-
-@parallel_kernel
-def _add_leaf_values(
-    rows: Rows, leaf_start: NDArray[np.int64], values: NDArray[np.float64], scores: Scores
-) -> None:
-    for leaf in numba.prange(len(values)):
-        for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:
-            scores[row] += values[leaf]

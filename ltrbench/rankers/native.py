@@ -19,8 +19,11 @@ from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
+from ltrbench.native.dart import NORMALIZATIONS, DartSettings
+from ltrbench.native.goss import GossSettings
 from ltrbench.native.growth import ORDERS
 from ltrbench.native.pairs import NATIVE
+from ltrbench.native.sampling import ROOTS, SampleSize, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
 from ltrbench.rankers.base import (
@@ -44,7 +47,7 @@ log = logging.getLogger("ltrbench")
 
 @dataclass(kw_only=True)
 class NativeRanker(BoostingRanker):
-    """LambdaMART on the lambdas of NDCG. Every sample is drawn anew for each tree."""
+    """LambdaMART on the lambdas of NDCG."""
 
     sigma: float = 1.0
     """Slope of the logistic function of a pair's score difference."""
@@ -52,12 +55,6 @@ class NativeRanker(BoostingRanker):
     """Divides a pair's weight by 0.01 + |score difference|: one half of LightGBM's lambdarank_norm."""
     normalize_query: bool = True
     """Scales a query's gradients by log2(1 + S) / S, where S is the sum of its lambdas: the other half."""
-    query_fraction: float = 1.0
-    """Share of the queries that a tree is grown on."""
-    row_fraction: float = 1.0
-    """Share of the documents, of those queries, that a tree is grown on."""
-    feature_fraction: float = 1.0
-    """Share of the features that a tree may use."""
     binning: str = "quantile"
     """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
     `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
@@ -79,15 +76,38 @@ class NativeRanker(BoostingRanker):
     cut_without_gain: bool = False
     """Cuts a leaf by its best cut also where that gains nothing, unless all its gradients are alike (RankLib,
     pyltr), so that trees reach num_leaves; min_split_gain must then be 0."""
+    queries_per_tree: int | float | str = 1.0
+    """How many queries a tree learns from: a share up to 1, above 1 a count."""
+    documents_per_tree: int | float | str = 1.0
+    """How many of those queries' documents it learns from; the lambdas are those of whole queries."""
+    features_per_tree: int | float | str = 1.0
+    """How many features it may use; also sqrt or log2 of all."""
+    resample_every: int = 1
+    """How many trees in turn learn from one draw of queries and documents (LightGBM's bagging_freq)."""
+    goss_top_rate: float | None = None
+    """GOSS (LightGBM): the share of the documents that is kept for its large gradients; None: no GOSS."""
+    goss_other_rate: float | None = None
+    """GOSS: the share that is drawn from the other documents, whose gradients are amplified."""
+    drop_rate: float = 0.0
+    """DART: the chance of an earlier tree to be left out while a tree is learned; 0: no DART."""
+    skip_drop: float = 0.0
+    """DART: the chance of an iteration to leave none out (LightGBM's default: 0.5)."""
+    max_drop: int = 0
+    """DART: how many trees are left out at the most; 0: any number (LightGBM's default: 50)."""
+    drop_by_weight: bool = False
+    """DART: a tree's chance is proportional to its weight (LightGBM's default; XGBoost's
+    sample_type=weighted)."""
+    drop_normalize: str = "tree"
+    """DART: how the new tree and those left out share their place: tree, forest (XGBoost), mean (LightGBM)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._forest: Forest | None = None
         self.feature_names: tuple[str, ...] = ()
         require("sigma", self.sigma, above=0)
-        for share in ("query_fraction", "row_fraction", "feature_fraction"):
-            require(share, getattr(self, share), above=0, at_most=1)
         self._check_trees()
+        self._check_sampling()
+        self._check_dart()
         if self.extra:
             raise ConfigError(
                 f"extra.{next(iter(self.extra))} has no effect: the native engine has no parameters but its "
@@ -107,6 +127,32 @@ class NativeRanker(BoostingRanker):
                 "min_split_gain=0 or cut_without_gain=false."
             )
 
+    def _check_sampling(self) -> None:
+        _require_size("queries_per_tree", self.queries_per_tree)
+        _require_size("documents_per_tree", self.documents_per_tree)
+        _require_size("features_per_tree", self.features_per_tree, tuple(ROOTS))
+        require("resample_every", self.resample_every, at_least=1)
+        top, other = self.goss_top_rate, self.goss_other_rate
+        require("goss_top_rate", top, above=0, at_most=1)
+        require("goss_other_rate", other, above=0, at_most=1)
+        if (top is None) != (other is None):
+            raise ConfigError(
+                f"goss_top_rate is {top} and goss_other_rate is {other}; set both for GOSS, or neither."
+            )
+        if top is not None and other is not None:
+            require("goss_top_rate + goss_other_rate", top + other, at_most=1)
+            if (self.queries_per_tree, self.documents_per_tree) != (1, 1):
+                raise ConfigError(
+                    "goss_top_rate is set beside queries_per_tree or documents_per_tree; GOSS draws the "
+                    "documents of a tree itself: leave those at 1.0."
+                )
+
+    def _check_dart(self) -> None:
+        require("drop_rate", self.drop_rate, at_least=0, at_most=1)
+        require("skip_drop", self.skip_drop, at_least=0, at_most=1)
+        require("max_drop", self.max_drop, at_least=0)
+        require_choice("drop_normalize", self.drop_normalize, tuple(NORMALIZATIONS))
+
     def fit(
         self,
         train: RankingDataset,
@@ -119,16 +165,16 @@ class NativeRanker(BoostingRanker):
             check_features(valid.features, train.num_features)
             valid_features = valid.features
         with threads(resolve_threads(self.num_threads)):
-            forest = boost(
+            ensemble = boost(
                 train,
                 self._settings(),
                 valid_features,
                 monitor.should_stop if monitor.wants_scores else None,
             )
-        kept = monitor.best_iteration or forest.num_trees
-        self._forest = forest.first(kept)
+        kept = monitor.best_iteration or ensemble.num_trees
+        self._forest = ensemble.first(kept)
         self.feature_names = train.feature_names
-        self.summary = FitSummary(kept, forest.num_trees, monitor.seconds)
+        self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 
     def predict(self, features: Features) -> Scores:
@@ -185,31 +231,34 @@ class NativeRanker(BoostingRanker):
         with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
             boost(train, settings)
             # Rows that a tree has not learned from take another way to their score, which is also predict's.
-            boost(train, replace(settings, row_fraction=0.5))
+            boost(train, replace(settings, sampling=SamplingSettings(documents=0.5)))
 
     def unmatched(self) -> tuple[str, ...]:
         unset = unset_fields(self)
-        shares = (self.query_fraction, self.row_fraction, self.feature_fraction)
+        sizes = (self.queries_per_tree, self.documents_per_tree, self.features_per_tree)
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
             "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": True,
-            "Queries, rows and features are sampled in native's own way.": min(shares) < 1,
+            "Queries, rows and features are sampled in native's own way.": sizes != (1, 1, 1),
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
+
+    def _goss(self, learning_rate: float) -> GossSettings | None:
+        if self.goss_top_rate is None or self.goss_other_rate is None:
+            return None
+        return GossSettings(self.goss_top_rate, self.goss_other_rate, num_warm_up=int(1.0 / learning_rate))
 
     def _settings(self) -> BoostingSettings:
         """The engine's settings, with LightGBM's defaults for what is None.
 
         A whole number given for a float becomes one: kernels are compiled for the types of their arguments.
         """
+        learning_rate = float(_or(self.learning_rate, 0.1))
         return BoostingSettings(
             num_trees=self.num_trees,
-            learning_rate=float(_or(self.learning_rate, 0.1)),
+            learning_rate=learning_rate,
             num_leaves=_or(self.num_leaves, 31),
             max_bins=_or(self.max_bins, 255),
-            query_fraction=self.query_fraction,
-            row_fraction=self.row_fraction,
-            feature_fraction=self.feature_fraction,
             binning=self.binning,
             growth=self.growth,
             split_criterion=self.split_criterion,
@@ -232,6 +281,33 @@ class NativeRanker(BoostingRanker):
                 max_depth=self.max_depth,
                 cut_without_gain=self.cut_without_gain,
             ),
+            sampling=SamplingSettings(
+                queries=self.queries_per_tree,
+                documents=self.documents_per_tree,
+                features=self.features_per_tree,
+                every=self.resample_every,
+            ),
+            goss=self._goss(learning_rate),
+            dart=DartSettings(
+                drop_rate=self.drop_rate,
+                skip_drop=self.skip_drop,
+                max_drop=self.max_drop,
+                by_weight=self.drop_by_weight,
+                normalize=self.drop_normalize,
+            ),
+        )
+
+
+def _require_size(name: str, size: SampleSize, words: tuple[str, ...] = ()) -> None:
+    """Raises ConfigError on what is no size of a sample."""
+    if isinstance(size, str):
+        fits = size in words
+    else:
+        fits = 0 < size <= 1 or (size > 1 and size == int(size))
+    if not fits:
+        alternatives = "".join(f" or {word}" for word in words)
+        raise ConfigError(
+            f"{name} is {size}; it must be a share above 0 and up to 1, or a count from 2{alternatives}."
         )
 
 

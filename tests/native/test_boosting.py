@@ -11,9 +11,12 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.dart import DartSettings
+from ltrbench.native.goss import GossSettings
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.sampling import SamplingSettings
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Forest, add_scores
+from ltrbench.native.tree import NO_FEATURE, Forest, Scores, add_scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
 DIALECT = replace(
@@ -24,7 +27,13 @@ DIALECT = replace(
     split_criterion="least_squares",
     splits=SplitSettings(min_docs_in_leaf=3, cut_without_gain=True),
 )
-SAMPLED = replace(SMALL, query_fraction=0.7, row_fraction=0.8, feature_fraction=0.6)
+SAMPLED = replace(SMALL, sampling=SamplingSettings(queries=0.7, documents=0.8, features=0.6))
+GOSS = replace(SMALL, goss=GossSettings(top_rate=0.3, other_rate=0.2, num_warm_up=2))
+DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
+
+
+def learn(data: RankingDataset, settings: BoostingSettings) -> Forest:
+    return boost(data, settings).forest
 
 
 def scores_of(forest: Forest, data: RankingDataset) -> NDArray[np.float64]:
@@ -40,49 +49,49 @@ def assert_same(first: Forest, second: Forest) -> None:
         np.testing.assert_array_equal(array, other_array)
 
 
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT])
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT, GOSS, DART])
 def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
     data = make_dataset(0, num_queries=120, weighted=True)
     models = []
     for num_threads in (1, 2):
         with threads(num_threads):
-            models.append(boost(data, settings))
+            models.append(learn(data, settings))
     assert_same(*models)
 
 
 def test_the_seed_decides_what_is_sampled_and_nothing_else() -> None:
     data = make_dataset(1)
-    assert_same(boost(data, SAMPLED), boost(data, SAMPLED))
-    assert_same(boost(data, SMALL), boost(data, replace(SMALL, seed=5)))
-    other = boost(data, replace(SAMPLED, seed=5))
-    assert (scores_of(boost(data, SAMPLED), data) != scores_of(other, data)).any()
+    assert_same(learn(data, SAMPLED), learn(data, SAMPLED))
+    assert_same(learn(data, SMALL), learn(data, replace(SMALL, seed=5)))
+    other = learn(data, replace(SAMPLED, seed=5))
+    assert (scores_of(learn(data, SAMPLED), data) != scores_of(other, data)).any()
 
 
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED])
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED, GOSS])
 def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSettings) -> None:
     train, valid, seen = make_dataset(2), make_dataset(3), []
 
     def watch(
-        iteration: int, train_scores: NDArray[np.float64], valid_scores: NDArray[np.float64] | None
+        iteration: int, train_scores: Scores, valid_scores: Scores | None, left_out: NDArray[np.int64] | None
     ) -> bool:
         seen.append((iteration, train_scores, valid_scores))
         return False
 
-    forest = boost(train, settings, valid.features, watch)
-    assert [iteration for iteration, _, _ in seen] == list(range(1, forest.num_trees + 1))
+    ensemble = boost(train, settings, valid.features, watch)
+    assert [iteration for iteration, _, _ in seen] == list(range(1, ensemble.num_trees + 1))
     for iteration, train_scores, valid_scores in seen:
-        np.testing.assert_array_equal(train_scores, scores_of(forest.first(iteration), train))
-        np.testing.assert_array_equal(valid_scores, scores_of(forest.first(iteration), valid))
+        np.testing.assert_array_equal(train_scores, scores_of(ensemble.first(iteration), train))
+        np.testing.assert_array_equal(valid_scores, scores_of(ensemble.first(iteration), valid))
 
 
 def test_whoever_watches_may_end_it() -> None:
-    forest = boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)
-    assert forest.num_trees == 3
+    ensemble = boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)
+    assert ensemble.num_trees == 3
 
 
 def test_boosting_ranks_train_better_and_better() -> None:
     data = make_dataset(5)
-    forest = boost(data, replace(SMALL, num_trees=20))
+    forest = learn(data, replace(SMALL, num_trees=20))
     few, many = (
         evaluate(data, scores_of(forest.first(n), data), ["ndcg@10"]).means["ndcg@10"] for n in (1, 20)
     )
@@ -93,7 +102,7 @@ def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
     data = make_dataset(6)
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
     settings = replace(SMALL, num_trees=1, learning_rate=0.3, splits=splits)
-    forest = boost(data, settings)
+    forest = learn(data, settings)
     gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
     scores = scores_of(forest, data)
     leaves = forest.nodes.feature == NO_FEATURE
@@ -143,13 +152,13 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(dialect: dict[st
         data.features, data.labels, data.query_sizes.tolist(), weights=np.where(np.arange(20) < 3, 2.0, 1.0)
     )
     np.testing.assert_allclose(
-        scores_of(boost(twice, settings), data), scores_of(boost(weighted, settings), data), rtol=1e-6
+        scores_of(learn(twice, settings), data), scores_of(learn(weighted, settings), data), rtol=1e-6
     )
 
 
 def test_a_tree_uses_no_more_features_than_its_share() -> None:
     data = make_dataset(8, num_features=10)
-    trees = boost(data, replace(SMALL, num_trees=20, feature_fraction=0.2)).trees()
+    trees = learn(data, replace(SMALL, num_trees=20, sampling=SamplingSettings(features=0.2))).trees()
     used = [set(tree.feature[tree.feature != NO_FEATURE].tolist()) for tree in trees]
     assert max(len(features) for features in used) <= 2
     assert len(set.union(*used)) > 2
@@ -159,9 +168,11 @@ def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
     # Two queries that contradict each other; a tree learns from one of them only.
     features = np.tile(np.arange(4.0), 2)[:, None]
     data = dataset(features, np.array([0, 0, 1, 1, 1, 1, 0, 0]), [4, 4])
-    settings = replace(SMALL, num_trees=1, query_fraction=0.5, splits=SplitSettings(min_docs_in_leaf=1))
+    settings = replace(
+        SMALL, num_trees=1, sampling=SamplingSettings(queries=0.5), splits=SplitSettings(min_docs_in_leaf=1)
+    )
     for seed in range(4):
-        scores = scores_of(boost(data, replace(settings, seed=seed)), data)
+        scores = scores_of(learn(data, replace(settings, seed=seed)), data)
         np.testing.assert_array_equal(scores[:4], scores[4:])
         assert abs(scores[3] - scores[0]) > 0.0
 
@@ -181,7 +192,7 @@ def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
 )
 def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingDataset) -> None:
     for splits in (SplitSettings(), SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0)):
-        forest = boost(data, replace(SMALL, splits=splits))
+        forest = learn(data, replace(SMALL, splits=splits))
         assert forest.num_trees == SMALL.num_trees
         assert np.isfinite(scores_of(forest, data)).all()
 
@@ -189,21 +200,21 @@ def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingD
 def test_documents_that_cannot_be_told_apart_get_no_score() -> None:
     # The gradients of the only leaf sum to zero, but for rounding.
     data = query([0, 1, 2, 0], features=np.full((4, 1), 3.0))
-    np.testing.assert_allclose(scores_of(boost(data, SMALL), data), 0.0, atol=1e-12)
+    np.testing.assert_allclose(scores_of(learn(data, SMALL), data), 0.0, atol=1e-12)
 
 
 def test_queries_of_ten_thousand_documents_and_grades_above_thirty_are_learned() -> None:
     rng = np.random.default_rng(9)
     features = rng.normal(size=(10_000, 3))
     data = dataset(features, np.digitize(features[:, 0], [1.0, 2.0]) * 20, [10_000])
-    scores = scores_of(boost(data, replace(SMALL, num_trees=2)), data)
+    scores = scores_of(learn(data, replace(SMALL, num_trees=2)), data)
     assert evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"] > 0.99
 
 
 def test_train_is_not_changed() -> None:
     data = make_dataset(10, weighted=True)
     before = data.fingerprint
-    boost(data, SAMPLED)
+    learn(data, SAMPLED)
     assert make_dataset(10, weighted=True).fingerprint == before
     fresh = dataset(data.features, data.labels, data.query_sizes.tolist(), data.query_weights)
     assert fresh.fingerprint == before

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_cases import make_dataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ltrbench.native.sampling import Sample, Sampler, SampleSize, SamplingSettings, sample_size
+
+DATA = make_dataset(0)
+
+
+def draw(settings: SamplingSettings, times: int = 1, seed: int = 0) -> list[Sample]:
+    sampler = Sampler(DATA, settings, np.random.default_rng(seed))
+    return [sampler.draw() for _ in range(times)]
+
+
+def test_all_are_taken_unless_less_is_asked_for() -> None:
+    (sample,) = draw(SamplingSettings())
+    assert sample.queries is None
+    np.testing.assert_array_equal(sample.rows, np.arange(DATA.num_documents))
+    assert sample.features.all()
+
+
+@given(st.floats(0.001, 1.0) | st.integers(1, 500) | st.sampled_from(["sqrt", "log2"]), st.integers(1, 300))
+def test_a_sample_is_neither_empty_nor_larger_than_what_it_is_of(size: SampleSize, count: int) -> None:
+    assert 1 <= sample_size(size, count) <= count
+
+
+def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
+    for sample in draw(SamplingSettings(queries=10, documents=0.5), times=5):
+        assert sample.queries is not None
+        assert len(set(sample.queries)) == len(sample.queries) == 10
+        assert (np.diff(sample.rows.astype(np.int64)) > 0).all()
+        assert np.isin(DATA.query_of_document[sample.rows], sample.queries).all()
+        assert len(sample.rows) == round(0.5 * DATA.query_sizes[sample.queries].sum())
+
+
+def test_features_may_be_a_root_of_all() -> None:
+    for sample in draw(SamplingSettings(features="sqrt"), times=5):
+        assert sample.features.sum() == round(np.sqrt(DATA.num_features))
+
+
+@pytest.mark.parametrize("settings", [SamplingSettings(queries=0.3), SamplingSettings(documents=0.3)])
+def test_every_document_is_drawn_about_as_often(settings: SamplingSettings) -> None:
+    times = 400
+    counts = sum(
+        np.bincount(sample.rows, minlength=DATA.num_documents) for sample in draw(settings, times=times)
+    )
+    # Binomial: 0.3 +- 0.023 at one standard deviation.
+    assert np.abs(counts / times - 0.3).max() < 5 * 0.023
+
+
+def test_a_draw_serves_as_many_trees_as_asked_but_features_are_drawn_for_each() -> None:
+    samples = draw(SamplingSettings(queries=0.5, documents=0.5, features=2, every=3), times=9)
+    rows = [sample.rows.tolist() for sample in samples]
+    assert rows[0] == rows[1] == rows[2] != rows[3] == rows[4]
+    assert len({tuple(sample.features) for sample in samples[:3]}) > 1
+
+
+def test_a_draw_is_unharmed_by_the_order_that_growing_leaves_its_rows_in() -> None:
+    sampler = Sampler(DATA, SamplingSettings(documents=0.5, every=2), np.random.default_rng(0))
+    first = sampler.draw().rows
+    before = first.copy()
+    first[:] = first[::-1].copy()
+    np.testing.assert_array_equal(sampler.draw().rows, before)
+
+
+def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents() -> None:
+    rng = np.random.default_rng(0)
+    assert Sampler(DATA, SamplingSettings(), rng).left_out() is None
+
+    by_query = Sampler(DATA, SamplingSettings(queries=0.5, documents=0.5), rng)
+    queries = by_query.draw().queries
+    assert queries is not None
+    rest = np.setdiff1d(np.arange(DATA.num_queries), queries)
+    np.testing.assert_array_equal(by_query.left_out(), np.flatnonzero(np.isin(DATA.query_of_document, rest)))
+
+    by_document = Sampler(DATA, SamplingSettings(documents=0.5), rng)
+    rows = by_document.draw().rows
+    np.testing.assert_array_equal(by_document.left_out(), np.setdiff1d(np.arange(DATA.num_documents), rows))
