@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench import provenance
 from ltrbench.clock import Stopwatch
@@ -30,11 +31,12 @@ from ltrbench.metrics import (
     Evaluation,
     evaluate,
     has_relevant_document,
+    improvement,
     parse_metric,
     preset,
     warm_up,
 )
-from ltrbench.rankers import BoostingRanker, OnIteration, Ranker
+from ltrbench.rankers import BoostingRanker, Iteration, OnIteration, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.results import (
     FAILED,
@@ -100,22 +102,35 @@ class Experiment:
 
 
 class CurveRecorder:
-    """Evaluates train and valid after each iteration; `on_iteration` of a fit."""
+    """Evaluates train and valid after each iteration, and its out-of-bag improvement where it left documents
+    out; `on_iteration` of a fit."""
 
     def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
         self.curve = LearningCurve()
         self._splits = splits
         self.names = names
+        self._before: Scores | None = None
 
-    def __call__(self, iteration: int, train_scores: Scores, valid_scores: Scores | None) -> None:
-        self.curve.iterations.append(iteration)
-        self._append("train", self._splits.train, train_scores)
-        if self._splits.valid is not None and valid_scores is not None:
-            self._append("valid", self._splits.valid, valid_scores)
+    def __call__(self, iteration: Iteration) -> None:
+        train, valid = self._splits.train, self._splits.valid
+        self.curve.iterations.append(iteration.number)
+        self._append("train", evaluate(train, iteration.train_scores, self.names).means)
+        if valid is not None and iteration.valid_scores is not None:
+            self._append("valid", evaluate(valid, iteration.valid_scores, self.names).means)
+        if iteration.left_out is not None:
+            self._append("oob", self._improvement(iteration, iteration.left_out))
+        self._before = iteration.train_scores
 
-    def _append(self, split: str, dataset: RankingDataset, scores: Scores) -> None:
-        for name, value in evaluate(dataset, scores, self.names).means.items():
-            self.curve.values.setdefault(f"{split}/{name}", []).append(value)
+    def _improvement(self, iteration: Iteration, left_out: NDArray[np.int64]) -> Mapping[str, float]:
+        before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
+        if before is None:
+            # The fit continues from a model, whose scores nobody has shown.
+            return dict.fromkeys(self.names, np.nan)
+        return improvement(self._splits.train, left_out, before, iteration.train_scores, self.names)
+
+    def _append(self, kind: str, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.curve.values.setdefault(f"{kind}/{name}", []).append(value)
 
 
 @dataclass(frozen=True)
@@ -130,6 +145,7 @@ class Progress:
         valid: its value on valid; None without a validation set.
         best: the highest of valid so far; None where there is none.
         best_iteration: where that was, the earliest of equals.
+        out_of_bag: what the last iteration brought on what it left out; None where it left out nothing.
         seconds: since the fit began.
         finished: True once, with the figures of the last iteration, when the fit is over.
     """
@@ -141,6 +157,7 @@ class Progress:
     valid: float | None
     best: float | None
     best_iteration: int | None
+    out_of_bag: float | None
     seconds: float
     finished: bool = False
 
@@ -161,24 +178,28 @@ class _Reporter:
         # Only shown: what a run reports is taken by a Stopwatch.
         self._began = time.perf_counter()
 
-    def __call__(self, iteration: int, train_scores: Scores, valid_scores: Scores | None) -> None:
-        self._recorder(iteration, train_scores, valid_scores)
-        curves = self._recorder.curve.values
-        valid = curves[f"valid/{self._metric}"][-1] if f"valid/{self._metric}" in curves else None
+    def __call__(self, iteration: Iteration) -> None:
+        self._recorder(iteration)
+        valid = self._latest("valid")
         if valid is not None and valid > (self._best[0] if self._best else -np.inf):
-            self._best = valid, iteration
+            self._best = valid, iteration.number
         best, best_iteration = self._best or (None, None)
         self._last = Progress(
-            iteration=iteration,
+            iteration=iteration.number,
             num_iterations=self._num_iterations,
             metric=self._metric,
-            train=curves[f"train/{self._metric}"][-1],
+            train=self._recorder.curve.values[f"train/{self._metric}"][-1],
             valid=valid,
             best=best,
             best_iteration=best_iteration,
+            out_of_bag=self._latest("oob"),
             seconds=time.perf_counter() - self._began,
         )
         self._report(self._last)
+
+    def _latest(self, kind: str) -> float | None:
+        values = self._recorder.curve.values.get(f"{kind}/{self._metric}")
+        return values[-1] if values else None
 
     def finish(self) -> None:
         """Reports the last iteration once more, as the last."""

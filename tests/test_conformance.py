@@ -22,7 +22,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment import check_drift
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.results import ScoredSplit
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
@@ -241,11 +241,11 @@ def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -
         pytest.skip(f"{model} is not boosted")
     values: list[float] = []
 
-    def record(iteration: int, train: NDArray[Any], valid: NDArray[Any] | None) -> None:
-        assert iteration == len(values) + 1
-        assert train.shape == (TRAIN.num_documents,)
-        assert valid is not None
-        values.append(evaluate(VALID, valid, ["ndcg@5"]).means["ndcg@5"])
+    def record(iteration: Iteration) -> None:
+        assert iteration.number == len(values) + 1
+        assert iteration.train_scores.shape == (TRAIN.num_documents,)
+        assert iteration.valid_scores is not None
+        values.append(evaluate(VALID, iteration.valid_scores, ["ndcg@5"]).means["ndcg@5"])
 
     ranker.fit(TRAIN, VALID, record)
     best = int(np.argmax(values)) + 1  # the earliest of equals

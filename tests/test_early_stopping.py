@@ -7,7 +7,7 @@ import pytest
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import EarlyStopping, Monitor
+from ltrbench.rankers import EarlyStopping, Iteration, Monitor
 
 # Two documents: the reciprocal rank is 1 where the second scores higher, 1/2 where it does not, 3/4 on a tie.
 VALID = RankingDataset(
@@ -39,7 +39,7 @@ def test_without_a_rule_or_without_validation_it_never_stops() -> None:
 
 
 def test_scores_are_wanted_only_if_someone_looks_at_them() -> None:
-    def look(iteration: int, train: np.ndarray, valid: np.ndarray | None) -> None:
+    def look(_: Iteration) -> None:
         raise AssertionError
 
     assert not Monitor(None, VALID).wants_scores

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -44,11 +44,11 @@ class Curve:
         self.train_scores: list[NDArray[Any]] = []
         self.values: list[float] = []
 
-    def __call__(self, iteration: int, train: NDArray[Any], valid: NDArray[Any] | None) -> None:
-        assert valid is not None
-        self.iterations.append(iteration)
-        self.train_scores.append(train)
-        self.values.append(evaluate(self.valid, valid, [METRIC]).means[METRIC])
+    def __call__(self, iteration: Iteration) -> None:
+        assert iteration.valid_scores is not None
+        self.iterations.append(iteration.number)
+        self.train_scores.append(iteration.train_scores)
+        self.values.append(evaluate(self.valid, iteration.valid_scores, [METRIC]).means[METRIC])
 
 
 def stopped(kind: type[BoostingRanker], patience: int = 5) -> BoostingRanker:

@@ -36,7 +36,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.results import LearningCurve, read_run
 
 SMALL = ["model=native", "data.num_queries=40", "params.num_trees=10", "tracking=none"]
-SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, seconds=6.0)
+SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0)
 SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -118,6 +118,22 @@ def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> No
     assert figures(replace(SOME, iteration=100, seconds=50))["time"] == "1:40 left"
     assert figures(replace(SOME, finished=True, seconds=50))["time"] == "in 0:50"
     assert "time" not in figures(replace(SOME, num_iterations=None))
+
+
+def test_the_out_of_bag_improvement_is_shown_with_its_sign() -> None:
+    assert figures(replace(SOME, out_of_bag=0.00123))["out_of_bag"] == "oob +0.0012"
+    assert figures(replace(SOME, out_of_bag=-0.1))["out_of_bag"] == "oob -0.1000"
+    assert figures(replace(SOME, out_of_bag=float("nan")))["out_of_bag"] == "oob -"
+
+
+def test_progress_of_a_fit_that_samples_carries_its_out_of_bag_improvement(tmp_path: Path) -> None:
+    tested = experiment()
+    sampled = replace(tested, ranker=NativeRanker(num_trees=8, queries_per_tree=0.5))
+    seen, curve = watched(sampled, tmp_path / "a")
+    assert [item.out_of_bag for item in seen[:-1]] == curve.values["oob/ndcg@3"]
+    seen, curve = watched(tested, tmp_path / "b")
+    assert {item.out_of_bag for item in seen} == {None}
+    assert not any(name.startswith("oob/") for name in curve.values)
 
 
 def test_what_there_is_not_is_not_shown() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers import EarlyStopping, Iteration
 from ltrbench.rankers.catboost import LARGE_QUERY_SIZE, CatBoostRanker
 from ltrbench.rankers.native import NativeRanker
 
@@ -56,10 +56,10 @@ class Curve:
         self.train: list[NDArray[Any]] = []
         self.valid: list[NDArray[Any] | None] = []
 
-    def __call__(self, iteration: int, train: NDArray[Any], valid: NDArray[Any] | None) -> None:
-        assert iteration == len(self.train) + 1
-        self.train.append(train)
-        self.valid.append(valid)
+    def __call__(self, iteration: Iteration) -> None:
+        assert iteration.number == len(self.train) + 1
+        self.train.append(iteration.train_scores)
+        self.valid.append(iteration.valid_scores)
 
 
 def test_left_to_its_defaults_the_adapter_trains_what_catboost_itself_trains() -> None:
@@ -267,8 +267,8 @@ def test_validation_documents_that_are_all_alike_are_scored_as_predicted() -> No
 
 
 def test_an_error_of_who_watches_is_raised_as_it_is() -> None:
-    def fail(iteration: int, train: NDArray[Any], valid: NDArray[Any] | None) -> None:
-        raise ZeroDivisionError(f"at {iteration}")
+    def fail(iteration: Iteration) -> None:
+        raise ZeroDivisionError(f"at {iteration.number}")
 
     with pytest.raises(ZeroDivisionError, match=r"^at 1$"):
         CatBoostRanker(num_trees=5).fit(graded(), None, fail)

@@ -93,8 +93,8 @@ def test_rankers_of_different_label_gains_do_not_disturb_each_other() -> None:
     alone = [scores_of(data), scores_of(data, **linear)]
     seen: list[NDArray[np.float64]] = []
 
-    def fit_the_other(iteration: int, *_: object) -> None:
-        if iteration == 3:
+    def fit_the_other(iteration: Iteration) -> None:
+        if iteration.number == 3:
             seen.append(scores_of(data, **linear))
 
     outer = LightGBMRanker(num_trees=6, num_threads=1).fit(data, None, fit_the_other)

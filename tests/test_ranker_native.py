@@ -19,7 +19,7 @@ from ltrbench.data.letor import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.rankers.early_stopping import EarlyStopping, Iteration
 from ltrbench.rankers.library import write_model
 from ltrbench.rankers.native import NativeRanker
 
@@ -135,13 +135,9 @@ def test_a_setting_that_cannot_be_honoured_is_refused(fields: dict[str, Any], me
 def test_early_stopping_keeps_the_best_iteration(data: RankingDataset, valid: RankingDataset) -> None:
     values: list[float] = []
 
-    def watch(
-        iteration: int,
-        train: NDArray[Any],
-        valid_scores: NDArray[Any] | None,
-    ) -> None:
-        assert valid_scores is not None
-        values.append(evaluate(valid, valid_scores, ["ndcg@5"]).means["ndcg@5"])
+    def watch(iteration: Iteration) -> None:
+        assert iteration.valid_scores is not None
+        values.append(evaluate(valid, iteration.valid_scores, ["ndcg@5"]).means["ndcg@5"])
 
     ranker = small(num_trees=60, learning_rate=0.5, early_stopping=EarlyStopping("ndcg@5", patience=6))
     ranker.fit(data, valid, watch)

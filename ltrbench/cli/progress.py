@@ -27,7 +27,7 @@ SECONDS_BETWEEN_DRAWINGS = 0.3
 
 _BAR_WIDTH = 10  # columns below which the bar would say nothing: figures make room for it
 # What a narrow terminal can do without, the first first.
-_DISPENSABLE = ("metric", "train", "time", "best", "valid")
+_DISPENSABLE = ("out_of_bag", "metric", "train", "time", "best", "valid")
 
 
 def terminal_width() -> int | None:
@@ -150,7 +150,8 @@ class Bar:
 
 
 def figures(progress: Progress) -> dict[str, str]:
-    """What is shown of an iteration, in this order: iteration, metric, train, valid, best, time."""
+    """What is shown of an iteration, in this order: iteration, metric, train, valid, best, out_of_bag,
+    time."""
     total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
     parts = {
         "iteration": f"{progress.iteration}{total}",
@@ -161,6 +162,8 @@ def figures(progress: Progress) -> dict[str, str]:
         parts["valid"] = f"valid {_figure(progress.valid)}"
     if progress.best is not None:
         parts["best"] = f"best {_figure(progress.best)} @{progress.best_iteration}"
+    if progress.out_of_bag is not None:
+        parts["out_of_bag"] = f"oob {_figure(progress.out_of_bag, '+')}"
     if progress.finished:
         parts["time"] = f"in {_duration(progress.seconds)}"
     elif progress.num_iterations is not None:
@@ -179,8 +182,8 @@ def fitting(parts: dict[str, str], room: int) -> str:
     return " ".join(kept.values())
 
 
-def _figure(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
+def _figure(value: float, sign: str = "") -> str:
+    return "-" if math.isnan(value) else f"{value:{sign}.4f}"
 
 
 def _duration(seconds: float) -> str:

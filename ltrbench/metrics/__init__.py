@@ -12,6 +12,7 @@ from ltrbench.metrics.evaluation import (
     parse_metric,
     warm_up,
 )
+from ltrbench.metrics.out_of_bag import improvement
 from ltrbench.metrics.presets import PRESETS, preset
 from ltrbench.metrics.ranking import Ranking, rank
 
@@ -23,6 +24,7 @@ __all__ = [
     "Ranking",
     "evaluate",
     "has_relevant_document",
+    "improvement",
     "parse_metric",
     "preset",
     "rank",

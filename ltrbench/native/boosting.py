@@ -42,8 +42,8 @@ from ltrbench.native.tree import Forest, Scores, Tree
 from ltrbench.shapes import Features
 
 OnIteration = Callable[[int, Scores, Scores | None, NDArray[np.int64] | None], bool]
-"""Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents of
-train that the tree was not to learn from, if any; True ends the fit."""
+"""Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents
+of train that `Sampler.left_out` names; True ends the fit."""
 
 
 BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL_WIDTH}

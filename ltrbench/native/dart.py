@@ -10,9 +10,8 @@ so that together they do not overshoot. With the learning rate eta, by `normaliz
     tree     eta / (k + eta)     k / (k + eta)          XGBoost, normalize_type=tree
     forest   eta / (1 + eta)     1 / (1 + eta)          XGBoost, normalize_type=forest
 
-Where none was dropped the weight is eta. A new tree that gives just what the dropped ones gave would leave the
-sum as it was. DART with drop_rate 1 is close to a random forest, with 0 it is
-plain boosting.
+Where none was dropped the weight is eta. A new tree that gives just what the dropped ones gave leaves the sum
+as it was. DART with drop_rate 1 is close to a random forest, with 0 it is plain boosting.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def one_side_sample(
 def _largest(sizes: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
     """(D,), whether a size is among the `count` largest; of equal ones the earliest are."""
     threshold = np.partition(sizes, len(sizes) - count)[len(sizes) - count]
-    is_largest = sizes > threshold
+    is_largest: NDArray[np.bool_] = sizes > threshold
     equal = np.flatnonzero(sizes == threshold)
     is_largest[equal[: count - np.count_nonzero(is_largest)]] = True
     return is_largest

@@ -125,7 +125,5 @@ def sample_size(size: SampleSize, count: int) -> int:
     [100, 25, 30, 100, 10, 7]
     """
     if isinstance(size, str):
-        wanted = ROOTS[size](count)
-    else:
-        wanted = size * count if size <= 1 else size
-    return min(count, max(1, round(wanted)))
+        return max(1, round(ROOTS[size](count)))
+    return min(count, max(1, round(size * count if size <= 1 else size)))

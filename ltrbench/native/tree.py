@@ -82,7 +82,7 @@ class Forest(NamedTuple):
         ]
 
 
-def plant(trees: Sequence[Tree], weights: Sequence[float]) -> Forest:
+def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64]) -> Forest:
     """Joins trees, at least one, into a forest."""
     sizes = [len(tree.feature) for tree in trees]
     roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -5,6 +5,6 @@ or needs, a library that the run does not use.
 """
 
 from ltrbench.rankers.base import BoostingRanker, FitSummary, Ranker
-from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
+from ltrbench.rankers.early_stopping import EarlyStopping, Iteration, Monitor, OnIteration
 
-__all__ = ["BoostingRanker", "EarlyStopping", "FitSummary", "Monitor", "OnIteration", "Ranker"]
+__all__ = ["BoostingRanker", "EarlyStopping", "FitSummary", "Iteration", "Monitor", "OnIteration", "Ranker"]

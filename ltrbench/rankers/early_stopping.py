@@ -9,15 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.shapes import Scores
 
-OnIteration = Callable[[int, Scores, Scores | None], None]
-"""Called after each iteration with its number (from 1), the scores of train and, where there is one, of
-valid."""
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """What an iteration led to.
+
+    Attributes:
+        number: how many trees there are now; the first iteration's is 1.
+        train_scores: (D,).
+        valid_scores: (V,); None without a validation set.
+        left_out: (n,), rising, the documents of train that this iteration had nothing to do with, where the
+            ranker samples: those of the queries that it left out, or else those that it left out one by one.
+    """
+
+    number: int
+    train_scores: Scores
+    valid_scores: Scores | None = None
+    left_out: NDArray[np.int64] | None = None
+
+
+OnIteration = Callable[[Iteration], None]
+"""Called after each iteration."""
 
 
 # Not frozen, because OmegaConf takes the fields of a frozen dataclass for read-only.
@@ -85,17 +106,24 @@ class Monitor:
     def _stops(self) -> bool:
         return self.rule is not None and self.valid is not None
 
-    def should_stop(self, iteration: int, train_scores: Scores | None, valid_scores: Scores | None) -> bool:
+    def should_stop(
+        self,
+        iteration: int,
+        train_scores: Scores | None,
+        valid_scores: Scores | None,
+        left_out: NDArray[np.int64] | None = None,
+    ) -> bool:
         """Takes note of an iteration; True when the fit must end.
 
         Args:
             iteration: how many trees there are now, from 1.
             train_scores: (D,) of train; may be None where `wants_train_scores` is False.
-            valid_scores: (D,) of valid, None where there is no validation set.
+            valid_scores: (V,) of valid, None where there is no validation set.
+            left_out: as in `Iteration`; for a ranker that samples.
         """
         with self._watch:
             if self.on_iteration is not None and train_scores is not None:
-                self.on_iteration(iteration, train_scores, valid_scores)
+                self.on_iteration(Iteration(iteration, train_scores, valid_scores, left_out))
             return self._apply_rule(iteration, valid_scores)
 
     def _apply_rule(self, iteration: int, valid_scores: Scores | None) -> bool:

@@ -98,7 +98,7 @@ class NativeRanker(BoostingRanker):
     """DART: a tree's chance is proportional to its weight (LightGBM's default; XGBoost's
     sample_type=weighted)."""
     drop_normalize: str = "tree"
-    """DART: how the new tree and those left out share their place: tree, forest (XGBoost), mean (LightGBM)."""
+    """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -300,15 +300,17 @@ class NativeRanker(BoostingRanker):
 
 def _require_size(name: str, size: SampleSize, words: tuple[str, ...] = ()) -> None:
     """Raises ConfigError on what is no size of a sample."""
-    if isinstance(size, str):
-        fits = size in words
-    else:
-        fits = 0 < size <= 1 or (size > 1 and size == int(size))
-    if not fits:
+    if not _is_size(size, words):
         alternatives = "".join(f" or {word}" for word in words)
         raise ConfigError(
             f"{name} is {size}; it must be a share above 0 and up to 1, or a count from 2{alternatives}."
         )
+
+
+def _is_size(size: SampleSize, words: tuple[str, ...]) -> bool:
+    if isinstance(size, str):
+        return size in words
+    return 0 < size <= 1 or (size > 1 and float(size).is_integer())
 
 
 def _or(value: Number | None, default: Number) -> Number:
