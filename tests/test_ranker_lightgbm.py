@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers import EarlyStopping, Iteration
 from ltrbench.rankers.lightgbm import MAX_QUERY_SIZE, LightGBMRanker
 
 

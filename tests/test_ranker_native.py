@@ -12,7 +12,6 @@ import lightgbm as lgb
 import numba
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor

@@ -8,7 +8,9 @@ from ltrbench.metrics import evaluate, improvement
 
 RNG = np.random.default_rng(0)
 JUDGMENTS = Judgments(
-    labels=RNG.integers(0, 3, 30), query_start=np.arange(0, 31, 5), query_weights=np.arange(1.0, 7.0)
+    labels=RNG.integers(0, 3, 30).astype(np.float64),
+    query_start=np.arange(0, 31, 5),
+    query_weights=np.arange(1.0, 7.0),
 )
 BEFORE, AFTER = RNG.normal(size=30), RNG.normal(size=30)
 
