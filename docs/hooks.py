@@ -364,6 +364,7 @@ _PROBES = (
     "params.min_split_gain=1",
     "params.max_delta_step=1",
     "model.feature_fraction=0.5",
+    "model.features_per_tree=0.5",
     "model.documents_per_tree=0.5",
     "model.subsample=0.5",
     "model.rsm=0.5",

@@ -123,7 +123,7 @@ def test_a_leaf_has_its_own_value_whatever_the_criterion_of_its_cuts(
 ) -> None:
     data = make_dataset(6)
     settings = replace(SMALL, num_trees=1, split_criterion=split_criterion, leaf_value=leaf_value)
-    forest = boost(data, settings)
+    forest = learn(data, settings)
     gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
     scores = scores_of(forest, data)
     for score in np.unique(scores):
