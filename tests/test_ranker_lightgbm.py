@@ -127,7 +127,7 @@ def test_iterations_that_find_no_split_count_as_iterations_but_not_as_trees() ->
     data = dataset(np.eye(40, 2), [0, 1] * 20, [0, 40])
     seen: list[int] = []
     ranker = LightGBMRanker(num_trees=5, num_threads=1, early_stopping=EarlyStopping(patience=2))
-    summary = ranker.fit(data, data, lambda iteration, *_: seen.append(iteration)).summary
+    summary = ranker.fit(data, data, lambda iteration: seen.append(iteration.number)).summary
 
     assert summary is not None
     assert (summary.num_trees, summary.num_iterations, seen) == (1, 5, [1])
