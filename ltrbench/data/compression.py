@@ -24,6 +24,7 @@ from typing import IO, Any
 from ltrbench.errors import DataError
 
 _BLOCK_BYTES = 1 << 22  # so large that a call's cost vanishes beside it, so small that it is cheap to hold
+_PACKED_BYTES = 1 << 20  # of bz2 and xz, which unpack to several times that
 
 # What the libraries raise on a damaged stream; pyarrow's ArrowInvalid is a ValueError.
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
@@ -38,6 +39,48 @@ class Compression:
     unpack: Callable[[IO[bytes]], Any]  # to a stream of bytes, which the libraries type each in its own way
     pack: Callable[[IO[bytes]], Any]
     test: str
+
+
+class _Streams:
+    """Packed streams, read one after the other, as `cat` joins them; zeros after one are padding.
+
+    Python's BZ2File and LZMAFile pass over what follows a whole stream and is not another one: of a file that
+    is damaged there they would read the beginning, and not say so.
+    """
+
+    def __init__(
+        self, new: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor], raw: IO[bytes]
+    ) -> None:
+        self._new = new
+        self._raw = raw
+        self._stream = new()
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, none at the end.
+
+        Raises:
+            EOFError, OSError or LZMAError: where the file is cut off or damaged.
+        """
+        while True:
+            packed = b""
+            if self._stream.eof:
+                packed = self._after_stream()
+                if not packed:
+                    return b""
+                self._stream = self._new()
+            elif self._stream.needs_input:
+                packed = self._raw.read(_PACKED_BYTES)
+                if not packed:
+                    raise EOFError("it ends before the end of its stream")
+            plain = self._stream.decompress(packed, size)
+            if plain:
+                return plain
+
+    def _after_stream(self) -> bytes:
+        rest = self._stream.unused_data.lstrip(b"\0")
+        while not rest and (packed := self._raw.read(_PACKED_BYTES)):
+            rest = packed.lstrip(b"\0")
+        return rest
 
 
 def _unpack_gz(packed: IO[bytes]) -> Any:
@@ -64,8 +107,16 @@ def _pack_zst(plain: IO[bytes]) -> Any:
 
 COMPRESSIONS = (
     Compression(".gz", b"\x1f\x8b", _unpack_gz, _pack_gz, "gzip -t"),
-    Compression(".bz2", b"BZh", bz2.BZ2File, partial(bz2.BZ2File, mode="w"), "bzip2 -t"),
-    Compression(".xz", b"\xfd7zXZ\x00", lzma.LZMAFile, partial(lzma.LZMAFile, mode="w"), "xz -t"),
+    Compression(
+        ".bz2", b"BZh", partial(_Streams, bz2.BZ2Decompressor), partial(bz2.BZ2File, mode="w"), "bzip2 -t"
+    ),
+    Compression(
+        ".xz",
+        b"\xfd7zXZ\x00",
+        partial(_Streams, lzma.LZMADecompressor),
+        partial(lzma.LZMAFile, mode="w"),
+        "xz -t",
+    ),
     Compression(".zst", b"\x28\xb5\x2f\xfd", _unpack_zst, _pack_zst, "zstd -t"),
 )
 
