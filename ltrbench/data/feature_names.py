@@ -13,7 +13,8 @@ from ltrbench.data.compression import read_blocks, write_whole
 from ltrbench.data.letor_line import MAX_FEATURES
 from ltrbench.errors import DataError
 
-_LINE = re.compile(r"(?P<name>.*\S)(?:\s*[,\t]\s*|\s+)(?P<id>\d+)")
+_LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]+)")
+_END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
 def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
@@ -42,10 +43,10 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     try:
-        lines = b"".join(text for text, _ in read_blocks(path)).decode().split("\n")
+        text = b"".join(block for block, _ in read_blocks(path)).decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not UTF-8 text ({error}); give lines of 'name, id'.") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_END_OF_LINE.split(text), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())

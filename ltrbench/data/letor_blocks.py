@@ -34,7 +34,7 @@ _PLAIN_LINE = re.compile(
     rb"^(" + NUMBER + rb")"
     rb"(?:(?:[ \t]++(" + NUMBER + rb")(?=[ \t]++qid:))?+[ \t]++qid:([!-\"$-~]++))?+"
     rb"((?:[ \t]++(?:0|[1-9][0-9]{0,7}+):(?:" + NUMBER + rb"|[nN][aA][nN]))*+)"
-    rb"[ \t]*+(?:#([^\n" + CONTROL + rb"]*+)|\r)?+$",
+    rb"[ \t]*+(?:#([^\r\n" + CONTROL + rb"]*+))?+\r?+$",
     re.MULTILINE,
 )
 

@@ -32,6 +32,9 @@ LONGEST_ID = 1000
 # What becomes of a value that float32 cannot hold.
 OVERFLOWS = ("refuse", "cap", "missing")
 
+_TABLE = "A table, CSV or Parquet, is read with data=table, in Python with read_table."
+_PARQUET = b"PAR1"  # how its files begin
+
 FORMAT = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
 
 # Possessive quantifiers (`++`), so that no line, however odd, makes the match backtrack.
@@ -39,6 +42,7 @@ NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 CONTROL = rb"\x00-\x08\x0e-\x1f\x7f"
 _NUMBER_ONLY = re.compile(NUMBER)
 _NOT_TEXT = re.compile(rb"[" + CONTROL + rb"]")
+_RETURN_WITHIN = re.compile(rb"\r\s*+\S")
 _MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
 _NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
@@ -106,12 +110,7 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     Line(label=2.0, weight=None, query='7', indices=[1, 3], values=[0.05, 1.0], document='GX008-86')
     >>> parse_line(b"# a comment", "train.txt:2", LineFormat())
     """
-    control = _NOT_TEXT.search(line)
-    if control:
-        raise DataError(
-            f"{where}: byte 0x{control.group().hex()} is not text. LETOR files are text, plain or as gz, "
-            "bz2, xz or zst; unpack or convert the file."
-        )
+    _check_text(line, where)
     content, _, comment = line.partition(b"#")
     tokens = content.split()
     if not tokens:
@@ -126,6 +125,22 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
         query = _parse_query(rest.pop(0) if rest else b"", where)
     indices, values = _parse_features(rest, where, form)
     return Line(label, weight, query, indices, values, document_id(comment))
+
+
+def _check_text(line: bytes, where: str) -> None:
+    control = _NOT_TEXT.search(line)
+    if control:
+        remedy = _TABLE if line.startswith(_PARQUET) else "Unpack or convert the file."
+        raise DataError(
+            f"{where}: byte 0x{control.group().hex()} is not text. LETOR files are text, plain or as gz, "
+            f"bz2, xz or zst. {remedy}"
+        )
+    # Behind a comment all further lines would be taken for a part of it.
+    if _RETURN_WITHIN.search(line):
+        raise DataError(
+            f"{where}: a carriage return stands within the line. Lines end with a line feed; convert the "
+            "file, as `tr '\\r' '\\n'` does."
+        )
 
 
 def document_id(comment: bytes) -> str:
@@ -158,7 +173,8 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if _NOT_FINITE.fullmatch(token):
         raise DataError(f"{where}: label {show(token)} is not a grade. Judge the document or leave it out.")
     if not _NUMBER_ONLY.fullmatch(token):
-        raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {FORMAT}")
+        remedy = _TABLE if b"," in token else FORMAT
+        raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {remedy}")
     label = float(token)
     check_label(label, show(token), where, whole_labels)
     return label

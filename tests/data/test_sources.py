@@ -217,12 +217,18 @@ def test_names_that_are_written_are_read_back_or_refused(
     assert not path.exists() or read_feature_names(path, first_index=0) == tuple(names)
 
 
-@pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", "", "\udc80"])
+@pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", "a\rb", "", "\udc80"])
 def test_a_name_that_cannot_stand_in_a_line_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         DataError, match="cannot stand in a line 'name, id', where a name begins with neither"
     ):
         write_feature_names(["bm25", name], tmp_path / "names")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_names_stand_on_lines_of_their_own_however_these_end(tmp_path: Path, end: str) -> None:
+    (tmp_path / "names").write_bytes(end.join(["bm25, 1", "", "clicks\t2", ""]).encode())
+    assert read_feature_names(tmp_path / "names") == ("bm25", "clicks")
 
 
 @pytest.mark.parametrize(
