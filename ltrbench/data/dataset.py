@@ -10,6 +10,7 @@ import hashlib
 import numbers
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -328,7 +329,8 @@ def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str
 
 def is_id(value: object) -> bool:
     """Whether a value names something: texts and numbers do, None and NaN do not."""
-    return isinstance(value, str) or (isinstance(value, numbers.Real) and value == value)
+    # Decimal is no Real to Python; databases export whole numbers as such.
+    return isinstance(value, str) or (isinstance(value, (numbers.Real, Decimal)) and value == value)
 
 
 def _check_no_repeat(query_ids: NDArray[np.str_]) -> None:

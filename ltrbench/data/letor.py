@@ -33,7 +33,7 @@ from ltrbench.data.lightgbm_files import (
     number_positions,
     read_companions,
 )
-from ltrbench.data.options import check_switch
+from ltrbench.data.options import as_paths, check_switch
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.shapes import Features, Labels
 
@@ -117,9 +117,7 @@ def read_letor(
     if feature_names is not None:
         names = read_feature_names(Path(feature_names), first_index)
         form = _as_wide_as(names, form, feature_names)
-    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(each) for each in path]
-    if not paths:
-        raise DataError("path: names no file; give one, or several that are one split.")
+    paths = as_paths(path)
     try:
         dataset = _join([_read_file(each, form, absent) for each in paths], form, absent, sort_queries)
     except MemoryError:

@@ -42,8 +42,7 @@ def companion(path: Path, ending: str) -> Path:
     >>> companion(Path("rank.train.gz"), ".query").name
     'rank.train.query'
     """
-    plain = without_compression_ending(path)
-    return plain.with_name(plain.name + ending)
+    return Path(f"{without_compression_ending(path)}{ending}")
 
 
 def read_companions(path: Path) -> Companions:
@@ -69,9 +68,8 @@ def check_companions(found: Companions, path: Path, num_documents: int) -> None:
     if sizes is not None and sizes.sum() != num_documents:
         where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
         raise DataError(
-            f"{where}: its {len(sizes)} queries have {sizes.sum()} documents, but {path} has "
-            f"{num_documents}. The sizes must add up to the documents: take the .query file that belongs to "
-            "this data file."
+            f"{where}: the sizes add up to {sizes.sum()} documents in {len(sizes)} lines, but {path} has "
+            f"{num_documents} documents. Take the .query file that belongs to this data file."
         )
     for ending, column in ((".weight", found.weights), (".position", found.positions)):
         if column is not None and len(column) != num_documents:
@@ -142,7 +140,7 @@ def _check_names(path: Path) -> None:
     """Refuses FILE.query.gz and FILE.gz.query, which their owner takes for FILE.query."""
     for ending in ENDINGS:
         right = companion(path, ending)
-        packed = [right.with_name(right.name + kind.ending) for kind in COMPRESSIONS]
+        packed = [Path(f"{right}{kind.ending}") for kind in COMPRESSIONS]
         odd = next(
             (file for file in [*packed, Path(f"{path}{ending}")] if file != right and file.exists()), None
         )

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from pathlib import Path
 
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, DataError
+
+
+def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files of one split.
+
+    Raises:
+        DataError: where there is none, or one twice.
+    """
+    paths = [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
+    if not paths:
+        raise DataError("path: names no file; give one, or several that are one split.")
+    found = [path.resolve() for path in paths]
+    twice = next((path for path, file in zip(paths, found, strict=True) if found.count(file) > 1), None)
+    if twice is not None:
+        raise DataError(f"{twice}: stands twice among the files of one split; name each file once.")
+    return paths
 
 
 def check_switch(name: str, value: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import read_letor
+from ltrbench.data.options import as_paths
 from ltrbench.data.tables import read_table
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 
@@ -38,7 +39,7 @@ def read_data(
         ConfigError: on an option that the reader does not have, or of the wrong type.
         DataError: where the file cannot be read.
     """
-    reader = _reader_of_all([path] if isinstance(path, (str, Path)) else path)
+    reader = _reader_of_all(as_paths(path))
     known = _options(reader)
     for name in options:
         if name not in known:
@@ -69,15 +70,13 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     return options
 
 
-def _reader_of_all(paths: Sequence[str | Path]) -> Callable[..., RankingDataset]:
-    readers = [_reader(Path(path)) for path in paths]
+def _reader_of_all(paths: Sequence[Path]) -> Callable[..., RankingDataset]:
+    readers = [_reader(path) for path in paths]
     if len(set(readers)) > 1:
         odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
         raise DataError(
             f"{odd}: is not of the kind of {paths[0]}, by its ending; give tables or LETOR text, not both."
         )
-    if not readers:
-        raise DataError("path: names no file; give one, or several that are one split.")
     return readers[0]
 
 

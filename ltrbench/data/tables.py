@@ -23,7 +23,7 @@ from ltrbench.data.compression import write_whole
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.gathering import check_some_weight, gather
 from ltrbench.data.letor_line import check_label, check_weight
-from ltrbench.data.options import check_names, check_switch, check_whole
+from ltrbench.data.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.table_csv import CsvTable, read_csv
 from ltrbench.data.table_frame import FrameTable, is_parquet, read_parquet
 from ltrbench.errors import DataError, did_you_mean
@@ -44,6 +44,9 @@ ROLES = {
 Table = CsvTable | FrameTable
 
 _ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+_SHOWN = 8  # columns in a message
+_SHOWN_CHARACTERS = 80  # of what may be a whole line of another format
+
 # What pandas calls a column without a name, which mostly is the index that it wrote.
 _NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
@@ -158,10 +161,7 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[Tabl
     if isinstance(source, pd.DataFrame):
         tables: list[Table] = [FrameTable("the DataFrame", source)]
     else:
-        paths = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
-        tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in paths]
-    if not tables:
-        raise DataError("source: names no table; give one, or several that are one split.")
+        tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in as_paths(source)]
     for table in tables:
         twice = [column for column in table.columns if table.columns.count(column) > 1]
         if twice:
@@ -196,9 +196,28 @@ def _find_columns(table: Table, given: Mapping[str, str | None], features: Seque
         elif role in ("label", "query"):
             raise DataError(
                 f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
-                f"with {role}=COLUMN."
+                f"with {role}=COLUMN. {_listed(table.columns)}"
             )
+    _check_one_role_each(table, columns)
     return columns
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """What a user who wonders where a column is wants to see."""
+    names = ", ".join(map(repr, columns[:_SHOWN])) + (", ..." if len(columns) > _SHOWN else "")
+    if len(columns) == 1:
+        return f"Its only column is {names[:_SHOWN_CHARACTERS]}; commas separate the cells of a CSV file."
+    return f"Its columns are {names}."
+
+
+def _check_one_role_each(table: Table, columns: Mapping[str, str]) -> None:
+    role_of: dict[str, str] = {}
+    for role, column in columns.items():
+        if role_of.setdefault(column, role) != role:
+            raise DataError(
+                f"{table.name}: the column '{column}' is given for {role_of[column]} and for {role}; "
+                "name one column for each."
+            )
 
 
 def _find_features(

@@ -270,6 +270,12 @@ def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_
         assert same(read_letor([tmp_path / "first", str(tmp_path / "second")]), one)
 
 
+def test_a_file_that_stands_twice_in_a_split_is_named(write: Write, tmp_path: Path) -> None:
+    file = write(b"1 qid:a 1:1\n")
+    with pytest.raises(DataError, match=r"train\.txt: stands twice among the files of one split"):
+        read_letor([file, tmp_path / "." / "train.txt"])
+
+
 def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
@@ -507,7 +513,13 @@ MISTAKES = {
     ),
     "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
     "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
-    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "unpack or convert"]),
+    "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "number, the label", "data=table"]),
+    "a Parquet file": (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),
+    "ends of lines without a line feed": (
+        b"1 qid:1 1:1 # d\r0 qid:1 1:2",
+        ["carriage return", "convert the file"],
+    ),
+    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "Unpack or convert"]),
 }
 
 
@@ -576,8 +588,9 @@ def test_a_file_without_any_feature_is_an_error(write: Write) -> None:
 def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: there is no such file.*Check the path"):
         read_letor(tmp_path / "nowhere.txt")
-    with pytest.raises(DataError, match=r"is a folder; name the file"):
-        read_letor(tmp_path)
+    for folder in (tmp_path, "."):
+        with pytest.raises(DataError, match=r"is a folder; name the file"):
+            read_letor(folder)
     file = write(b"1 qid:1 1:1\n")
     with pytest.raises(DataError, match=r"cannot be opened \(Not a directory\)"):
         read_letor(file / "train.txt")

@@ -124,12 +124,15 @@ MISTAKES = {
     "a position that is no rank": ({"position": b"1\n1.5\n2\n"}, [".position:2: '1.5'", "whole number of 0"]),
     "a position that is nan": ({"position": b"1\n2\nnan\n"}, [".position:3: 'nan'"]),
     "a negative position": ({"position": b"-1\n2\n1\n"}, [".position:1: '-1'"]),
-    "sizes that add up to less": ({"query": b"1\n1\n"}, ["query:2: its 2 queries have 2 documents"]),
+    "sizes that add up to less": (
+        {"query": b"1\n1\n"},
+        ["query:2: the sizes add up to 2 documents in 2 lines"],
+    ),
     "sizes that do not add up": (
         {"query": b"2\n2\n"},
-        ["query:2: its 2 queries have 4 documents", "rank.train has 3. The sizes must add up"],
+        ["query:2: the sizes add up to 4 documents", "rank.train has 3 documents. Take the .query file"],
     ),
-    "an empty query file": ({"query": b""}, ["query:1: its 0 queries have 0 documents"]),
+    "an empty query file": ({"query": b""}, ["query:1: the sizes add up to 0 documents"]),
     "an empty query": ({"query": b"2\n0\n1\n"}, [".query:2: '0' stands where the number of documents"]),
     "a size that is a word": ({"query": b"2\nx\n"}, [".query:2: 'x'", "Give a line a query"]),
     "a size that is negative": ({"query": b"-3\n"}, [".query:1: '-3'"]),

@@ -215,6 +215,33 @@ def test_an_option_of_another_type_is_refused(options: dict[str, Any]) -> None:
         read_table(frame(), **options)
 
 
+def test_ids_are_texts_and_numbers_of_any_kind() -> None:
+    read = read_table(frame(query_id=[Decimal("7"), Decimal("7"), "b"], docid=[1, 2.5, "c"]))
+    assert read.query_ids.tolist() == ["7", "b"]
+    assert read.document_ids is not None
+    assert read.document_ids.tolist() == ["1", "2.5", "c"]
+
+
+def test_a_column_has_one_role() -> None:
+    with pytest.raises(DataError, match="the column 'label' is given for label and for weight; name one"):
+        read_table(frame(), weight="label")
+
+
+def test_a_table_in_which_nothing_is_found_shows_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label, query_id,bm25\n1,q,2\n")
+    with pytest.raises(
+        DataError, match=r"no column query_id .* Its columns are 'label', ' query_id', 'bm25'"
+    ):
+        read_table(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("label;query_id;bm25\n1;q;2\n")
+    with pytest.raises(
+        DataError, match="Its only column is 'label;query_id;bm25'; commas separate the cells"
+    ):
+        read_table(tmp_path / "b.csv")
+    with pytest.raises(DataError, match=r"Its columns are 'label', 'f0', .*, \.\.\.\."):
+        read_table(pd.DataFrame({"label": [1], **{f"f{number}": [0] for number in range(20)}}))
+
+
 def test_a_missing_or_further_column_is_named() -> None:
     with pytest.raises(DataError, match=r"no column label or relevance; .* label=COLUMN"):
         read_table(frame().drop(columns="label"))
