@@ -156,7 +156,7 @@ def document_id(comment: bytes) -> str:
 
 def is_text(token: bytes) -> bool:
     """Whether a line may hold these bytes."""
-    return not _NOT_TEXT.search(token) and b"\n" not in token
+    return not (_NOT_TEXT.search(token) or _RETURN_WITHIN.search(token) or b"\n" in token)
 
 
 def show(token: bytes) -> str:
