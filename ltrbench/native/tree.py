@@ -1,17 +1,30 @@
 """Trees: what growing leaves behind, and the scores that many of them give to documents.
 
-A tree is a set of parallel arrays over its nodes; node 0 is the root. A document at an inner node goes left
-if x <= threshold or, where x is missing, if `missing_left` says so. With leaf_t(x) the value of the leaf
-that x reaches in tree t, its score is
+A tree is a set of parallel arrays over its nodes; node 0 is the root, and a node stands after its parent. A
+document at an inner node goes left if x <= threshold or, where x is missing, if `missing_left` says so. With
+leaf_t(x) the value of the leaf that x reaches in tree t, its score is
 
     sum over t of weight_t leaf_t(x)
 
 in the order of the trees: the same bits in every batch, and on any number of threads.
+
+For speed 64 documents go down a tree together. A node is reached by a set of them, a word with a bit for
+each; the root by all. A cut compares its feature of all 64 with the threshold, and with `right` the word of
+those that go right
+
+    reached[left child] = reached[node] & ~right,   reached[right child] = reached[node] & right.
+
+So all cuts are looked at, where a document that walks looks at those on its path only; but there is no branch
+to guess, nothing waits for a document's last step, and 8 or 16 are compared at once. QuickScorer trades the
+walk for words of bits too, a bit for a leaf where here it is one for a document (Lucchese et al., 2015,
+"QuickScorer: A Fast Algorithm to Rank Documents with Additive Ensembles of Regression Trees").
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -49,7 +62,8 @@ class Tree(NamedTuple):
     value: NDArray[np.float64]
 
 
-class Forest(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Forest:
     """Trees, at least one, with their nodes one after the other.
 
     Attributes:
@@ -66,6 +80,11 @@ class Forest(NamedTuple):
     @property
     def num_trees(self) -> int:
         return len(self.weights)
+
+    @cached_property
+    def packed(self) -> PackedForest:
+        """The form in which scores are computed."""
+        return _pack(self)
 
     def first(self, num_trees: int) -> Forest:
         """The first so many trees."""
@@ -111,42 +130,127 @@ def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
     # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
     features = features.view()
     features.flags.writeable = False
-    _all_documents(forest.roots, forest.nodes, forest.weights, features, scores)
+    _all_blocks(forest.packed, features, scores)
 
 
 BLOCK = 64
-"""Documents that walk down a tree together, while its nodes are in the nearest cache."""
+"""Documents that go down a tree together."""
+ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""All documents of a block; document d is the bit of the value 2^d."""
+
+
+class PackedForest(NamedTuple):
+    """T trees with I cuts and L = I + T leaves as the kernel reads them: a tree's cuts, then its leaves.
+
+    Attributes:
+        features: (C,), the features that any tree cuts, rising.
+        first_cut: (T + 1,), the number of each tree's first cut, and I.
+        column: (I,), the place in `features` of what a cut compares.
+        threshold: (I,), the largest value that goes left.
+        missing_right: (I,), all documents where a missing value goes right, none where it goes left.
+        left: (I,), the node in the tree that the left takes; nodes stand after their parents.
+        right: (I,), likewise.
+        value: (L,), what a leaf adds to a score: its value times the tree's weight.
+    """
+
+    features: NDArray[np.uint32]
+    first_cut: NDArray[np.uint64]
+    column: NDArray[np.uint32]
+    threshold: NDArray[np.float32]
+    missing_right: NDArray[np.uint64]
+    left: NDArray[np.uint32]
+    right: NDArray[np.uint32]
+    value: NDArray[np.float64]
+
+
+def _pack(forest: Forest) -> PackedForest:
+    """Puts a forest into the form in which scores are computed."""
+    nodes, is_cut = forest.nodes, forest.nodes.feature != NO_FEATURE
+    tree = np.repeat(np.arange(forest.num_trees), np.diff(forest.roots))
+    first_cut = np.concatenate([[0], np.cumsum(is_cut)])[forest.roots]
+    first_leaf = forest.roots - first_cut
+    cut = np.cumsum(is_cut) - 1 - first_cut[tree]
+    leaf = np.cumsum(~is_cut) - 1 - first_leaf[tree]
+    number = np.where(is_cut, cut, np.diff(first_cut)[tree] + leaf).astype(np.uint32)
+    features, column = np.unique(nodes.feature[is_cut], return_inverse=True)
+    return PackedForest(
+        features=features.astype(np.uint32),
+        first_cut=first_cut.astype(np.uint64),
+        column=column.astype(np.uint32),
+        threshold=nodes.threshold[is_cut],
+        missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
+        left=number[nodes.left[is_cut]],
+        right=number[nodes.right[is_cut]],
+        value=(forest.weights[tree] * nodes.value)[~is_cut],
+    )
 
 
 @parallel_kernel
-def _all_documents(
-    roots: NDArray[np.int64], nodes: Tree, weights: NDArray[np.float64], features: Features, scores: Scores
-) -> None:
+def _all_blocks(forest: PackedForest, features: Features, scores: Scores) -> None:
     for block in numba.prange((len(scores) + BLOCK - 1) // BLOCK):
         documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(scores)))
-        for t in range(len(weights)):
-            _one_tree(roots[t], nodes, weights[t], features[documents], scores[documents])
+        _one_block(forest, features[documents], scores[documents])
 
 
 @kernel
-def _one_tree(root: np.int64, nodes: Tree, weight: float, features: Features, scores: Scores) -> None:
-    """Takes all documents one step down, then those that are not at a leaf yet another, until none is left.
+def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None:
+    columns, missing = _columns(forest.features, features)
+    most_cuts = np.max(forest.first_cut[1:] - forest.first_cut[:-1])
+    reached = np.empty(int(most_cuts) * 2 + 1, dtype=np.uint64)
+    for t in range(len(forest.first_cut) - 1):
+        first, end = forest.first_cut[t], forest.first_cut[t + 1]
+        reached[0] = ALL >> np.uint64(BLOCK - len(scores))
+        for i in range(first, end):
+            cut = np.uint64(i)
+            here, column = reached[cut - first], np.uint64(forest.column[cut])
+            right = _above(columns[column], forest.threshold[cut])
+            right |= missing[column] & forest.missing_right[cut]
+            reached[np.uint64(forest.left[cut])] = here & ~right
+            reached[np.uint64(forest.right[cut])] = here & right
+        # Each tree before this one has a leaf more than it has cuts.
+        num_cuts, first_leaf = end - first, first + np.uint64(t)
+        for i in range(num_cuts + np.uint64(1)):
+            leaf = np.uint64(i)
+            _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
 
-    A document waits for the value that its next step depends on; steps of different documents wait together.
-    """
-    node = np.full(len(scores), np.uint64(root))
-    walking = np.arange(len(scores)).astype(np.uint64)
-    while len(walking) > 0 and nodes.feature[root] >= 0:
-        num_walking = np.uint64(0)
-        for i in range(len(walking)):
-            d, here = walking[i], node[walking[i]]
-            x = features[d, np.uint64(nodes.feature[here])]
-            goes_left = (x <= nodes.threshold[here]) | ((x != x) & nodes.missing_left[here])
-            below = np.uint64(nodes.left[here] if goes_left else nodes.right[here])
-            node[d] = below
-            # Written in any case and kept if it walks on, so that there is no branch to guess.
-            walking[num_walking] = d
-            num_walking += np.uint64(nodes.feature[below] >= 0)
-        walking = walking[:num_walking]
-    for d in range(len(scores)):
-        scores[d] += weight * nodes.value[node[d]]
+
+@kernel
+def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
+    """The used features of a block, (C, 64), and who misses each, (C,)."""
+    columns = np.empty((len(used), BLOCK), dtype=np.float32)
+    missing = np.zeros(len(used), dtype=np.uint64)
+    for i in range(len(features)):
+        d = np.uint64(i)
+        for j in range(len(used)):
+            c = np.uint64(j)
+            x = features[d, np.uint64(used[c])]
+            columns[c, d] = x
+            missing[c] |= np.uint64(x != x) << d
+    return columns, missing
+
+
+@kernel
+def _above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
+    """Whose value, of 64, is above the threshold; a missing value is not."""
+    above = np.uint64(0)
+    for i in range(BLOCK):
+        d = np.uint64(i)
+        above |= np.uint64(values[d] > threshold) << d
+    return above
+
+
+@kernel
+def _add(value: np.float64, reached: np.uint64, scores: Scores) -> None:
+    """Adds a leaf's value to the scores of those that reached it."""
+    while reached != 0:
+        lowest = reached & (~reached + np.uint64(1))
+        scores[BIT_NUMBER[(lowest * DE_BRUIJN) >> np.uint64(58)]] += value
+        reached ^= lowest
+
+
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+"""Times 2^d, its six highest bits are another number for each d (Leiserson, Prokop and Randall, 1998, "Using
+de Bruijn Sequences to Index a 1 in a Computer Word")."""
+BIT_NUMBER = np.empty(64, dtype=np.uint8)
+BIT_NUMBER[[(int(DE_BRUIJN) << d) % 2**64 >> 58 for d in range(64)]] = np.arange(64)
+"""From that number to d."""

@@ -21,7 +21,7 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
         leaves += [first_new, first_new + 1]
     return Tree(
         feature=feature.astype(np.int32),
-        threshold=rng.normal(size=size).astype(np.float32),
+        threshold=steps(rng, size),
         left=left.astype(np.int32),
         right=right.astype(np.int32),
         missing_left=rng.random(size) < 0.5,
@@ -30,12 +30,18 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
     )
 
 
-def random_case(seed: int, num_documents: int = 20) -> tuple[Forest, NDArray[np.float32]]:
+def random_case(seed: int, num_documents: int = 100) -> tuple[Forest, NDArray[np.float32]]:
+    """Values and thresholds are of few steps, so that they are often equal."""
     rng = np.random.default_rng(seed)
-    trees = [random_tree(rng, int(rng.integers(1, 9)), num_features=3) for _ in range(rng.integers(1, 6))]
-    features = rng.normal(size=(num_documents, 3)).astype(np.float32)
+    sizes = rng.choice([1, 2, 8, 80], size=rng.integers(3, 6))
+    trees = [random_tree(rng, int(num_leaves), num_features=3) for num_leaves in sizes]
+    features = steps(rng, (num_documents, 3))
     features[rng.random(features.shape) < 0.2] = np.nan
     return plant(trees, rng.normal(size=len(trees)).tolist()), features
+
+
+def steps(rng: np.random.Generator, shape: int | tuple[int, int]) -> NDArray[np.float32]:
+    return rng.choice(np.array([-np.inf, -1, -0.5, -0.0, 0.0, 0.5, 1, np.inf], dtype=np.float32), shape)
 
 
 def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -44,10 +50,10 @@ def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float
     return scores
 
 
-@given(st.integers(0, 2**32 - 1))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 140))
 @MAY_COMPILE
-def test_the_kernel_does_what_the_reference_says(seed: int) -> None:
-    forest, features = random_case(seed)
+def test_the_kernel_does_what_the_reference_says(seed: int, num_documents: int) -> None:
+    forest, features = random_case(seed, num_documents)
     np.testing.assert_array_equal(scores_of(forest, features), reference_scores(forest, features))
 
 
