@@ -8,6 +8,7 @@ the larger's is parent minus smaller.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,15 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel
 from ltrbench.native.binning import BinnedFeatures
 from ltrbench.native.growth import OpenLeaf, Order, best_first
-from ltrbench.native.histogram import Histogram, Quantised, Rows, bin_starts, build_histogram
-from ltrbench.native.splitting import Split, SplitSettings, find_split
+from ltrbench.native.histogram import (
+    Histogram,
+    Quantised,
+    Rows,
+    bin_starts,
+    build_and_subtract,
+    build_histogram,
+)
+from ltrbench.native.splitting import Leaf, SplitSettings, find_splits, may_be_cut, split_terms
 from ltrbench.native.tree import NO_FEATURE, Tree
 
 
@@ -60,127 +68,119 @@ class Grower:
             rows: (n,), the documents to learn from, rising; they are put in the order of leaves.
             features: (F,), whether a feature may be used.
         """
-        nodes = _Nodes(self.num_leaves, rows)
+        nodes, free = _Nodes(rows), list(self._histograms)
         columns = features[self.binned.feature_of_column]
-        free = list(self._histograms)
+        terms = split_terms(self.settings, quantised)
         open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
-        def build(node: int, histogram: Histogram) -> None:
-            build_histogram(self.binned, self.bin_start, nodes.rows_of(node), quantised.packed, histogram)
+        def may_cut(node: int) -> bool:
+            return may_be_cut(self.settings, quantised, nodes.rows_of(node), nodes.depth[node])
 
-        def open_leaf(node: int, histogram: Histogram) -> None:
-            split = self._find_split(nodes, node, histogram, quantised, columns)
-            if split is None:
-                free.append(histogram)
-            else:
-                leaf = OpenLeaf(node, nodes.rows_of(node), split)
-                heapq.heappush(open_leaves, (self.order(leaf, quantised), leaf, histogram))
+        def search(candidates: Sequence[tuple[int, Histogram]]) -> None:
+            leaves = [Leaf(histogram, nodes.rows_of(node)) for node, histogram in candidates]
+            splits = find_splits(self.binned, self.bin_start, leaves, columns, terms)
+            for (node, histogram), leaf, split in zip(candidates, leaves, splits, strict=True):
+                if split is None:
+                    free.append(histogram)
+                else:
+                    open_leaf = OpenLeaf(node, leaf.rows, split)
+                    heapq.heappush(open_leaves, (self.order(open_leaf, quantised), open_leaf, histogram))
 
-        root_histogram = free.pop()
-        build(0, root_histogram)
-        open_leaf(0, root_histogram)
-        while open_leaves:
+        if may_cut(0):
+            histogram = free.pop()
+            build_histogram(self.binned, self.bin_start, rows, quantised.packed, histogram)
+            search([(0, histogram)])
+        while open_leaves and nodes.num_leaves < self.num_leaves:
             _, leaf, histogram = heapq.heappop(open_leaves)
-            split = leaf.split
-            threshold = self.binned.thresholds[split.column, split.bin]
-            feature = self.binned.feature_of_column[split.column]
-            num_left = self._partition(leaf.rows, split)
-            smaller, larger = nodes.cut(leaf.node, split, feature, threshold, num_left)
-            if nodes.num_leaves == self.num_leaves:
-                break
-            if not self._allows_a_cut(nodes, larger):
-                free.append(histogram)
-                continue
-            smaller_histogram = free.pop()
-            build(smaller, smaller_histogram)
-            histogram -= smaller_histogram
-            open_leaf(smaller, smaller_histogram)
-            open_leaf(larger, histogram)
+            smaller, larger = nodes.cut(leaf, self.binned, self._partition(leaf))
+            candidates = [node for node in (smaller, larger) if may_cut(node)]
+            histograms = {larger: histogram}
+            if candidates and nodes.num_leaves < self.num_leaves:
+                histograms[smaller] = free.pop()
+                self._share(nodes.rows_of(smaller), quantised, histograms[smaller], histogram)
+                search([(node, histograms.pop(node)) for node in candidates])
+            free.extend(histograms.values())
         return nodes.grown()
 
-    def _allows_a_cut(self, nodes: _Nodes, node: int) -> bool:
-        return self.settings.allow_a_cut(len(nodes.rows_of(node)), int(nodes.depth[node]))
-
-    def _find_split(
-        self,
-        nodes: _Nodes,
-        node: int,
-        histogram: Histogram,
-        quantised: Quantised,
-        columns: NDArray[np.bool_],
-    ) -> Split | None:
-        if not self._allows_a_cut(nodes, node):
-            return None
-        rows = nodes.rows_of(node)
-        return find_split(self.binned, self.bin_start, histogram, rows, quantised, columns, self.settings)
-
-    def _partition(self, rows: Rows, split: Split) -> int:
+    def _partition(self, leaf: OpenLeaf) -> int:
+        column = leaf.split.column
         return _partition(
-            self.binned.words[split.column // 8],
-            np.uint64(8 * (split.column % 8)),
-            np.uint64(split.bin),
-            np.uint64(self.binned.num_bins[split.column] - 1),
-            split.missing_left,
-            rows,
+            self.binned.words[column // 8],
+            np.uint64(8 * (column % 8)),
+            np.uint64(leaf.split.bin),
+            np.uint64(self.binned.num_bins[column] - 1),
+            leaf.split.missing_left,
+            leaf.rows,
             self._scratch,
         )
 
+    def _share(self, rows: Rows, quantised: Quantised, smaller: Histogram, parent: Histogram) -> None:
+        build_and_subtract(self.binned, self.bin_start, rows, quantised.packed, smaller, parent)
+
 
 class _Nodes:
-    """The tree under construction, and which part of the rows each of its nodes has."""
+    """The tree under construction, and which part of the rows each of its nodes has.
 
-    def __init__(self, num_leaves: int, rows: Rows) -> None:
-        size = 2 * num_leaves - 1
+    Lists and not arrays, because an element of an array takes Python many times longer to set.
+    """
+
+    def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.num_nodes = 1
-        self.feature = np.full(size, NO_FEATURE, dtype=np.int32)
-        self.threshold = np.zeros(size, dtype=np.float32)
-        self.left = np.arange(size, dtype=np.int32)
-        self.right = np.arange(size, dtype=np.int32)
-        self.missing_left = np.zeros(size, dtype=np.bool_)
-        self.gain = np.zeros(size)
-        self.depth = np.zeros(size, dtype=np.int64)
-        self.first = np.zeros(size, dtype=np.int64)
-        self.end = np.full(size, len(rows), dtype=np.int64)
+        self.feature = [NO_FEATURE]
+        self.threshold = [np.float32(0.0)]
+        self.left, self.right = [0], [0]
+        self.missing_left = [False]
+        self.gain = [0.0]
+        self.depth = [0]
+        self.first, self.end = [0], [len(rows)]
 
     @property
     def num_leaves(self) -> int:
-        return (self.num_nodes + 1) // 2
+        return (len(self.feature) + 1) // 2
 
     def rows_of(self, node: int) -> Rows:
         return self.rows[self.first[node] : self.end[node]]
 
-    def cut(
-        self, node: int, split: Split, feature: int, threshold: np.float32, num_left: int
-    ) -> tuple[int, int]:
+    def cut(self, leaf: OpenLeaf, binned: BinnedFeatures, num_left: int) -> tuple[int, int]:
         """Turns a leaf into an inner node with two leaves below; returns these, the smaller first."""
-        left, right = self.num_nodes, self.num_nodes + 1
-        self.num_nodes += 2
-        self.feature[node] = feature
-        self.threshold[node] = threshold
-        self.left[node], self.right[node] = left, right
+        node, split = leaf.node, leaf.split
+        self.feature[node] = int(binned.feature_of_column[split.column])
+        self.threshold[node] = binned.thresholds[split.column, split.bin]
         self.missing_left[node] = split.missing_left
         self.gain[node] = split.gain
-        self.depth[left] = self.depth[right] = self.depth[node] + 1
         middle = self.first[node] + num_left
-        self.first[left], self.end[left] = self.first[node], middle
-        self.first[right], self.end[right] = middle, self.end[node]
-        return (left, right) if 2 * num_left <= self.end[node] - self.first[node] else (right, left)
+        self.left[node] = self._add(self.depth[node] + 1, self.first[node], middle)
+        self.right[node] = self._add(self.depth[node] + 1, middle, self.end[node])
+        below = (self.left[node], self.right[node])
+        return below if 2 * num_left <= len(leaf.rows) else below[::-1]
+
+    def _add(self, depth: int, first: int, end: int) -> int:
+        """A leaf more; returns its number."""
+        node = len(self.feature)
+        self.feature.append(NO_FEATURE)
+        self.threshold.append(np.float32(0.0))
+        self.left.append(node)
+        self.right.append(node)
+        self.missing_left.append(False)
+        self.gain.append(0.0)
+        self.depth.append(depth)
+        self.first.append(first)
+        self.end.append(end)
+        return node
 
     def grown(self) -> GrownTree:
-        n = self.num_nodes
         tree = Tree(
-            feature=self.feature[:n],
-            threshold=self.threshold[:n],
-            left=self.left[:n],
-            right=self.right[:n],
-            missing_left=self.missing_left[:n],
-            gain=self.gain[:n],
-            value=np.zeros(n),
+            feature=np.array(self.feature, dtype=np.int32),
+            threshold=np.array(self.threshold, dtype=np.float32),
+            left=np.array(self.left, dtype=np.int32),
+            right=np.array(self.right, dtype=np.int32),
+            missing_left=np.array(self.missing_left, dtype=np.bool_),
+            gain=np.array(self.gain),
+            value=np.zeros(len(self.feature)),
         )
-        leaves = np.flatnonzero(tree.feature == NO_FEATURE)
-        leaves = leaves[np.argsort(self.first[leaves])]
-        return GrownTree(tree, self.rows, np.append(self.first[leaves], len(self.rows)), leaves)
+        leaves, first = np.flatnonzero(tree.feature == NO_FEATURE), np.array(self.first)
+        leaves = leaves[np.argsort(first[leaves])]
+        return GrownTree(tree, self.rows, np.append(first[leaves], len(self.rows)), leaves)
 
 
 @kernel

@@ -85,9 +85,22 @@ def build_histogram(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
 ) -> None:
     """Fills `histogram` with the sums over `rows`."""
-    _build(binned.words, bin_start, rows, packed[rows], histogram)
+    _build(binned.words, bin_start, rows, packed[rows], histogram, _NO_PARENT)
 
 
+def build_and_subtract(
+    binned: BinnedFeatures,
+    bin_start: NDArray[np.int64],
+    rows: Rows,
+    packed: Packed,
+    histogram: Histogram,
+    parent: Histogram,
+) -> None:
+    """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
+    _build(binned.words, bin_start, rows, packed[rows], histogram, parent)
+
+
+_NO_PARENT = np.zeros(0, dtype=np.int64)
 BLOCK = 1024
 """Documents whose words are read ahead of their use: 8 kB, a quarter of the nearest cache."""
 
@@ -99,12 +112,26 @@ def _build(
     rows: Rows,
     packed_of_row: Packed,
     histogram: Histogram,
+    parent: Histogram,
 ) -> None:
     for group in numba.prange(len(words)):
         sums = _sums_of_word(words[group], rows, packed_of_row)
         for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
-            first, end = bin_start[c], bin_start[c + 1]
-            histogram[first:end] = sums[c - 8 * group, : end - first]
+            sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]
+            _put(sums_of_column, histogram[bin_start[c] :])
+            _take(sums_of_column, parent[bin_start[c] :])
+
+
+@kernel
+def _put(sums: Histogram, histogram: Histogram) -> None:
+    for b in range(min(len(sums), len(histogram))):
+        histogram[b] = sums[b]
+
+
+@kernel
+def _take(sums: Histogram, parent: Histogram) -> None:
+    for b in range(min(len(sums), len(parent))):
+        parent[b] -= sums[b]
 
 
 @kernel

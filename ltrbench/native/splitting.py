@@ -29,7 +29,7 @@ ever counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,11 +58,6 @@ class SplitSettings:
     max_depth: int = 0
     cut_without_gain: bool = False
 
-    def allow_a_cut(self, num_documents: int, depth: int) -> bool:
-        """Whether a leaf of so many documents, so deep below the root, may be cut at all."""
-        is_large = num_documents >= max(2 * self.min_docs_in_leaf, self.min_docs_in_split)
-        return is_large and (self.max_depth == 0 or depth < self.max_depth)
-
     @property
     def gain_to_exceed(self) -> float:
         """No gain is below zero but by rounding, which must not decide."""
@@ -78,8 +73,7 @@ class SplitSettings:
         return max(self.min_sum_hessian, np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """A cut: documents with a bin of at most `bin`, and the missing if `missing_left`, go left."""
 
     gain: float
@@ -88,20 +82,41 @@ class Split:
     missing_left: bool
 
 
-class _Terms(NamedTuple):
-    """What the gain of a cut depends on beside its sums; all in the histogram's integer units.
+class SplitTerms(NamedTuple):
+    """The settings in the integer units of a tree's histograms.
 
     Attributes:
         l2: added to a sum of hessians.
         largest_step: of a leaf.
         least_hessian: that a side must have.
+        min_docs: documents that a side must have.
+        enough_hessian: more of it than min_docs - 1 documents can have.
         gain_unit: what a gain of 1 means.
+        gain_to_exceed: not in units.
     """
 
     l2: float
     largest_step: float
     least_hessian: float
+    min_docs: int
+    enough_hessian: int
     gain_unit: float
+    gain_to_exceed: float
+
+
+def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
+    """The settings for trees grown on these gradients and hessians."""
+    gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
+    return SplitTerms(
+        # Squares of it must be finite, however small the unit.
+        l2=min(settings.l2 / hessian_unit, 1e100),
+        largest_step=settings.largest_step * hessian_unit / gradient_unit,
+        least_hessian=settings.least_hessian / hessian_unit,
+        min_docs=settings.min_docs_in_leaf,
+        enough_hessian=quantised.largest_hessian * (settings.min_docs_in_leaf - 1),
+        gain_unit=gradient_unit * gradient_unit / hessian_unit,
+        gain_to_exceed=settings.gain_to_exceed,
+    )
 
 
 def reference_split(
@@ -152,82 +167,93 @@ def _reference_score(gradients: Gradients, hessians: Hessians, settings: SplitSe
     return float(-step * (2.0 * g + h * step))
 
 
-def find_split(
+def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int) -> bool:
+    """Whether a leaf of these documents, so deep below the root, may be cut at all."""
+    if len(rows) < max(2 * settings.min_docs_in_leaf, settings.min_docs_in_split):
+        return False
+    if 0 < settings.max_depth <= depth:
+        return False
+    return not (settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32))
+
+
+class Leaf(NamedTuple):
+    """What a cut is searched on.
+
+    Attributes:
+        histogram: (B,).
+        rows: (n,), its documents.
+    """
+
+    histogram: Histogram
+    rows: Rows
+
+
+def find_splits(
     binned: BinnedFeatures,
     bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    rows: Rows,
-    quantised: Quantised,
+    leaves: Sequence[Leaf],
     columns: NDArray[np.bool_],
-    settings: SplitSettings,
-) -> Split | None:
-    """The best cut of a leaf, or None where no cut is allowed; whether its size and depth allow one is asked
-    before.
+    terms: SplitTerms,
+) -> list[Split | None]:
+    """The best cut of each leaf, or None where no cut is allowed.
+
+    `may_be_cut` is asked before. The leaves are searched at once, because it takes threads as long to meet as
+    to search a small one.
 
     Args:
-        histogram: (B,), the leaf's.
-        rows: (n,), its documents.
+        leaves: K, one or two.
         columns: (C,), whether a column may be used.
     """
-    if settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32):
-        return None
-    terms = _in_units(settings, quantised)
-    gains = np.full(binned.num_columns, -np.inf)
-    cuts = np.zeros((binned.num_columns, 2), dtype=np.int64)
-    chosen = _search(
+    first, last = leaves[0], leaves[-1]
+    gains = np.full((len(leaves), binned.num_columns), -np.inf)
+    cuts = np.empty((len(leaves), binned.num_columns, 2), dtype=np.int64)
+    chosen = np.empty(len(leaves), dtype=np.int64)
+    _search(
         binned.words,
         bin_start,
-        histogram,
-        rows,
+        (first.histogram, last.histogram),
+        (first.rows, last.rows),
         columns,
-        settings.min_docs_in_leaf,
-        quantised.largest_hessian * (settings.min_docs_in_leaf - 1),
-        settings.gain_to_exceed,
         terms,
         gains,
         cuts,
+        chosen,
     )
-    if chosen < 0:
+    return [_split(c, gains[k], cuts[k]) for k, c in enumerate(chosen.tolist())]
+
+
+def _split(column: int, gains: NDArray[np.float64], cuts: NDArray[np.int64]) -> Split | None:
+    if column < 0:
         return None
-    return Split(float(gains[chosen]), chosen, int(cuts[chosen, 0]), bool(cuts[chosen, 1]))
-
-
-def _in_units(settings: SplitSettings, quantised: Quantised) -> _Terms:
-    gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
-    return _Terms(
-        # Squares of it must be finite, however small the unit.
-        l2=min(settings.l2 / hessian_unit, 1e100),
-        largest_step=settings.largest_step * hessian_unit / gradient_unit,
-        least_hessian=settings.least_hessian / hessian_unit,
-        gain_unit=gradient_unit * gradient_unit / hessian_unit,
-    )
+    last_bin, missing_left = cuts[column].tolist()
+    return Split(float(gains[column]), column, last_bin, bool(missing_left))
 
 
 @parallel_kernel
 def _search(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    rows: Rows,
+    histograms: tuple[Histogram, Histogram],
+    rows: tuple[Rows, Rows],
     columns: NDArray[np.bool_],
-    min_docs: int,
-    enough_hessian: int,
-    gain_to_exceed: float,
-    terms: _Terms,
+    terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
-) -> int:
-    """The column to cut, or -1; its gain is then in gains (C,), its bin and direction in cuts (C, 2)."""
-    num_columns, unrefused = len(gains), np.zeros(0, dtype=np.bool_)
-    for group in numba.prange((num_columns + 7) // 8):
+    chosen: NDArray[np.int64],
+) -> None:
+    """For each leaf the column to cut, or -1; its gain is in gains (K, C), bin and direction in cuts (K, C,
+    2)."""
+    num_leaves, num_columns = gains.shape
+    num_groups, unrefused = (num_columns + 7) // 8, np.zeros(0, dtype=np.bool_)
+    for job in numba.prange(num_leaves * num_groups):
+        k, group = job // num_groups, job % num_groups
         cells = np.empty((3, 256))
         for c in range(8 * group, min(8 * group + 8, num_columns)):
             if columns[c]:
-                sums = histogram[bin_start[c] : bin_start[c + 1]]
-                gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, unrefused, terms, cells)
-    return _choose(
-        words, bin_start, histogram, rows, min_docs, enough_hessian, gain_to_exceed, terms, gains, cuts
-    )
+                sums = histograms[k][bin_start[c] : bin_start[c + 1]]
+                gains[k, c], cuts[k, c, 0], cuts[k, c, 1] = _best_cut(sums, unrefused, terms, cells)
+    for k in range(num_leaves):
+        chosen[k] = _choose(words, bin_start, histograms[k], rows[k], terms, gains[k], cuts[k])
 
 
 @kernel
@@ -236,30 +262,26 @@ def _choose(
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     rows: Rows,
-    min_docs: int,
-    enough_hessian: int,
-    gain_to_exceed: float,
-    terms: _Terms,
+    terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> int:
     """The column to cut, whose entries in gains and cuts are then final; or -1. They come as bounds."""
-    is_counted = np.zeros(len(gains), dtype=np.bool_)
+    is_counted, cells = np.zeros(len(gains), dtype=np.bool_), np.empty((3, 256))
     while True:
         c = int(np.argmax(gains))  # the first of equals
-        if not gains[c] > gain_to_exceed:
+        if not gains[c] > terms.gain_to_exceed:
             return -1
         if is_counted[c]:
             return c
         sums = histogram[bin_start[c] : bin_start[c + 1]]
-        if _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > enough_hessian:
+        if _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > terms.enough_hessian:
             if sums[-1] == 0:
                 cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
             return c
         counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(
-            sums, _refused(counts, min_docs), terms, np.empty((3, 256))
-        )
+        refused = _refused(counts, terms.min_docs)
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, refused, terms, cells)
         if counts[-1] == 0:
             cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
         is_counted[c] = True
@@ -300,7 +322,7 @@ def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
 
 @kernel
 def _best_cut(
-    sums: Histogram, refused: NDArray[np.bool_], terms: _Terms, cells: NDArray[np.float64]
+    sums: Histogram, refused: NDArray[np.bool_], terms: SplitTerms, cells: NDArray[np.float64]
 ) -> tuple[float, int, int]:
     """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left.
 
@@ -332,7 +354,7 @@ def _best_score(
     gradient: float,
     hessian: float,
     refused: NDArray[np.bool_],
-    terms: _Terms,
+    terms: SplitTerms,
 ) -> tuple[float, int]:
     """The highest score of an allowed cut, the two sides' added, or -inf; and its bin.
 
@@ -356,7 +378,7 @@ def _best_score(
 
 @kernel
 def _score_cuts(
-    gradients: Values, hessians: Values, gradient: float, hessian: float, terms: _Terms, scores: Values
+    gradients: Values, hessians: Values, gradient: float, hessian: float, terms: SplitTerms, scores: Values
 ) -> None:
     """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
     if terms.largest_step < np.inf:
@@ -371,7 +393,7 @@ def _score_cuts(
 
 
 @kernel
-def _score(gradient: float, hessian: float, terms: _Terms) -> float:
+def _score(gradient: float, hessian: float, terms: SplitTerms) -> float:
     hessian += terms.l2
     step = max(-terms.largest_step, min(terms.largest_step, -gradient / hessian))
     return -step * (2.0 * gradient + hessian * step)

@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ltrbench.native import splitting
 from ltrbench.native.binning import BinnedFeatures, bin_features, reference_bins
 from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
-from ltrbench.native.splitting import Split, SplitSettings, find_split, reference_split
+from ltrbench.native.splitting import (
+    Split,
+    SplitSettings,
+    find_splits,
+    may_be_cut,
+    reference_split,
+    split_terms,
+)
 
 
 class Leaf(NamedTuple):
@@ -27,7 +35,14 @@ class Leaf(NamedTuple):
         histogram = np.empty(bin_start[-1], dtype=np.int64)
         build_histogram(self.binned, bin_start, self.rows, self.quantised.packed, histogram)
         used = np.ones(self.binned.num_columns, dtype=np.bool_) if columns is None else columns
-        return find_split(self.binned, bin_start, histogram, self.rows, self.quantised, used, settings)
+        if not may_be_cut(settings, self.quantised, self.rows, depth=0):
+            return None
+        leaf = splitting.Leaf(histogram, self.rows)
+        terms = split_terms(settings, self.quantised)
+        # Alone, and beside another leaf, whose cut is the same here.
+        (alone,) = find_splits(self.binned, bin_start, [leaf], used, terms)
+        assert find_splits(self.binned, bin_start, [leaf, leaf], used, terms) == [alone, alone]
+        return alone
 
     def find_by_reference(self, settings: SplitSettings) -> Split | None:
         packed = self.quantised.packed[self.rows]
