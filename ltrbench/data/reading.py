@@ -39,11 +39,18 @@ def read_data(
         ConfigError: on an option that the reader does not have, or of the wrong type.
         DataError: where the file cannot be read.
     """
-    reader = _reader_of_all(as_paths(path))
+    paths = as_paths(path)
+    reader = _reader_of_all(paths)
     known = _options(reader)
     for name in options:
         if name not in known:
-            raise ConfigError(f"{path}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
+            raise ConfigError(
+                f"{paths[0]}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}"
+            )
+    if reader is read_table and isinstance(feature_names, (str, Path)):
+        raise ConfigError(
+            f"{paths[0]}: feature_names={feature_names} is for LETOR text; a table's columns are the names."
+        )
     if feature_names is not None and (reader is read_table or isinstance(feature_names, (str, Path))):
         options["feature_names"] = feature_names
     return reader(path, num_features, **options)

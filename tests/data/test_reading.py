@@ -23,8 +23,10 @@ def test_a_table_and_letor_text_of_the_same_documents_are_the_same_data(tmp_path
 def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"read_table has no option 'lable'; did you mean 'label'\?"):
         read_data(tmp_path / "data.csv", lable="grade")
-    with pytest.raises(ConfigError, match="read_letor has no option 'label'"):
-        read_data(tmp_path / "data.txt", label="grade")
+    with pytest.raises(ConfigError, match=r"data\.txt: read_letor has no option 'label'"):
+        read_data((tmp_path / "data.txt", tmp_path / "more.txt"), label="grade")
+    with pytest.raises(ConfigError, match="is for LETOR text; a table's columns are"):
+        read_data(tmp_path / "data.csv", feature_names="names.txt")
 
 
 def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_path: Path) -> None:
