@@ -15,7 +15,8 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
-    from ltrbench.native.pairs import PairLambdas, PairSettings
+    from ltrbench.native.dialects import PairSettings
+    from ltrbench.native.pairs import PairLambdas
     from ltrbench.shapes import Scores
 
 MOST_SHOWN = 11
@@ -97,7 +98,7 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     """
     from ltrbench.metrics import parse_metric, with_settings
     from ltrbench.metrics.convention import SETTABLE
-    from ltrbench.native.pairs import PRESETS
+    from ltrbench.native.dialects import PRESETS
 
     if preset_name not in PRESETS:
         raise ConfigError(

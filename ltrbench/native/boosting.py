@@ -27,6 +27,7 @@ from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import QUANTILE, ThresholdRule, bin_features
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
+from ltrbench.native.dialects import NATIVE
 from ltrbench.native.ensemble import Ensemble
 from ltrbench.native.equal_width import EQUAL_WIDTH
 from ltrbench.native.goss import GossSettings, one_side_sample
@@ -34,8 +35,7 @@ from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS
 from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians
-from ltrbench.native.objectives import prepare
-from ltrbench.native.pairs import NATIVE, PairSettings
+from ltrbench.native.objectives import ObjectiveSettings, prepare
 from ltrbench.native.sampling import Sampler, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import Forest, Scores, Tree
@@ -70,7 +70,7 @@ class BoostingSettings:
     split_criterion: str = "newton"
     leaf_value: str = "newton"
     seed: int = 0
-    objective: PairSettings = NATIVE
+    objective: ObjectiveSettings = NATIVE
     splits: SplitSettings = field(default_factory=SplitSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     goss: GossSettings | None = None

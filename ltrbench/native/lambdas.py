@@ -31,7 +31,9 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.native.pairs import FLOAT32_OFFSET, NATIVE, pair_lambdas
+from ltrbench.metrics.convention import Gain, exponential_gain
+from ltrbench.native.dialects import FLOAT32_OFFSET, NATIVE
+from ltrbench.native.pairs import pair_lambdas
 from ltrbench.shapes import Labels, QueryStart
 
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
@@ -74,16 +76,16 @@ class Judgements(NamedTuple):
     document_weights: NDArray[np.float64]
 
 
-def judge(dataset: RankingDataset, truncation: int) -> Judgements:
+def judge(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gain) -> Judgements:
     """Prepares a data set's labels."""
     starts = dataset.query_start[:-1]
     discounts = 1.0 / np.log2(np.arange(dataset.query_sizes.max()) + 2.0)
     ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
-    best_gains = np.exp2(dataset.labels_best_first) - 1.0
+    best_gains = gain(dataset.labels_best_first)
     max_dcg = np.add.reduceat(np.where(ranks < truncation, best_gains * discounts[ranks], 0.0), starts)
     return Judgements(
         query_start=dataset.query_start.copy(),
-        gains=np.exp2(dataset.labels) - 1.0,
+        gains=gain(dataset.labels).copy(),
         discounts=discounts,
         inverse_max_dcg=np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0),
         document_weights=dataset.weight_of_document.copy(),

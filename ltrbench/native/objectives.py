@@ -1,70 +1,194 @@
 """Objectives: what the trees are fitted to, as a function from scores to gradients and hessians.
 
-`prepare` takes a data set's judgments and an objective's settings, and does once what no iteration changes.
-Settings that say what the kernel of `lambdas.py` computes, as native's defaults do, get that kernel.
+`prepare` takes a data set and an objective's settings, and does once what no iteration changes:
+
+    PairSettings   lambdarank on the change of a metric, in every dialect, and ranknet
+    CrossEntropy   xendcg
+    SquaredError   mart
+
+Pairs whose settings say what the kernel of `lambdas.py` computes, as native's defaults do, get that kernel,
+and otherwise that of `pairwise.py`. To add an objective, give it a settings class here and a line in
+`prepare`; a new metric for lambdarank is one function in `swaps.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data import RankingDataset
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT
+from ltrbench.metrics.convention import Ties, logarithmic_discount
+from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, judge, lambdas
-from ltrbench.native.pairs import NATIVE, PairSettings, pair_lambdas
+from ltrbench.native.pairwise import Compiled, Judged, Probability, pairwise_lambdas
+from ltrbench.native.swaps import lay_out
+from ltrbench.native.xendcg import xendcg
 
-Objective = Callable[
-    [Values, NDArray[np.int64] | None, np.random.Generator],
-    tuple[Gradients, Hessians],
-]
-"""(D,) scores, the queries that count or None for all, and what to draw from -> (D,) gradients and hessians;
-both are zero outside of those queries."""
+Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
+
+Objective = Callable[[Values, Queries, np.random.Generator], tuple[Gradients, Hessians]]
+"""(D,) scores, the queries that count, and what to draw from -> (D,) gradients and hessians, 0 outside of
+those queries."""
 
 
-def prepare(train: RankingDataset, settings: PairSettings) -> Objective:
-    """The objective of these settings on these judgments."""
+@dataclass(frozen=True)
+class CrossEntropy:
+    """xendcg: cross entropy against randomised gains; see `xendcg.py`."""
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """mart: each document for itself, the cost (s - l)^2 / 2; scores approach labels.
+
+    Friedman, 2001, "Greedy Function Approximation: A Gradient Boosting Machine", section 4.1; RankLib's MART.
+    """
+
+
+ObjectiveSettings = PairSettings | CrossEntropy | SquaredError
+
+
+def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
+    """The objective of these settings on these judgments.
+
+    Raises:
+        ConfigError: on a metric that the engine does not learn from.
+        DataError, UndefinedMetricError: on labels that the objective has no meaning for.
+    """
+    check_labels(train, settings)
+    match settings:
+        case CrossEntropy():
+            return _cross_entropy(train)
+        case SquaredError():
+            return _squared_error(train)
     fast = _fast_settings(train, settings)
-    return _pair_by_pair(train, settings) if fast is None else _fast(train, fast)
+    return _all_pairs(train, settings) if fast is None else _fast_pairs(train, settings, fast)
+
+
+def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
+    """Makes sure that the objective has a meaning for these labels; raises as `prepare` does."""
+    match settings:
+        case PairSettings():
+            lay_out(judgments, settings)
+        case CrossEntropy():
+            # Its phi are the gains of NDCG, but for a draw.
+            check_defined("ndcg", None, DEFAULT, judgments)
 
 
 def _fast_settings(train: RankingDataset, settings: PairSettings) -> LambdaSettings | None:
     """The settings in the words of the fast kernel; None where it does not compute them."""
     own = {name: getattr(settings, name) for name in LambdaSettings._fields}
-    if replace(NATIVE, **own) != settings:
+    convention = settings.convention
+    ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
+    if not ranks_alike or replace(NATIVE, convention=convention, **own) != settings:
         return None
-    if settings.truncation is None:
-        own["truncation"] = int(train.query_sizes.max())
-    return LambdaSettings(**own)
+    return LambdaSettings(**own)._replace(truncation=_depth(train, settings))
 
 
-def _fast(train: RankingDataset, settings: LambdaSettings) -> Objective:
-    judgements = judge(train, settings.truncation)
+def _fast_pairs(train: RankingDataset, settings: PairSettings, fast: LambdaSettings) -> Objective:
+    judgements = judge(train, fast.truncation, settings.convention.of("ndcg").gain)
 
-    def objective(
-        scores: Values, queries: NDArray[np.int64] | None, rng: np.random.Generator
-    ) -> tuple[Gradients, Hessians]:
+    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
         del rng
-        return lambdas(judgements, scores, settings, queries)
+        return lambdas(judgements, scores, fast, queries)
 
     return objective
 
 
-def _pair_by_pair(train: RankingDataset, settings: PairSettings) -> Objective:
-    """By the specification itself, at its cost."""
+def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
+    swaps, num_draws = lay_out(train, settings), settings.pairs_per_document or 0
+    judged = Judged(
+        query_start=train.query_start.copy(),
+        labels=train.labels.copy(),
+        worths=swaps.worths.copy(),
+        rank_weights=swaps.rank_weights,
+        scales=swaps.scales,
+        document_weights=train.weight_of_document.copy(),
+    )
+    compiled = _compiled(train, settings, int(swaps.change))
+    dtype = np.float32 if settings.float32_scores else np.float64
 
-    def objective(
-        scores: Values, queries: NDArray[np.int64] | None, rng: np.random.Generator
-    ) -> tuple[Gradients, Hessians]:
-        del rng
-        gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-        for q in range(train.num_queries) if queries is None else queries:
-            rows = slice(train.query_start[q], train.query_start[q + 1])
-            pairs = pair_lambdas(train.labels[rows], scores[rows], settings)
-            gradients[rows] = pairs.gradients * train.weight_of_document[rows]
-            hessians[rows] = pairs.hessians * train.weight_of_document[rows]
-        return gradients, hessians
+    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
+        draws = rng.random((len(scores), num_draws))
+        rounded = scores.astype(dtype).astype(np.float64)
+        return pairwise_lambdas(judged, rounded, draws, compiled, _numbers(train, queries))
 
     return objective
+
+
+def _compiled(train: RankingDataset, settings: PairSettings, change: int) -> Compiled:
+    """The settings for the kernel; each of the type that it is compiled for."""
+    by_pairs = settings.normalize_query and settings.query_norm is QueryNorm.PAIRS
+    return Compiled(
+        change=change,
+        truncation=_depth(train, settings),
+        sigma=float(settings.sigma),
+        probability=_PROBABILITIES[settings.sigmoid],
+        distances_count=settings.normalize_distance,
+        distance_offset=float(settings.distance_offset),
+        log2_norm=settings.normalize_query and not by_pairs,
+        factor=1.0 / (settings.pairs_per_document or 1) if by_pairs else 1.0,
+        hessian_factor=float(settings.hessian_factor),
+        least_hessian=float(settings.least_hessian),
+        low_labels_first=_LOW_LABELS_FIRST[_order_of_ties(settings)],
+        float32_scores=settings.float32_scores,
+    )
+
+
+_PROBABILITIES = {
+    Sigmoid.EXACT: int(Probability.EXACT),
+    Sigmoid.TABLE: int(Probability.TABLE),
+    Sigmoid.FLOAT32: int(Probability.FLOAT32),
+}
+_LOW_LABELS_FIRST = {Ties.ROW_ORDER: 0.0, Ties.WORST: 1.0, Ties.BEST: -1.0}
+
+
+def _order_of_ties(settings: PairSettings) -> Ties:
+    """Raises ConfigError where tied documents have no order that labels or rows give."""
+    ties = settings.convention.ties
+    if ties not in _LOW_LABELS_FIRST:
+        raise ConfigError(
+            f"ties is {ties.value}, but lambdas need one order of tied documents; it may be "
+            f"{', '.join(item.value for item in _LOW_LABELS_FIRST)}."
+        )
+    return ties
+
+
+def _depth(train: RankingDataset, settings: PairSettings) -> int:
+    """T, or the documents of the longest query where there is none."""
+    longest = int(train.query_sizes.max())
+    return longest if settings.truncation is None else settings.truncation
+
+
+def _cross_entropy(train: RankingDataset) -> Objective:
+    query_start, grades = train.query_start.copy(), np.exp2(train.labels)
+    weights = train.weight_of_document.copy()
+
+    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
+        draws = rng.random(len(scores))
+        return xendcg(query_start, grades, weights, scores, draws, _numbers(train, queries))
+
+    return objective
+
+
+def _squared_error(train: RankingDataset) -> Objective:
+    labels, weights = train.labels, train.weight_of_document
+
+    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
+        del rng
+        counts = np.ones(len(scores))
+        if queries is not None:
+            counts = np.isin(train.query_of_document, queries).astype(np.float64)
+        hessians = weights * counts
+        return (scores - labels) * hessians, hessians
+
+    return objective
+
+
+def _numbers(train: RankingDataset, queries: Queries) -> NDArray[np.int64]:
+    return np.arange(train.num_queries) if queries is None else queries

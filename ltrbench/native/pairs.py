@@ -1,6 +1,6 @@
 """The lambdas of one query pair by pair, in every dialect of LambdaMART: the specification, not the engine.
 
-All dialects are one algorithm (`lambdas.py` tells it for native's) with other settings, which `PairSettings`
+All dialects are one algorithm (`lambdas.py` tells it for native's) with other settings, which `dialects.py`
 names. Documents stand in ranked order, ranks from 0; of a pair of different labels hi is the document of the
 higher one, s the scores:
 
@@ -10,33 +10,30 @@ higher one, s the scores:
     lambda  = sigma p delta                       pushes hi up and lo down
     hessian = hessian_factor sigma^2 max(p (1 - p), least_hessian) delta
 
-and where normalize_query, all of a query's are multiplied by log2(1 + S) / S, with S the sum of 2 lambda.
+and where normalize_query, all of a query's are multiplied by its norm: log2(1 + S) / S, with S the sum of 2
+lambda, or 1 / pairs_per_document. A pair that is drawn twice counts twice.
 
-The presets are held to the libraries' own lambdas by tests. A dialect that no setting reaches yet is one more
-field here, and one more test. The cost is O(n^2) of a query of n documents, or more for a change of a metric
-without a formula: for reading and testing, never for training.
+The cost is O(n^2) of a query of n documents, or more for a change of a metric without a formula: for reading
+and testing, never for training; `pairwise.py` is held to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
-from ltrbench.metrics.convention import Ties
+from ltrbench.metrics import Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.shapes import Labels, Scores
 
 Values = NDArray[np.float64]  # (n,), one a document of the query
 Pairs = NDArray[np.float64]  # (n, n), one for each pair of its documents
-Sigmoid = Callable[[Pairs, float], Pairs]
-
-FLOAT32_OFFSET = float(np.float32(0.01))
-"""LightGBM's literal is a float32, and its digits are seen at 1e-7."""
+Draws = NDArray[np.float64]  # (n, pairs_per_document) of [0, 1), what each document draws its partners by
 
 
 @np.errstate(over="ignore")  # of two far apart in the right order, exp is infinite and p is 0
@@ -49,89 +46,27 @@ def logistic(differences: Pairs, sigma: float) -> Pairs:
 def logistic_from_table(differences: Pairs, sigma: float) -> Pairs:
     """LightGBM's: p at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma], clamped."""
     bins, edge = 2**20, 25.0 / sigma
-    width = 2.0 * edge / bins
-    index = np.clip(np.trunc((differences + edge) / width), 0, bins - 1)
-    return logistic(index * width - edge, sigma)
+    # Not a division by a bin's width, which would be rounded otherwise: d = 0 falls on an edge.
+    bins_in_one = bins / (2.0 * edge)
+    index = np.clip(np.trunc((differences + edge) * bins_in_one), 0, bins - 1)
+    return logistic(index / bins_in_one - edge, sigma)
 
 
 def logistic_in_float32(differences: Pairs, sigma: float) -> Pairs:
-    """XGBoost's: 1 / (1 + exp(min(sigma d, 88.7)) + 1e-16), in float32 throughout."""
-    exponent = np.minimum((sigma * differences).astype(np.float32), np.float32(88.7))
-    p = np.float32(1.0) / (np.float32(1.0) + np.exp(exponent) + np.float32(1e-16))
-    return p.astype(np.float64)
+    """XGBoost's: 1 - the probability of the right order, 1 / (1 + exp(min(-sigma d, 88.7)) + 1e-16) in
+    float32."""
+    one = np.float32(1.0)
+    exponent = np.minimum((-sigma * differences).astype(np.float32), np.float32(88.7))
+    # exp in float64, because that of float32 has other last digits on other machines.
+    e = np.exp(exponent.astype(np.float64)).astype(np.float32)
+    p: Pairs = 1.0 - (one / (e + one + np.float32(1e-16))).astype(np.float64)
+    return p
 
 
-IN_ROW_ORDER = replace(DEFAULT, ties=Ties.ROW_ORDER)
-"""Lambdas need one order: a stable sort's, as the engine and most libraries have it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairSettings:
-    """What the dialects of LambdaMART differ in.
-
-    Attributes:
-        metric: whose change is delta. `ndcg`: |G_i - G_j| |D_i - D_j| / max_dcg, with the discounts in full
-            however deep the pair stands (LightGBM, XGBoost, RankLib). Any name of `ltrbench.metrics`, also
-            with a cutoff as in ndcg@10 or err@10: its true change, so that it is 0 for a pair below the
-            cutoff (pyltr, QuickRank).
-        convention: gains, ties and the rest of what the metric's name leaves open; ties also make the order.
-        truncation: a pair counts if one of its documents ranks above it, and max_dcg is the best DCG there;
-            None: every pair counts.
-        sigma: slope of the sigmoid.
-        sigmoid: how p is computed.
-        normalize_distance: divide delta by the distance of the scores.
-        distance_offset: what is added to that distance.
-        normalize_query: bring the sum S of a query's lambdas to log2(1 + S).
-        hessian_factor: XGBoost doubles the hessian.
-        least_hessian: a floor under p (1 - p).
-        score_dtype: what scores are rounded to first.
-        weights_within_queries: whether documents of one query may weigh differently.
-    """
-
-    metric: str = "ndcg"
-    convention: Convention = IN_ROW_ORDER
-    truncation: int | None = 30
-    sigma: float = 1.0
-    sigmoid: Sigmoid = logistic
-    normalize_distance: bool = True
-    distance_offset: float = FLOAT32_OFFSET
-    normalize_query: bool = True
-    hessian_factor: float = 1.0
-    least_hessian: float = 0.0
-    score_dtype: str = "float64"
-    weights_within_queries: bool = True
-
-
-NATIVE = PairSettings()
-
-PRESETS: dict[str, PairSettings] = {
-    "native": NATIVE,
-    # LightGBM 4.7: src/objective/rank_objective.hpp.
-    "lightgbm": PairSettings(
-        convention=replace(IN_ROW_ORDER, name="lightgbm", largest_label=30.0),
-        sigmoid=logistic_from_table,
-    ),
-    # XGBoost 3.2: src/objective/lambdarank_obj.h, rank:ndcg with lambdarank_pair_method=topk.
-    "xgboost": PairSettings(
-        convention=replace(IN_ROW_ORDER, name="xgboost", largest_label=31.0),
-        truncation=32,
-        sigmoid=logistic_in_float32,
-        distance_offset=0.01,
-        hessian_factor=2.0,
-        least_hessian=1e-16,
-        score_dtype="float32",
-        weights_within_queries=False,
-    ),
-    # RankLib 2.x: ciir.umass.edu.learning.tree.LambdaMART with -metric2t NDCG@10, its default.
-    "ranklib": PairSettings(truncation=10, normalize_distance=False, normalize_query=False),
-    # pyltr 0.2.6: pyltr/models/lambdamart.py with NDCG(k=10).
-    "pyltr": PairSettings(
-        metric="ndcg@10",
-        convention=replace(DEFAULT, ties=Ties.WORST),
-        truncation=None,
-        normalize_distance=False,
-        normalize_query=False,
-    ),
+_SIGMOIDS: dict[Sigmoid, Callable[[Pairs, float], Pairs]] = {
+    Sigmoid.EXACT: logistic,
+    Sigmoid.TABLE: logistic_from_table,
+    Sigmoid.FLOAT32: logistic_in_float32,
 }
 
 
@@ -169,59 +104,101 @@ class PairLambdas:
         return sums
 
 
-def pair_lambdas(labels: Labels, scores: Scores, settings: PairSettings = NATIVE) -> PairLambdas:
+def pair_lambdas(
+    labels: Labels, scores: Scores, settings: PairSettings = NATIVE, draws: Draws | None = None
+) -> PairLambdas:
     """The lambdas of one query of weight 1, by the formulas of the module's docstring.
 
     Args:
         labels: (n,).
         scores: (n,).
+        draws: (n, pairs_per_document), what partners are drawn by; None: by seed 0.
 
     Raises:
-        ConfigError: on a metric that does not exist.
         UndefinedMetricError: where the library whose convention it is does not take the labels.
         DataError: on a label that has no gain, or an infinite one.
 
+    >>> from ltrbench.native.dialects import PRESETS
     >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), PRESETS["ranklib"])
     >>> pairs.gradients.round(4).tolist(), pairs.hessians.round(4).tolist()
     ([0.1845, -0.1845], [0.0923, 0.0923])
     """
     n = len(labels)
     query = Judgments(labels=labels, query_start=np.array([0, n]))
-    metric, k = parse_metric(settings.metric)
-    check_defined(metric, k, settings.convention.of(metric), query)
-    s = np.asarray(scores).astype(settings.score_dtype).astype(np.float64)
+    dtype = np.float32 if settings.float32_scores else np.float64
+    s = np.asarray(scores).astype(dtype).astype(np.float64)
     order = rank(query, s, settings.convention.ties).order
     ranks = np.empty(n, dtype=np.int64)
     ranks[order] = np.arange(n)
-    gains = settings.convention.gain(query.labels)
-    discounts = settings.convention.discount(ranks)
 
-    delta = np.where(_counts(query.labels, ranks, settings.truncation), _change(query, ranks, settings), 0.0)
-    difference = s[:, None] - s[None, :]
-    weight = delta
+    counts = _counts(query.labels, ranks, settings, draws)
+    delta = np.where(counts > 0, _change(query, ranks, settings), 0.0)
+    difference = (s[:, None] - s[None, :]).astype(dtype).astype(np.float64)
+    weight = counts * delta
     if settings.normalize_distance and s.max() != s.min():
-        weight = delta / (settings.distance_offset + np.abs(difference))
+        weight /= settings.distance_offset + np.abs(difference)
     higher = np.sign(query.labels[:, None] - query.labels[None, :])
-    p = settings.sigmoid(higher * difference, settings.sigma)
+    p = _SIGMOIDS[settings.sigmoid](higher * difference, settings.sigma)
     push = settings.sigma * p * weight
     curvature = np.maximum(p * (1.0 - p), settings.least_hessian)
     hessian = settings.hessian_factor * settings.sigma**2 * curvature * weight
+    scale = _query_scale(push, settings)
+    return PairLambdas(
+        ranks=ranks,
+        gains=settings.convention.gain(query.labels),
+        discounts=settings.convention.discount(ranks),
+        delta=delta,
+        lambda_matrix=-higher * push * scale,
+        hessian_matrix=hessian * scale,
+    )
+
+
+def _query_scale(push: Pairs, settings: PairSettings) -> float:
+    """What the lambdas and hessians of a query are multiplied by."""
+    if not settings.normalize_query:
+        return 1.0
+    if settings.query_norm is QueryNorm.PAIRS:
+        return 1.0 / (settings.pairs_per_document or 1)
     # Each pair stands in the matrix twice, so that the sum of all is that of 2 lambda over the pairs.
-    total = push.sum()
-    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
-    return PairLambdas(ranks, gains, discounts, delta, -higher * push * scale, hessian * scale)
+    total = float(push.sum())
+    return float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
 
 
-def _counts(labels: Labels, ranks: NDArray[np.int64], truncation: int | None) -> NDArray[np.bool_]:
-    """(n, n), whether a pair is one of different labels with a document above the truncation."""
-    counts: NDArray[np.bool_] = labels[:, None] != labels[None, :]
-    if truncation is not None:
-        counts &= np.minimum(ranks[:, None], ranks[None, :]) < truncation
+def _counts(labels: Labels, ranks: NDArray[np.int64], settings: PairSettings, draws: Draws | None) -> Pairs:
+    """(n, n), how often a pair counts: 0 for one of equal labels."""
+    if settings.pairs_per_document is not None:
+        if draws is None:
+            draws = np.random.default_rng(0).random((len(labels), settings.pairs_per_document))
+        return _drawn(labels, draws)
+    counts: Pairs = (labels[:, None] != labels[None, :]).astype(np.float64)
+    if settings.truncation is not None:
+        counts *= np.minimum(ranks[:, None], ranks[None, :]) < settings.truncation
+    return counts
+
+
+def _drawn(labels: Labels, draws: Draws) -> Pairs:
+    """(n, n), how often two documents were drawn as a pair, by either of them.
+
+    A draw u of a document takes the place floor(u m) among the m documents of other labels, which stand from
+    the highest label to the lowest, those of one label in the order of rows.
+    """
+    counts = np.zeros((len(labels), len(labels)))
+    best_first = np.argsort(-labels, kind="stable")
+    for document, own_draws in enumerate(draws):
+        others = best_first[labels[best_first] != labels[document]]
+        for u in own_draws if others.size else ():
+            partner = others[int(u * len(others))]
+            counts[document, partner] += 1.0
+            counts[partner, document] += 1.0
     return counts
 
 
 def _change(query: Judgments, ranks: NDArray[np.int64], settings: PairSettings) -> Pairs:
     """(n, n), the change of the metric when two documents change places, never negative."""
+    if settings.metric is None:
+        return np.ones((len(ranks), len(ranks)))
+    metric, k = parse_metric(settings.metric)
+    check_defined(metric, k, settings.convention.of(metric), query)
     if settings.metric != "ndcg":
         return change_by_swapping(query.labels, ranks, settings.metric, settings.convention)
     gains = settings.convention.gain(query.labels)

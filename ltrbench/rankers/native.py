@@ -20,9 +20,9 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.dart import NORMALIZATIONS, DartSettings
+from ltrbench.native.dialects import NATIVE
 from ltrbench.native.goss import GossSettings
 from ltrbench.native.growth import ORDERS
-from ltrbench.native.pairs import NATIVE
 from ltrbench.native.sampling import ROOTS, SampleSize, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores

@@ -1,0 +1,348 @@
+"""The lambdas of every pairwise objective, compiled; `pairs.py` is their specification.
+
+The pairs of one upper rank i are taken together: first the change of the metric for each of them, by the
+formula of its `Change`, then what each adds to g and h. With v_r the worth of the document at rank r, w_r the
+weight of the rank (`swaps.py` lays a metric out so), C_r = sum over t <= r of v_t, and j below i, the metric
+
+    additive           sum of v_r w_r                                     changes by |v_i - v_j| times
+                       |w_i - w_j|
+    average precision  sum of v_r w_r C_r, v 0 or 1                       changes by |v_i - v_j| times
+                       |(C_(i-1) + 1) w_i + (sum over i < r < j of v_r w_r) - C_j w_j|
+    cascade            sum of v_r w_r product over t < r of (1 - v_t)     changes by |v_i - v_j| times
+                       P |w_i - B - Q w_j|,  P = product over t < i of (1 - v_t),
+                                             Q = product over i < r < j of (1 - v_r),
+                       B = sum over i < r < j of v_r w_r product over i < t < r of (1 - v_t)
+
+The second because each relevant document between i and j gains or loses a relevant one above it; the third
+because nothing changes above i or below j. The cost is O(n T) of a query beside the sort, T the truncation,
+or O(n P) where each document draws P partners (O(n^2) for the third, whose B and Q run through the ranks).
+A query is one thread's, and its sums have a fixed order: the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.shapes import Labels, QueryStart
+
+Values = NDArray[np.float64]  # one a document, of the data set or of a query
+Ranks = NDArray[np.int64]
+
+
+class Change(IntEnum):
+    """Which formula gives the change of the metric."""
+
+    NONE = 0  # every pair weighs 1
+    ADDITIVE = 1
+    AVERAGE_PRECISION = 2
+    CASCADE = 3
+
+
+class Probability(IntEnum):
+    """`Sigmoid` for the kernel."""
+
+    EXACT = 0
+    TABLE = 1
+    FLOAT32 = 2
+
+
+class Compiled(NamedTuple):
+    """`PairSettings` for the kernel; every field is of one type, which it is compiled for.
+
+    Attributes:
+        change: a `Change`.
+        truncation: T; the longest query's length for none.
+        sigma: slope of the sigmoid.
+        probability: a `Probability`.
+        distances_count: whether delta is divided by the distance of scores.
+        distance_offset: what is added to that distance.
+        log2_norm: whether a query's sums are brought to log2(1 + S).
+        factor: what all lambdas and hessians are multiplied by.
+        hessian_factor: what hessians are multiplied by beside it.
+        least_hessian: a floor under p (1 - p).
+        low_labels_first: 1 where tied documents are ranked by rising label, -1 by falling, 0 by row.
+        float32_scores: whether differences of scores are rounded to float32.
+    """
+
+    change: int
+    truncation: int
+    sigma: float
+    probability: int
+    distances_count: bool
+    distance_offset: float
+    log2_norm: bool
+    factor: float
+    hessian_factor: float
+    least_hessian: float
+    low_labels_first: float
+    float32_scores: bool
+
+
+class Judged(NamedTuple):
+    """What the lambdas need of a data set, and no iteration changes.
+
+    Attributes:
+        query_start: (Q + 1,).
+        labels: (D,).
+        worths: (D,), v.
+        rank_weights: (documents of the longest query,), w.
+        scales: (Q,), what a query's changes are multiplied by; one of 0 has no lambdas.
+        document_weights: (D,), factors of a document's gradient and hessian.
+    """
+
+    query_start: QueryStart
+    labels: Labels
+    worths: Values
+    rank_weights: Values
+    scales: Values
+    document_weights: Values
+
+
+def pairwise_lambdas(
+    judged: Judged, scores: Values, draws: NDArray[np.float64], settings: Compiled, queries: NDArray[np.int64]
+) -> tuple[Values, Values]:
+    """(D,) gradients and (D,) hessians; zero outside of `queries`.
+
+    Args:
+        draws: (D, P) of [0, 1), what each document draws its partners by; (D, 0): all pairs count.
+    """
+    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+    _all_queries(judged, scores, draws, settings, queries, gradients, hessians)
+    return gradients, hessians
+
+
+@parallel_kernel
+def _all_queries(
+    judged: Judged,
+    scores: Values,
+    draws: NDArray[np.float64],
+    settings: Compiled,
+    queries: NDArray[np.int64],
+    gradients: Values,
+    hessians: Values,
+) -> None:
+    for k in numba.prange(len(queries)):
+        q = queries[k]
+        if judged.scales[q] > 0.0:
+            first, end = judged.query_start[q], judged.query_start[q + 1]
+            _one_query(
+                (judged.labels[first:end], judged.worths[first:end], judged.document_weights[first:end]),
+                judged.rank_weights[: end - first],
+                judged.scales[q],
+                scores[first:end],
+                draws[first:end],
+                settings,
+                gradients[first:end],
+                hessians[first:end],
+            )
+
+
+@kernel
+def _one_query(
+    documents: tuple[Labels, Values, Values],
+    rank_weights: Values,
+    scale: float,
+    scores: Values,
+    draws: NDArray[np.float64],
+    settings: Compiled,
+    gradients: Values,
+    hessians: Values,
+) -> None:
+    labels, worths, weights = documents
+    n = len(labels)
+    order = _order(scores, labels, settings.low_labels_first)
+    s, label, v = scores[order], labels[order], worths[order]
+    above, running = _running_sums(settings.change, v, rank_weights)
+    start, end, partners = _partners(order, labels, draws, settings.truncation)
+    g, h, total, delta = np.zeros(n), np.zeros(n), 0.0, np.empty(len(partners))
+    for i in range(len(start)):
+        below = partners[start[i] : end[i]]
+        _changes(settings.change, i, below, v, rank_weights, above, running, delta)
+        total += _add_pairs(i, below, delta, scale, s, label, settings, g, h)
+    factor = settings.factor
+    if settings.log2_norm and total > 0.0:
+        factor *= np.log2(1.0 + 2.0 * total) / (2.0 * total)
+    for i in range(n):
+        gradients[order[i]] = g[i] * factor * weights[order[i]]
+        hessians[order[i]] = h[i] * factor * weights[order[i]]
+
+
+@kernel
+def _order(scores: Values, labels: Labels, low_labels_first: float) -> Ranks:
+    """(n,), the document at each rank; a stable sort, so that ties keep the order that they come in."""
+    if low_labels_first == 0.0:
+        return np.argsort(-scores, kind="mergesort")
+    by_label = np.argsort(low_labels_first * labels, kind="mergesort")
+    return by_label[np.argsort(-scores[by_label], kind="mergesort")]
+
+
+@kernel
+def _partners(
+    order: Ranks, labels: Labels, draws: NDArray[np.float64], truncation: int
+) -> tuple[Ranks, Ranks, Ranks]:
+    """(start, end, partners): rank i is paired with partners[start[i]:end[i]], rising, and all below it."""
+    n = len(order)
+    if draws.shape[1] == 0:
+        depth = min(truncation, n - 1)
+        return np.arange(1, depth + 1), np.full(depth, n), np.arange(n)
+    uppers, lowers = _drawn(order, labels, draws)
+    start = np.zeros(n + 1, dtype=np.int64)
+    for upper in uppers:
+        start[upper + 1] += 1
+    start = np.cumsum(start)
+    partners, end = np.empty(len(uppers), dtype=np.int64), start.copy()
+    for k in range(len(uppers)):
+        partners[end[uppers[k]]] = lowers[k]
+        end[uppers[k]] += 1
+    for i in range(n):
+        partners[start[i] : start[i + 1]].sort()
+    return start[:-1], end[:-1], partners
+
+
+@kernel
+def _drawn(order: Ranks, labels: Labels, draws: NDArray[np.float64]) -> tuple[Ranks, Ranks]:
+    """The upper and the lower rank of each drawn pair."""
+    n, num_draws = draws.shape
+    ranks = np.empty(n, dtype=np.int64)
+    ranks[order] = np.arange(n)
+    best_first = np.argsort(-labels, kind="mergesort")
+    uppers, lowers = np.empty(n * num_draws, dtype=np.int64), np.empty(n * num_draws, dtype=np.int64)
+    count, first = 0, 0
+    while first < n:
+        end = first
+        while end < n and labels[best_first[end]] == labels[best_first[first]]:
+            end += 1
+        others = n - (end - first)
+        for k in range(first, end if others > 0 else first):
+            document = best_first[k]
+            for u in draws[document]:
+                place = int(u * others)
+                partner = best_first[place if place < first else place + end - first]
+                uppers[count] = min(ranks[document], ranks[partner])
+                lowers[count] = max(ranks[document], ranks[partner])
+                count += 1
+        first = end
+    return uppers[:count], lowers[:count]
+
+
+@kernel
+def _running_sums(change: int, v: Values, w: Values) -> tuple[Values, Values]:
+    """(n,), for each rank what the formulas take of the ranks above it, and down to it."""
+    n = len(v)
+    above, running = np.empty(n), np.empty(n)
+    if change == Change.CASCADE:
+        reach = 1.0
+        for r in range(n):
+            above[r], running[r] = reach, 0.0
+            reach *= 1.0 - v[r]
+    else:
+        count, total = 0.0, 0.0
+        for r in range(n):
+            above[r] = count
+            count += v[r]
+            total += v[r] * w[r]
+            running[r] = total
+    return above, running
+
+
+@kernel
+def _changes(
+    change: int, i: int, below: Ranks, v: Values, w: Values, above: Values, running: Values, delta: Values
+) -> None:
+    """The change of the metric for rank i and each rank of `below`, into `delta`."""
+    if change == Change.ADDITIVE:
+        _additive(i, below, v, w, delta)
+    elif change == Change.AVERAGE_PRECISION:
+        _average_precision(i, below, v, w, above, running, delta)
+    elif change == Change.CASCADE:
+        _cascade(i, below, v, w, above[i], delta)
+    else:
+        delta[: len(below)] = 1.0
+
+
+@kernel
+def _additive(i: int, below: Ranks, v: Values, w: Values, delta: Values) -> None:
+    for m in range(len(below)):
+        j = below[m]
+        delta[m] = abs((v[i] - v[j]) * (w[i] - w[j]))
+
+
+@kernel
+def _average_precision(
+    i: int, below: Ranks, v: Values, w: Values, above: Values, running: Values, delta: Values
+) -> None:
+    for m in range(len(below)):
+        j = below[m]
+        between = running[j] - v[j] * w[j] - running[i]
+        moved = (above[i] + 1.0) * w[i] + between - (above[j] + v[j]) * w[j]
+        delta[m] = abs((v[i] - v[j]) * moved)
+
+
+@kernel
+def _cascade(i: int, below: Ranks, v: Values, w: Values, reach: float, delta: Values) -> None:
+    stopped, passed, r = 0.0, 1.0, i + 1
+    for m in range(len(below)):
+        j = below[m]
+        while r < j:
+            stopped += passed * v[r] * w[r]
+            passed *= 1.0 - v[r]
+            r += 1
+        delta[m] = abs((v[i] - v[j]) * reach * (w[i] - stopped - passed * w[j]))
+
+
+@kernel
+def _add_pairs(
+    i: int,
+    below: Ranks,
+    delta: Values,
+    scale: float,
+    s: Values,
+    label: Labels,
+    settings: Compiled,
+    g: Values,
+    h: Values,
+) -> float:
+    """Adds the pairs of rank i to g and h, in the order of ranks; returns the sum of their lambdas."""
+    distances_count = settings.distances_count and s[0] != s[len(s) - 1]
+    sigma, total = settings.sigma, 0.0
+    for m in range(len(below)):
+        j = below[m]
+        if label[i] != label[j]:
+            hi, lo = (i, j) if label[i] > label[j] else (j, i)
+            difference = s[hi] - s[lo]
+            if settings.float32_scores:
+                difference = np.float64(np.float32(difference))
+            weight = delta[m] * scale
+            if distances_count:
+                weight /= settings.distance_offset + abs(difference)
+            p = _probability(difference, sigma, settings.probability)
+            push = sigma * p * weight
+            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
+            g[hi] -= push
+            g[lo] += push
+            h[hi] += curvature * weight
+            h[lo] += curvature * weight
+            total += push
+    return total
+
+
+@kernel
+def _probability(difference: float, sigma: float, probability: int) -> float:
+    """p, of the wrong order; for the reasons of each see `pairs.py`."""
+    if probability == Probability.FLOAT32:
+        one, exponent = np.float32(1.0), np.float32(-sigma * difference)
+        e = np.float32(np.exp(np.float64(min(exponent, np.float32(88.7)))))
+        return 1.0 - np.float64(one / (e + one + np.float32(1e-16)))
+    if probability == Probability.TABLE:
+        bins, edge = 1048576.0, 25.0 / sigma
+        bins_in_one = bins / (2.0 * edge)
+        index = min(max(np.trunc((difference + edge) * bins_in_one), 0.0), bins - 1.0)
+        difference = index / bins_in_one - edge
+    p: float = 1.0 / (1.0 + np.exp(sigma * difference))
+    return p

@@ -1,0 +1,205 @@
+"""Swaps: how much a metric changes when the documents at two ranks change places, in closed form.
+
+A metric is laid out for the compiled formulas of `pairwise.py` by one function of this file: the worth v of
+each document, the weight w of each rank, what all of a query's changes are scaled by, and which formula, a
+`Change`, holds between these. With C_r = sum over t <= r of v_t:
+
+    additive           sum over r of v_r w_r                                    DCG, NDCG, precision, WTA
+    average precision  sum over r of v_r w_r C_r, v 0 or 1                      AP
+    cascade            sum over r of v_r w_r product over t < r of (1 - v_t)    ERR, and RR with v 0 or 1
+
+To add a metric, write its function here under its name in `ltrbench.metrics`; one of another form needs a
+formula in `pairwise.py` too. A property test holds every one to the definition: swap, evaluate again,
+subtract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.metrics import Convention, parse_metric
+from ltrbench.metrics.convention import Denominator
+from ltrbench.metrics.evaluation import check_defined
+from ltrbench.metrics.ranking import sum_first
+from ltrbench.native.dialects import PairSettings
+from ltrbench.native.pairwise import Change
+from ltrbench.shapes import PerQuery
+
+
+class Swaps(NamedTuple):
+    """A metric on a data set, as far as scores do not change it.
+
+    Attributes:
+        change: which formula.
+        worths: (D,), v of each document.
+        rank_weights: (documents of the longest query,), w of each rank.
+        scales: (Q,), what the changes of a query are multiplied by; 0 where there is nothing to find.
+    """
+
+    change: Change
+    worths: NDArray[np.float64]
+    rank_weights: NDArray[np.float64]
+    scales: PerQuery
+
+
+Layout = Callable[[Judgments, int | None, Convention, int | None], Swaps]
+"""(judgments, cutoff, convention, truncation) -> the metric, laid out."""
+
+
+def ndcg(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+    """NDCG = sum of G(l_r) D(r) / max_dcg, the best sum of the first ranks, up to the cutoff.
+
+    Without a cutoff D counts in full, and max_dcg is that of the first `truncation` ranks.
+    """
+    discounts = convention.discount(_ranks(judgments))
+    best_gains = convention.gain(judgments.labels_best_first)
+    depth = truncation if k is None else k
+    max_dcg = sum_first(best_gains, judgments, depth, discounts)
+    _refuse_infinite(max_dcg, judgments)
+    scales = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
+    if convention.zero_if_shorter_than_k and k is not None:
+        scales[judgments.query_sizes < k] = 0.0
+    return Swaps(Change.ADDITIVE, convention.gain(judgments.labels), _first(k, discounts), scales)
+
+
+def dcg(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+    """DCG@k = sum over r < k of G(l_r) D(r): queries of high labels weigh more than in NDCG."""
+    normalised = ndcg(judgments, k, convention, truncation)
+    return normalised._replace(scales=(normalised.scales > 0.0).astype(np.float64))
+
+
+def precision(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+    """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so."""
+    del truncation
+    if k is None:
+        raise ConfigError("metric 'precision' is the same in every order; give a cutoff, as in precision@5.")
+    sizes = judgments.query_sizes
+    up_to_size = convention.precision_denominator is Denominator.K_UP_TO_SIZE
+    places = np.minimum(sizes, k) if up_to_size else np.full(len(sizes), k)
+    weights = _first(k, np.ones(sizes.max()))
+    return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / places)
+
+
+def winner_takes_all(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
+    """WTA = 1 if the document at rank 0 bears the highest label of its query."""
+    del k, convention, truncation
+    highest = np.repeat(judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes)
+    wins = (judgments.labels == highest).astype(np.float64)
+    weights = _first(1, np.ones(judgments.query_sizes.max()))
+    return Swaps(Change.ADDITIVE, wins, weights, np.ones(judgments.num_queries))
+
+
+def average_precision(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
+    """AP@k = sum over r < k of rel_r C_r / (r + 1), divided by min(R, k), or by R by convention."""
+    del truncation
+    k = k if convention.average_precision_cutoff else None
+    relevance = _relevance(judgments, convention)
+    possible = sum_first(relevance, judgments, None)
+    if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
+        possible = np.minimum(possible, k)
+    scales = np.divide(1.0, possible, out=np.zeros_like(possible), where=possible > 0)
+    return Swaps(Change.AVERAGE_PRECISION, relevance, _reciprocal(judgments, k), scales)
+
+
+def reciprocal_rank(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
+    """RR@k = 1 / (r + 1) of the first relevant rank r < k: a cascade in which that document always stops."""
+    del truncation
+    relevance = _relevance(judgments, convention)
+    return Swaps(Change.CASCADE, relevance, _reciprocal(judgments, k), np.ones(judgments.num_queries))
+
+
+def expected_reciprocal_rank(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
+    """ERR@k = sum over r < k of 1 / (r + 1) p_r product over t < r of (1 - p_t), p = (2^l - 1) / 2^l_max."""
+    del truncation
+    stop = np.expm1(judgments.labels * np.log(2.0)) / 2.0**convention.highest_grade
+    if stop.max() > 1.0 + 1e-12:
+        row = int(judgments.labels.argmax())
+        raise DataError(
+            f"labels[{row}] is {judgments.labels[row]:g}, above ERR's highest grade, "
+            f"{convention.highest_grade:g}; set highest_grade to that of the scale of the judgments."
+        )
+    return Swaps(Change.CASCADE, stop, _reciprocal(judgments, k), np.ones(judgments.num_queries))
+
+
+LAYOUTS: dict[str, Layout] = {
+    "ndcg": ndcg,
+    "dcg": dcg,
+    "precision": precision,
+    "wta": winner_takes_all,
+    "map": average_precision,
+    "mrr": reciprocal_rank,
+    "err": expected_reciprocal_rank,
+}
+
+
+def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
+    """The metric of these settings on these judgments.
+
+    Raises:
+        ConfigError: on a metric that has no formula here.
+        UndefinedMetricError: where the convention does not take the labels.
+        DataError: on labels that the metric has no meaning for.
+    """
+    if settings.metric is None:
+        nothing = np.zeros(judgments.num_documents)
+        return Swaps(Change.NONE, nothing, _reciprocal(judgments, None), np.ones(judgments.num_queries))
+    metric, k = parse_layout(settings.metric)
+    convention = settings.convention.of(metric)
+    check_defined(metric, k, convention, judgments)
+    return LAYOUTS[metric](judgments, k, convention, settings.truncation)
+
+
+def parse_layout(name: str) -> tuple[str, int | None]:
+    """`err@10` -> ("err", 10).
+
+    Raises:
+        ConfigError: on a name that is no metric, or one that has no formula here.
+    """
+    metric, k = parse_metric(name)
+    if metric not in LAYOUTS:
+        raise ConfigError(
+            f"metric '{name}' is none that the engine learns from{did_you_mean(metric, LAYOUTS)} It may be "
+            f"{', '.join(LAYOUTS)}, most of them also with a cutoff, as in ndcg@10."
+        )
+    return metric, k
+
+
+def _ranks(judgments: Judgments) -> NDArray[np.int64]:
+    return np.arange(judgments.query_sizes.max())
+
+
+def _first(k: int | None, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of ranks, 0 from the cutoff on."""
+    return weights if k is None else np.where(np.arange(len(weights)) < k, weights, 0.0)
+
+
+def _reciprocal(judgments: Judgments, k: int | None) -> NDArray[np.float64]:
+    reciprocals = np.reciprocal(_ranks(judgments) + 1.0)
+    return _first(k, reciprocals)
+
+
+def _relevance(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    return (judgments.labels >= convention.relevance_threshold).astype(np.float64)
+
+
+def _refuse_infinite(max_dcg: PerQuery, judgments: Judgments) -> None:
+    queries = np.flatnonzero(~np.isfinite(max_dcg))
+    if queries.size:
+        raise DataError(
+            f"the gains of query {judgments.query_ids[queries[0]]} add up to infinity; map the labels to "
+            "smaller grades, or take the gain linear."
+        )
