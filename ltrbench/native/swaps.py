@@ -26,7 +26,6 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.metrics.convention import Denominator
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.metrics.ranking import sum_first
 from ltrbench.native.dialects import PairSettings
 from ltrbench.native.pairwise import Change
 from ltrbench.shapes import PerQuery
@@ -60,7 +59,7 @@ def ndcg(judgments: Judgments, k: int | None, convention: Convention, truncation
     discounts = convention.discount(_ranks(judgments))
     best_gains = convention.gain(judgments.labels_best_first)
     depth = truncation if k is None else k
-    max_dcg = sum_first(best_gains, judgments, depth, discounts)
+    max_dcg = _sums(best_gains * _first(depth, discounts)[judgments.ranks_of_rows], judgments)
     _refuse_infinite(max_dcg, judgments)
     scales = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
     if convention.zero_if_shorter_than_k and k is not None:
@@ -104,7 +103,7 @@ def average_precision(
     del truncation
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(judgments, convention)
-    possible = sum_first(relevance, judgments, None)
+    possible = _sums(relevance, judgments)
     if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
         possible = np.minimum(possible, k)
     scales = np.divide(1.0, possible, out=np.zeros_like(possible), where=possible > 0)
@@ -194,6 +193,13 @@ def _reciprocal(judgments: Judgments, k: int | None) -> NDArray[np.float64]:
 
 def _relevance(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
     return (judgments.labels >= convention.relevance_threshold).astype(np.float64)
+
+
+def _sums(values: NDArray[np.float64], judgments: Judgments) -> PerQuery:
+    """(Q,), the sum of a (D,) value over each query."""
+    with np.errstate(over="ignore"):  # told by `_refuse_infinite`
+        sums: PerQuery = np.add.reduceat(values, judgments.query_start[:-1])
+    return sums
 
 
 def _refuse_infinite(max_dcg: PerQuery, judgments: Judgments) -> None:

@@ -1,0 +1,358 @@
+"""The compiled objectives against their specification, and against the definition of a swap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE, dataset, golden_lambdas, make_dataset, query
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.compilation import threads
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError, LtrbenchError
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.metrics.convention import Denominator, TableGain, Ties, letor_discount, linear_gain
+from ltrbench.native.dialects import IN_ROW_ORDER, NATIVE, PRESETS, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives import (
+    CrossEntropy,
+    ObjectiveSettings,
+    SquaredError,
+    check_labels,
+    prepare,
+)
+from ltrbench.native.pairs import change_by_swapping, pair_lambdas
+from ltrbench.native.swaps import LAYOUTS
+from ltrbench.native.xendcg import reference_xendcg
+
+METRICS = [
+    "ndcg",
+    "ndcg@3",
+    "dcg",
+    "dcg@2",
+    "map",
+    "map@3",
+    "mrr",
+    "mrr@2",
+    "err",
+    "err@4",
+    "precision@2",
+    "wta",
+]
+GENERAL = replace(NATIVE, least_hessian=1e-30)
+"""Native's own settings to the last digit, but for one that only the general kernel has."""
+
+documents = st.lists(
+    st.tuples(st.integers(0, 4), st.one_of(st.integers(-2, 2), st.floats(-60, 60))), min_size=1, max_size=10
+)
+conventions = st.builds(
+    replace,
+    st.just(IN_ROW_ORDER),
+    gain=st.sampled_from([DEFAULT.gain, linear_gain, TableGain((0.0, 0.0, 1.0, 5.0, 5.5))]),
+    ties=st.sampled_from([Ties.ROW_ORDER, Ties.WORST, Ties.BEST]),
+    discount=st.sampled_from([DEFAULT.discount, letor_discount]),
+    relevance_threshold=st.sampled_from([1.0, 3.0]),
+    highest_grade=st.sampled_from([4.0, 6.0]),
+    average_precision_denominator=st.sampled_from([Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT]),
+    precision_denominator=st.sampled_from([Denominator.K, Denominator.K_UP_TO_SIZE]),
+)
+pairs_chosen: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.builds(dict, truncation=st.one_of(st.none(), st.integers(1, 12))),
+    st.builds(
+        dict,
+        truncation=st.none(),
+        pairs_per_document=st.integers(1, 4),
+        query_norm=st.sampled_from(list(QueryNorm)),
+    ),
+)
+any_settings = st.builds(
+    lambda chosen, **others: PairSettings(**chosen, **others),
+    pairs_chosen,
+    metric=st.sampled_from([*METRICS, None]),
+    convention=conventions,
+    sigma=st.sampled_from([0.5, 1.0, 2.0]),
+    sigmoid=st.sampled_from(list(Sigmoid)),
+    normalize_distance=st.booleans(),
+    distance_offset=st.sampled_from([0.01, 1.0]),
+    normalize_query=st.booleans(),
+    hessian_factor=st.sampled_from([1.0, 2.0]),
+    least_hessian=st.sampled_from([0.0, 1e-3]),
+    float32_scores=st.booleans(),
+)
+
+
+def computed(
+    data: RankingDataset, scores: Any, settings: ObjectiveSettings, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values = np.asarray(scores, dtype=np.float64)
+    return prepare(data, settings)(values, None, np.random.default_rng(seed))
+
+
+def drawn(num_documents: int, settings: PairSettings, seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).random((num_documents, settings.pairs_per_document or 0))
+
+
+@given(documents, any_settings)
+@MAY_COMPILE
+def test_the_engine_does_what_the_specification_says(
+    documents: list[tuple[int, float]], settings: PairSettings
+) -> None:
+    labels, scores = np.array(documents, dtype=np.float64).T
+    got = computed(query(labels.tolist()), scores, settings)
+    pairs = pair_lambdas(labels, scores, settings, drawn(len(labels), settings))
+    # Relative to the largest, because those of opposite signs cancel.
+    size = np.abs(pairs.lambda_matrix).max(initial=1e-3)
+    np.testing.assert_allclose(got, (pairs.gradients, pairs.hessians), rtol=1e-9, atol=1e-11 * size)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(documents)
+@MAY_COMPILE
+def test_a_pair_weighs_what_swapping_its_documents_does_to_the_metric(
+    metric: str, documents: list[tuple[int, float]]
+) -> None:
+    labels, scores = np.array(documents, dtype=np.float64).T
+    plain = replace(GENERAL, metric=metric, truncation=None, normalize_distance=False, normalize_query=False)
+    ranks = pair_lambdas(labels, scores, plain).ranks
+    swaps = change_by_swapping(labels, ranks, metric, IN_ROW_ORDER)
+    higher = np.sign(labels[:, None] - labels[None, :])
+    wrong = 1.0 / (1.0 + np.exp(higher * (scores[:, None] - scores[None, :])))
+    gradients, _ = computed(query(labels.tolist()), scores, plain)
+    np.testing.assert_allclose(gradients, (-higher * swaps * wrong).sum(axis=1), rtol=1e-10, atol=1e-12)
+
+
+def test_every_metric_that_the_engine_learns_from_is_held_to_its_swaps() -> None:
+    assert {name.partition("@")[0] for name in METRICS} == set(LAYOUTS)
+
+
+@given(documents)
+@MAY_COMPILE
+def test_the_fast_kernel_and_the_general_one_agree(documents: list[tuple[int, float]]) -> None:
+    labels, scores = np.array(documents, dtype=np.float64).T
+    data = query(labels.tolist())
+    fast, general = computed(data, scores, NATIVE), computed(data, scores, GENERAL)
+    np.testing.assert_allclose(fast, general, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "varied", "golden_name", "tolerance"),
+    [
+        ("lightgbm", {}, "lightgbm", 1e-7),
+        ("lightgbm", {"normalize_distance": False, "normalize_query": False}, "lightgbm,norm=false", 1e-7),
+        ("lightgbm", {"truncation": 3}, "lightgbm,truncation=3", 1e-7),
+        ("lightgbm", {"sigma": 2.0}, "lightgbm,sigma=2", 1e-7),
+        # Without the table p is off by up to half a bin's change, 1.2e-5 of the weight of a pair.
+        ("lightgbm", {"sigmoid": Sigmoid.EXACT}, "lightgbm", 3e-5),
+        # float32, which XGBoost keeps scores, gradients and hessians in.
+        ("xgboost", {}, "xgboost", 1e-6),
+        ("xgboost", {"truncation": 3}, "xgboost,truncation=3", 1e-6),
+        (
+            "xgboost",
+            {"normalize_distance": False, "normalize_query": False},
+            "xgboost,normalization=false,score_normalization=false",
+            1e-6,
+        ),
+    ],
+)
+def test_the_engines_lambdas_are_the_librarys_on_real_queries(
+    dialect: str, varied: dict[str, Any], golden_name: str, tolerance: float
+) -> None:
+    settings = replace(PRESETS[dialect], **varied)
+    for golden in golden_lambdas():
+        gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
+        # Relative too, because the libraries add up in float32, of which one digit is 1.2e-7 between 1 and 2.
+        np.testing.assert_allclose(gradients, golden[golden_name]["g"], rtol=1.2e-7, atol=tolerance)
+        np.testing.assert_allclose(hessians, golden[golden_name]["h"], rtol=1.2e-7, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("metric", "highest_grade", "golden_name"),
+    [("ndcg@10", 4.0, "ndcg10"), ("ndcg@3", 4.0, "ndcg3"), ("err@10", 2.0, "err10"), ("map", 4.0, "ap")],
+)
+def test_the_engines_lambdas_are_pyltrs_on_real_queries(
+    metric: str, highest_grade: float, golden_name: str
+) -> None:
+    own = PRESETS["pyltr"]
+    convention = replace(own.convention, highest_grade=highest_grade)
+    settings = replace(own, metric=metric, convention=convention)
+    for golden in golden_lambdas("pyltr_lambdas.json"):
+        gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
+        # pyltr's lambdas are positive where a document should rise.
+        np.testing.assert_allclose(-gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
+
+
+OBJECTIVES: list[ObjectiveSettings] = [
+    NATIVE,
+    PRESETS["xgboost"],
+    replace(NATIVE, metric="err@5"),
+    replace(NATIVE, metric="map", truncation=None, pairs_per_document=2),
+    replace(NATIVE, metric=None),
+    CrossEntropy(),
+    SquaredError(),
+]
+
+
+@pytest.mark.parametrize("settings", OBJECTIVES)
+def test_any_number_of_threads_gives_the_same_bits(settings: ObjectiveSettings) -> None:
+    data = make_dataset(0)
+    scores = np.random.default_rng(1).normal(size=data.num_documents)
+    with threads(1):
+        one = computed(data, scores, settings)
+    with threads(2):
+        two = computed(data, scores, settings)
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("settings", OBJECTIVES)
+def test_weights_multiply_and_queries_left_out_count_nothing(settings: ObjectiveSettings) -> None:
+    plain, weighted = make_dataset(2), make_dataset(2, weighted=True)
+    scores = np.random.default_rng(3).normal(size=plain.num_documents)
+    alone = np.array(computed(plain, scores, settings))
+    np.testing.assert_allclose(
+        computed(weighted, scores, settings), alone * weighted.weight_of_document, rtol=1e-12, atol=1e-15
+    )
+    chosen = np.array([1, 4, 7])
+    part = prepare(plain, settings)(scores, chosen, np.random.default_rng(0))
+    np.testing.assert_array_equal(part, alone * np.isin(plain.query_of_document, chosen))
+
+
+@pytest.mark.parametrize("settings", OBJECTIVES)
+def test_following_the_gradient_serves_the_objective(settings: ObjectiveSettings) -> None:
+    data = make_dataset(4)
+    objective, rng, scores = prepare(data, settings), np.random.default_rng(5), np.zeros(data.num_documents)
+    for _ in range(60):
+        gradients, hessians = objective(scores, None, rng)
+        assert (hessians >= 0.0).all()
+        scores = scores - 0.1 * gradients / (hessians + 0.1)
+    metric = settings.metric or "ndcg" if isinstance(settings, PairSettings) else "ndcg"
+    before, after, best = (
+        evaluate(data, of, [metric]).means[metric] for of in (np.zeros_like(scores), scores, data.labels)
+    )
+    assert after > before + 0.8 * (best - before)
+
+
+def test_partners_are_drawn_anew_and_alike_for_a_seed() -> None:
+    data, settings = make_dataset(6), replace(NATIVE, truncation=None, pairs_per_document=1)
+    objective, rng, scores = prepare(data, settings), np.random.default_rng(7), np.zeros(data.num_documents)
+    first, second = (objective(scores, None, rng)[0] for _ in range(2))
+    assert (first != second).any()
+    np.testing.assert_array_equal(computed(data, scores, settings, seed=7)[0], first)
+
+
+def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
+    labels, scores = [3.0, 0.0, 1.0, 0.0, 0.0], np.array([0.1, 0.4, 0.2, 0.0, 0.3])
+    plain = replace(NATIVE, truncation=None, metric=None, normalize_query=False)
+    many = replace(plain, pairs_per_document=20_000)
+    gradients, _ = computed(query(labels), scores, many)
+    matrix = pair_lambdas(np.array(labels), scores, plain).lambda_matrix
+    # A document draws each of its m others with probability 1 / m.
+    chances = 1.0 / (np.array(labels)[:, None] != np.array(labels)[None, :]).sum(axis=1)
+    expected = (matrix * (chances[:, None] + chances[None, :])).sum(axis=1)
+    np.testing.assert_allclose(gradients / 20_000, expected, rtol=0.05)
+
+
+def test_xendcg_is_the_formula_and_its_gradients_add_up_to_nothing() -> None:
+    data, rng = make_dataset(8), np.random.default_rng(9)
+    scores = rng.normal(size=data.num_documents)
+    gradients, hessians = computed(data, scores, CrossEntropy(), seed=10)
+    draws = np.random.default_rng(10).random(data.num_documents)
+    for q in range(data.num_queries):
+        rows = slice(data.query_start[q], data.query_start[q + 1])
+        expected = reference_xendcg(data.labels[rows], scores[rows], draws[rows])
+        np.testing.assert_allclose((gradients[rows], hessians[rows]), expected, rtol=1e-9, atol=1e-13)
+        assert abs(gradients[rows].sum()) < 1e-12 * (1 + data.query_sizes[q])
+
+
+def test_one_document_far_above_the_others_leaves_xendcg_finite() -> None:
+    values = computed(query([0.0, 1.0, 2.0]), [800.0, 0.0, -800.0], CrossEntropy())
+    assert np.isfinite(values).all()
+
+
+def test_mart_approaches_the_labels_themselves() -> None:
+    gradients, hessians = computed(query([0.0, 2.0, 1.0]), [0.5, 0.5, 1.0], SquaredError())
+    np.testing.assert_array_equal(gradients, [0.5, -1.5, 0.0])
+    np.testing.assert_array_equal(hessians, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "message"),
+    [
+        ([0.0, 2000.0], NATIVE, "labels.1. is 2000, whose gain is infinite"),
+        ([1023.5, 0.0], NATIVE, "is meant for whole grades"),
+        ([1023.0, 1023.0, 1023.0], NATIVE, "the gains of query 1 add up to infinity"),
+        ([0.0, 5.0], replace(NATIVE, metric="err"), "labels.1. is 5, above ERR's highest grade, 4"),
+        ([0.0, 2000.0], CrossEntropy(), "whose gain is infinite"),
+        (
+            [0.0, 2.0],
+            replace(NATIVE, convention=replace(IN_ROW_ORDER, gain=TableGain((0.0, 1.0)))),
+            "the table of gains ends with label 1",
+        ),
+        ([0.0, 31.0], PRESETS["lightgbm"], "lightgbm takes labels up to 30"),
+    ],
+)
+def test_labels_that_an_objective_has_no_meaning_for_are_refused(
+    labels: list[float], settings: ObjectiveSettings, message: str
+) -> None:
+    for refuse in (check_labels, prepare):
+        with pytest.raises(LtrbenchError, match=message):
+            refuse(query(labels), settings)
+
+
+def test_graded_labels_are_relevant_from_the_threshold_on() -> None:
+    graded, binary = [0.0, 1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 1.0, 1.0, 0.0]
+    scores = [0.3, 0.2, 0.1, 0.0, -0.1]
+    at_two = replace(IN_ROW_ORDER, relevance_threshold=2.0)
+    got = computed(query(graded), scores, replace(NATIVE, metric="map", convention=at_two))
+    np.testing.assert_allclose(got, computed(query(binary), scores, replace(NATIVE, metric="map")))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"metric": "ndgc"}, "unknown metric 'ndgc'; did you mean 'ndcg'"),
+        ({"pairs_per_document": 2}, "pairs_per_document is 2 and truncation is 30"),
+        ({"query_norm": QueryNorm.PAIRS}, "query_norm is pairs.* set it"),
+        ({"distance_offset": 0.0}, "distance_offset is 0"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        replace(NATIVE, **fields)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (replace(NATIVE, metric="auc"), "metric 'auc' is none that the engine learns from"),
+        (replace(NATIVE, metric="precision"), "is the same in every order; give a cutoff"),
+        (replace(NATIVE, convention=DEFAULT), "ties is expected"),
+    ],
+)
+def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        prepare(query([0.0, 1.0]), settings)
+
+
+def test_a_query_of_ten_thousand_documents_costs_no_more_than_its_pairs() -> None:
+    rng = np.random.default_rng(11)
+    labels = rng.integers(0, 5, 10_000)
+    data = dataset(np.zeros((10_000, 1)), labels, [10_000])
+    for settings in (
+        replace(NATIVE, metric="err@10"),
+        replace(NATIVE, metric="map", truncation=None, pairs_per_document=3),
+    ):
+        gradients, _ = computed(data, rng.normal(size=10_000), settings)
+        assert np.isfinite(gradients).all()
+
+
+def test_labels_of_another_kind_than_numbers_of_grades_take_the_linear_gain() -> None:
+    linear = replace(NATIVE, convention=replace(IN_ROW_ORDER, gain=linear_gain))
+    gradients, _ = computed(query([0.25, 1.5, 0.0]), np.zeros(3), linear)
+    assert np.argmin(gradients) == 1
+    with pytest.raises(DataError):
+        computed(query([0.25, 1.5, 0.0]), np.zeros(3), NATIVE)
