@@ -69,6 +69,13 @@ def not_a_number(place: str, column: str, cell: object, remedy: str) -> DataErro
     return DataError(f"{place}: column '{column}' is {shown}, which is not a number; {remedy}.")
 
 
+def check_no_repeat(columns: Sequence[str], name: str) -> None:
+    """Raises DataError where two columns of the table `name` are called the same."""
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}: the column '{twice}' is there twice; rename one.")
+
+
 def check_ids(ids: Sequence[str], column: str, place: Place) -> None:
     """Raises DataError where an id is longer than one can be: NumPy gives each the room of the longest."""
     row = max(range(len(ids)), key=lambda row: len(ids[row]), default=0)

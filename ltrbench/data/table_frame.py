@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import is_id
-from ltrbench.data.table_cells import check_ids, not_a_number, number_of
+from ltrbench.data.table_cells import check_ids, check_no_repeat, not_a_number, number_of
 from ltrbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -88,8 +88,11 @@ def read_parquet(path: Path) -> FrameTable:
         DataError: where it is absent or cannot be read.
     """
     import pandas as pd
+    from pyarrow import parquet
 
     try:
+        # pandas reports a column that is there twice in a dozen lines, none of which says so.
+        check_no_repeat(parquet.ParquetDataset(path).schema.names, str(path))
         return FrameTable(str(path), pd.read_parquet(path))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file; check the path.") from None

@@ -24,6 +24,7 @@ from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.gathering import check_some_weight, gather
 from ltrbench.data.letor_line import check_label, check_weight
 from ltrbench.data.options import as_paths, check_names, check_switch, check_whole
+from ltrbench.data.table_cells import check_no_repeat
 from ltrbench.data.table_csv import CsvTable, read_csv
 from ltrbench.data.table_frame import FrameTable, is_parquet, read_parquet
 from ltrbench.errors import DataError, did_you_mean
@@ -163,9 +164,7 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[Tabl
     else:
         tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in as_paths(source)]
     for table in tables:
-        twice = [column for column in table.columns if table.columns.count(column) > 1]
-        if twice:
-            raise DataError(f"{table.name}: the column '{twice[0]}' is there twice; rename one.")
+        check_no_repeat(table.columns, table.name)
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
         if odd:
             raise DataError(
@@ -232,7 +231,13 @@ def _find_features(
     wanted = chosen if feature_names is None else [str(column) for column in feature_names]
     missing = [column for column in wanted if column not in left]
     if missing:
-        raise DataError(f"{table.name}: has no feature column '{missing[0]}'{did_you_mean(missing[0], left)}")
+        close = did_you_mean(missing[0], left)
+        remedy = (
+            ""
+            if feature_names is None
+            else " Training has it: add the column, with empty cells where a value is missing."
+        )
+        raise DataError(f"{table.name}: has no feature column '{missing[0]}'{close}{remedy}")
     if features is None and feature_names is None:
         for column in chosen:
             _check_feature(table, column)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from ltrbench.data import RankingDataset
@@ -249,12 +251,32 @@ def test_a_missing_or_further_column_is_named() -> None:
         read_table(frame(), label="lable")
     with pytest.raises(DataError, match=r"no feature column 'bm52'; did you mean 'bm25'\?"):
         read_table(frame(), feature_names=("bm52",))
+    with pytest.raises(DataError, match=r"no feature column 'clicks'\. Training has it: add the column"):
+        read_table(frame(), feature_names=("bm25", "clicks"))
     with pytest.raises(DataError, match="has the columns clicks, which training does not have"):
         read_table(frame(clicks=[1, 2, 3]), feature_names=("bm25",))
     with pytest.raises(DataError, match="has 1 feature columns, 3 were expected"):
         read_table(frame(), 3)
     with pytest.raises(DataError, match="no feature column besides"):
         read_table(frame().drop(columns="bm25"))
+
+
+def test_a_column_that_is_twice_in_a_parquet_file_is_named(tmp_path: Path) -> None:
+    one = pyarrow.array([1])
+    table = pyarrow.Table.from_arrays([one] * 4, names=["label", "qid", "bm25", "bm25"])
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t\.parquet: the column 'bm25' is there twice; rename one"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_folder_of_parquet_files_is_one_table_unless_it_is_empty(tmp_path: Path) -> None:
+    folder = tmp_path / "t.parquet"
+    folder.mkdir()
+    with pytest.raises(DataError, match=r"t\.parquet: .*no rows"):
+        read_table(folder)
+    frame().iloc[:2].to_parquet(folder / "part-0.parquet")
+    frame().iloc[2:].to_parquet(folder / "part-1.parquet")
+    assert read_table(folder).fingerprint == read_table(frame()).fingerprint
 
 
 def test_a_table_without_rows_is_refused() -> None:
