@@ -20,7 +20,9 @@ from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.early_stopping import EarlyStopping, Iteration
 from ltrbench.rankers.library import write_model
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.shapes import Scores
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +176,89 @@ def test_saved_and_loaded_it_is_the_same(data: RankingDataset, tmp_path: Path) -
     np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
     for kind, values in ranker.importance().items():
         np.testing.assert_array_equal(loaded.importance()[kind], values)
+
+
+@pytest.mark.parametrize("fields", [{}, {"drop_rate": 0.4}, {"queries_per_tree": 0.5}])
+def test_a_model_continues_where_it_was_saved(
+    data: RankingDataset, tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    (tmp_path / "model").mkdir()
+    first = small(num_trees=5, **fields).fit(data)
+    first.save(tmp_path / "model")
+    numbers: list[int] = []
+    # Named by its run's folder as well as by its own.
+    whole, by_model = (
+        small(num_trees=10, warm_start=str(folder), **fields).fit(
+            data, on_iteration=lambda iteration: numbers.append(iteration.number)
+        )
+        for folder in (tmp_path, tmp_path / "model")
+    )
+    assert numbers == [6, 7, 8, 9, 10] * 2
+    assert whole.summary is not None
+    assert whole.summary.num_trees == 10
+    np.testing.assert_array_equal(whole.predict(data.features), by_model.predict(data.features))
+    if not fields:
+        # Nothing was sampled: the same bits as in one fit.
+        at_once = small(num_trees=10).fit(data)
+        np.testing.assert_array_equal(whole.predict(data.features), at_once.predict(data.features))
+
+
+def test_a_model_that_was_continued_is_saved_whole_and_learned_again_clean(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    small(num_trees=5).fit(data).save(tmp_path)
+    continued = small(num_trees=8, warm_start=str(tmp_path)).fit(data)
+    expected = continued.predict(data.features)
+    np.testing.assert_array_equal(continued.clean_copy().fit(data).predict(data.features), expected)
+    kept = tmp_path / "continued"
+    kept.mkdir()
+    continued.save(kept)
+    for file in tmp_path.glob("*.*"):
+        file.unlink()
+    np.testing.assert_array_equal(NativeRanker.load(kept).predict(data.features), expected)
+
+
+def test_only_a_native_model_of_the_same_features_can_be_continued(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    small(num_trees=5).fit(data).save(tmp_path)
+    continued = small(num_trees=6, warm_start=str(tmp_path))
+    names = ("other", *data.feature_names[1:])
+    with pytest.raises(DataError, match="fitted on feature 'bm25_body', where train has 'other'"):
+        continued.fit(data.with_feature_names(names))
+    with pytest.raises(DataError, match=f"fitted on {data.num_features} features, but train has 3"):
+        continued.fit(make_narrow())
+    with pytest.raises(ConfigError, match="num_trees is 5, but the model of warm_start has 5 trees already"):
+        small(num_trees=5, warm_start=str(tmp_path)).fit(data)
+    with pytest.raises(ResultError, match="is not a saved ranker"):
+        small(warm_start=str(tmp_path / "absent")).fit(data)
+    peer = tmp_path / "peer"
+    peer.mkdir()
+    LightGBMRanker(num_trees=2).fit(data).save(peer)
+    with pytest.raises(ResultError, match="does not hold the settings of a NativeRanker"):
+        small(warm_start=str(peer)).fit(data)
+
+
+@pytest.mark.parametrize("normalize", ["tree", "forest", "mean"])
+def test_dart_stopped_early_keeps_the_weights_that_its_trees_had_at_the_best_iteration(
+    data: RankingDataset, valid: RankingDataset, normalize: str
+) -> None:
+    seen: list[Scores] = []
+
+    def watch(iteration: Iteration) -> None:
+        assert iteration.valid_scores is not None
+        seen.append(iteration.valid_scores)
+
+    fields = {"learning_rate": 0.5, "drop_rate": 0.3, "drop_normalize": normalize}
+    rule = EarlyStopping("ndcg@5", patience=6)
+    ranker = small(num_trees=60, early_stopping=rule, **fields).fit(data, valid, watch)
+    assert ranker.summary is not None
+    best = ranker.summary.num_trees
+    assert best is not None
+    assert best < ranker.summary.num_iterations < 60
+    np.testing.assert_array_equal(ranker.predict(valid.features), seen[best - 1])
+    shorter = small(num_trees=best, **fields).fit(data)
+    np.testing.assert_array_equal(ranker.predict(valid.features), shorter.predict(valid.features))
 
 
 def test_a_damaged_model_is_refused(data: RankingDataset, tmp_path: Path) -> None:

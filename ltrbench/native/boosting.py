@@ -99,7 +99,7 @@ def boost(
     grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth])
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
-    ensemble = Ensemble(train.features, valid_features, start)
+    ensemble = Ensemble(train.features, valid_features, start, may_drop=settings.dart.drop_rate > 0)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)

@@ -2,9 +2,13 @@
 
     score(x) = sum over t of weight_t leaf_t(x)
 
-for the documents of train and of a validation set, kept up to date from tree to tree. Where DART drops trees
-their part is taken out of the scores and comes back with the new tree, rescaled; the scores are then those of
-the sum but for rounding, otherwise they are its bits.
+for the documents of train and of a validation set, in the order of the trees and kept up to date from tree to
+tree, so that they have the bits of a prediction.
+
+DART takes trees out of the sum and puts them back rescaled. To subtract what they gave would leave rounding
+errors between documents that the other trees cannot tell apart; these would decide their order, and with it
+their lambdas. The scores are therefore added up anew, from the leaf of each document in each tree, which DART
+makes the ensemble remember: a byte for a tree of up to 128 leaves.
 """
 
 from __future__ import annotations
@@ -30,21 +34,28 @@ class Ensemble:
         train_features: (D, F).
         valid_features: (V, F), or None.
         start: the trees to begin with, where learning continues from a model.
+        may_drop: whether `drop` will be called.
     """
 
     def __init__(
-        self, train_features: Features, valid_features: Features | None = None, start: Forest | None = None
+        self,
+        train_features: Features,
+        valid_features: Features | None = None,
+        start: Forest | None = None,
+        may_drop: bool = False,
     ) -> None:
-        self._train = _Scored(train_features)
-        self._valid = None if valid_features is None else _Scored(valid_features)
-        self._trees = [] if start is None else start.trees()
+        self._train = _Scored(train_features, may_drop)
+        self._valid = None if valid_features is None else _Scored(valid_features, may_drop)
+        self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
         self._rescalings: list[tuple[NDArray[np.int64], Rescaling]] = []
         self._dropped = _NO_TREES
         self.weights: Weights = self._start_weights
         if start is not None:
+            self._trees = start.trees()
             for scored in self._all_scored():
-                scored.add(start)
+                for tree, weight in zip(self._trees, start.weights, strict=True):
+                    scored.add(tree, weight)
 
     @property
     def num_trees(self) -> int:
@@ -71,54 +82,68 @@ class Ensemble:
         return plant(self._trees[:num_trees], weights)
 
     def drop(self, trees: NDArray[np.int64]) -> None:
-        """Takes what these trees give out of the scores, until the next tree is added."""
+        """Takes what these trees give out of the scores of train, until the next tree is added."""
         self._dropped = trees
         if len(trees):
-            dropped = plant([self._trees[tree] for tree in trees], self.weights[trees])
-            for scored in self._all_scored():
-                scored.take_out(dropped)
+            weights = self.weights.copy()
+            weights[trees] = 0.0
+            self._train.add_up(self._trees, weights)
 
     def add(self, tree: Tree, grown: GrownTree, rescaling: Rescaling) -> None:
         """Adds a tree, with values now, that was grown on train; puts back those that were dropped for it."""
-        self._trees.append(tree)
+        self.weights = _rescaled(self.weights, self._dropped, rescaling)
         if len(self._dropped):
             for scored in self._all_scored():
-                scored.put_back(rescaling.factor)
-        self.weights = _rescaled(self.weights, self._dropped, rescaling)
+                scored.add_up(self._trees, self.weights[:-1])
+        if len(grown.rows) == len(self.train_scores):
+            self._train.add_grown(tree, grown, rescaling.new)
+        else:
+            self._train.add(tree, rescaling.new)
+        if self._valid is not None:
+            self._valid.add(tree, rescaling.new)
+        self._trees.append(tree)
         self._rescalings.append((self._dropped, rescaling))
         self._dropped = _NO_TREES
-        latest = plant([tree], [rescaling.new])
-        if len(grown.rows) == len(self.train_scores):
-            # Growing has brought every document to its leaf already.
-            values = rescaling.new * tree.value[grown.leaf_node]
-            _add_leaf_values(grown.rows, grown.leaf_start, values, self.train_scores)
-        else:
-            self._train.add(latest)
-        if self._valid is not None:
-            self._valid.add(latest)
 
     def _all_scored(self) -> list[_Scored]:
         return [self._train] if self._valid is None else [self._train, self._valid]
 
 
 class _Scored:
-    """The documents of a data set with their scores."""
+    """The documents of a data set with their scores and, where trees may be dropped, their leaves.
 
-    def __init__(self, features: Features) -> None:
-        self.features = features
+    Attributes:
+        scores: (D,).
+        leaves: for each tree the (D,) nodes that the documents end at; none where nothing is dropped.
+    """
+
+    def __init__(self, features: Features, remembers_leaves: bool) -> None:
         self.scores: Scores = np.zeros(len(features))
-        self._taken_out: Scores = np.zeros(0)
+        self.leaves: list[NDArray[np.unsignedinteger]] = []
+        self._features = features
+        self._remembers_leaves = remembers_leaves
 
-    def add(self, forest: Forest) -> None:
-        add_scores(forest, self.features, self.scores)
+    def add(self, tree: Tree, weight: float) -> None:
+        add_scores(plant([tree], [weight]), self._features, self.scores)
+        self._remember(tree)
 
-    def take_out(self, forest: Forest) -> None:
-        self._taken_out = np.zeros(len(self.scores))
-        add_scores(forest, self.features, self._taken_out)
-        self.scores -= self._taken_out
+    def add_grown(self, tree: Tree, grown: GrownTree, weight: float) -> None:
+        """Likewise for documents that growing the tree has brought to their leaves already."""
+        _add_leaf_values(grown.rows, grown.leaf_start, weight * tree.value[grown.leaf_node], self.scores)
+        self._remember(tree)
 
-    def put_back(self, factor: float) -> None:
-        self.scores += factor * self._taken_out
+    def add_up(self, trees: list[Tree], weights: Weights) -> None:
+        """Makes the scores those of these weights."""
+        self.scores[:] = 0.0
+        for tree, weight, leaves in zip(trees, weights, self.leaves, strict=True):
+            self.scores += (weight * tree.value)[leaves]
+
+    def _remember(self, tree: Tree) -> None:
+        if self._remembers_leaves:
+            numbers = np.arange(len(tree.value))
+            nodes = np.zeros(len(self.scores))
+            add_scores(plant([tree._replace(value=numbers.astype(np.float64))], [1.0]), self._features, nodes)
+            self.leaves.append(nodes.astype(np.min_scalar_type(numbers[-1])))
 
 
 def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling) -> Weights:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.dart import NORMALIZATIONS, DartSettings
 from ltrbench.native.dialects import NATIVE
@@ -35,7 +35,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import OnIteration
-from ltrbench.rankers.library import read_model, require_choice, unset_fields, write_model
+from ltrbench.rankers.library import SETTINGS_FILE, read_model, require_choice, unset_fields, write_model
 from ltrbench.shapes import Features, Scores
 
 MODEL_FILE = "model.npz"
@@ -99,6 +99,9 @@ class NativeRanker(BoostingRanker):
     sample_type=weighted)."""
     drop_normalize: str = "tree"
     """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
+
+    warm_start: str | None = None
+    """A saved native model, or the folder of its run, to continue from; its trees count among num_trees."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,18 +167,40 @@ class NativeRanker(BoostingRanker):
         if monitor.wants_scores and valid is not None:
             check_features(valid.features, train.num_features)
             valid_features = valid.features
+        start = self._model_to_continue(train)
         with threads(resolve_threads(self.num_threads)):
             ensemble = boost(
                 train,
                 self._settings(),
                 valid_features,
                 monitor.should_stop if monitor.wants_scores else None,
+                start,
             )
         kept = monitor.best_iteration or ensemble.num_trees
         self._forest = ensemble.first(kept)
         self.feature_names = train.feature_names
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
+
+    def _model_to_continue(self, train: RankingDataset) -> Forest | None:
+        """The trees of `warm_start`, which must be of the features of train and fewer than num_trees."""
+        if self.warm_start is None:
+            return None
+        folder = Path(self.warm_start)
+        model = type(self).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
+        forest = check_fitted(model._forest)
+        if model.feature_names != train.feature_names:
+            difference = _difference(model.feature_names, train.feature_names)
+            raise DataError(
+                f"warm_start: {folder} was fitted on {difference}; continue with the features that it knows, "
+                "in their order."
+            )
+        if forest.num_trees >= self.num_trees:
+            raise ConfigError(
+                f"num_trees is {self.num_trees}, but the model of warm_start has {forest.num_trees} trees "
+                "already, which count among them; set params.num_trees higher."
+            )
+        return forest
 
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
@@ -238,6 +263,7 @@ class NativeRanker(BoostingRanker):
         sizes = (self.queries_per_tree, self.documents_per_tree, self.features_per_tree)
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
+            f"Learning continues from the model in {self.warm_start}.": self.warm_start is not None,
             "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": True,
             "Queries, rows and features are sampled in native's own way.": sizes != (1, 1, 1),
         }
@@ -296,6 +322,18 @@ class NativeRanker(BoostingRanker):
                 normalize=self.drop_normalize,
             ),
         )
+
+
+def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """In what the names of features differ, as the end of a sentence.
+
+    >>> _difference(("a", "b"), ("a", "c"))
+    "feature 'b', where train has 'c'"
+    """
+    if len(fitted) != len(given):
+        return f"{len(fitted)} features, but train has {len(given)}"
+    first = next(pair for pair in zip(fitted, given, strict=True) if pair[0] != pair[1])
+    return f"feature '{first[0]}', where train has '{first[1]}'"
 
 
 def _require_size(name: str, size: SampleSize, words: tuple[str, ...] = ()) -> None:

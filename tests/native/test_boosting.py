@@ -16,7 +16,7 @@ from ltrbench.native.goss import GossSettings
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.sampling import SamplingSettings
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Forest, Scores, add_scores
+from ltrbench.native.tree import NO_FEATURE, Forest, Scores, add_scores, plant
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
 DIALECT = replace(
@@ -82,6 +82,51 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
     for iteration, train_scores, valid_scores in seen:
         np.testing.assert_array_equal(train_scores, scores_of(ensemble.first(iteration), train))
         np.testing.assert_array_equal(valid_scores, scores_of(ensemble.first(iteration), valid))
+
+
+def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
+    train, valid, seen = make_dataset(2), make_dataset(3), []
+
+    def watch(
+        iteration: int, train_scores: Scores, valid_scores: Scores | None, left_out: NDArray[np.int64] | None
+    ) -> bool:
+        seen.append((train_scores, valid_scores))
+        return False
+
+    ensemble = boost(train, DART, valid.features, watch)
+    judgements = judge(train, 30)
+    num_dropped = []
+    for number in range(1, ensemble.num_trees):
+        before, after = ensemble.first(number), ensemble.first(number + 1)
+        # A dropped tree is one whose weight changed.
+        others = np.where(after.weights[:-1] == before.weights, before.weights, 0.0)
+        num_dropped.append(np.count_nonzero(others == 0.0))
+        gradients, hessians = lambdas(
+            judgements, scores_of(before._replace(weights=others), train), LambdaSettings()
+        )
+        tree = after.trees()[-1]
+        values = scores_of(plant([tree], [1.0]), train)
+        for value in np.unique(values):
+            here = values == value
+            assert value == pytest.approx(-gradients[here].sum() / hessians[here].sum(), rel=1e-9)
+    assert 0 in num_dropped
+    assert max(num_dropped) > 2
+    for number, (train_scores, valid_scores) in enumerate(seen, start=1):
+        model = ensemble.first(number)
+        np.testing.assert_array_equal(train_scores, scores_of(model, train))
+        np.testing.assert_array_equal(valid_scores, scores_of(model, valid))
+    np.testing.assert_array_equal(ensemble.forest.weights, ensemble.first(ensemble.num_trees).weights)
+
+
+@pytest.mark.parametrize("settings", [SMALL, DIALECT])
+def test_more_trees_on_top_of_some_are_those_of_one_fit(settings: BoostingSettings) -> None:
+    train, valid = make_dataset(2, weighted=True), make_dataset(3)
+    whole = boost(train, replace(settings, num_trees=8), valid.features)
+    start = boost(train, replace(settings, num_trees=4)).forest
+    continued = boost(train, replace(settings, num_trees=8), valid.features, start=start)
+    assert_same(continued.forest, whole.forest)
+    np.testing.assert_array_equal(continued.train_scores, whole.train_scores)
+    np.testing.assert_array_equal(continued.valid_scores, whole.valid_scores)
 
 
 def test_whoever_watches_may_end_it() -> None:
