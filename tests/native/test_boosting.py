@@ -102,7 +102,7 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
         others = np.where(after.weights[:-1] == before.weights, before.weights, 0.0)
         num_dropped.append(np.count_nonzero(others == 0.0))
         gradients, hessians = lambdas(
-            judgements, scores_of(before._replace(weights=others), train), LambdaSettings()
+            judgements, scores_of(replace(before, weights=others), train), LambdaSettings()
         )
         tree = after.trees()[-1]
         values = scores_of(plant([tree], [1.0]), train)
