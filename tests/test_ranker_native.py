@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
         {"sigma": 2.0},
         {"normalize_distance": False},
         {"normalize_query": False},
+        {"objective": "ranknet"},
+        {"objective": "xendcg"},
+        {"objective": "mart"},
+        {"metric": "ndcg@3"},
+        {"metric": "err"},
+        {"gain": "linear"},
+        {"label_gain": [0.0, 1.0, 2.0, 3.0, 10.0]},
+        {"sigmoid": "table"},
+        {"sigmoid": "float32"},
+        {"distance_offset": 1.0},
+        {"pairs_per_document": 2},
+        {"pairs_per_document": 2, "query_norm": "pairs"},
+        {"hessian_factor": 2.0},
+        {"least_hessian": 0.2},
+        {"ties": "worst"},
+        {"float32_scores": True},
         {"max_bins": 1023},
         {"binning": "equal_width"},
         {"split_criterion": "least_squares"},
@@ -107,6 +124,27 @@ def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str,
         ({"min_docs_in_split": 1}, "min_docs_in_split is 1; it must be at least 2"),
         ({"cut_without_gain": True, "min_split_gain": 0.5}, "min_split_gain is 0.5, but cut_without_gain"),
         ({"sigma": 0.0}, "sigma is 0.0; it must be more than 0"),
+        ({"objective": "lambdamart"}, "objective is 'lambdamart'; did you mean 'lambdarank'"),
+        ({"metric": "auc"}, "metric 'auc' is none that the engine learns from.* It may be ndcg, dcg"),
+        ({"metric": "precision"}, "give a cutoff, as in precision@5"),
+        ({"metric": "ndcg@0"}, "must be a whole number of 1 or more"),
+        (
+            {"highest_grade": 2.0},
+            "highest_grade is 2.0, which metric=ndcg does not look at; set highest_grade=4.0",
+        ),
+        ({"metric": "map", "gain": "linear"}, "gain is linear, which metric=map does not look at"),
+        (
+            {"objective": "ranknet", "metric": "map"},
+            'metric is map, which objective=ranknet .* metric="ndcg"',
+        ),
+        ({"objective": "mart", "sigma": 2.0}, "sigma is 2.0, which objective=mart does not look at"),
+        ({"objective": "xendcg", "truncation": 5}, "truncation is 5, .* set truncation=null"),
+        ({"pairs_per_document": 2, "truncation": 5}, "pairs_per_document is 2 and truncation is 5"),
+        ({"query_norm": "pairs"}, "query_norm is pairs, which divides by pairs_per_document"),
+        ({"label_gain": [0.0, 1.0], "gain": "linear"}, "label_gain is .* leave gain at exponential"),
+        ({"label_gain": [0.0, 2.0, 1.0]}, "of each grade no less than the one before"),
+        ({"ties": "expected"}, "ties is 'expected'.* row_order, worst, best"),
+        ({"distance_offset": 0.0}, "distance_offset is 0.0"),
         (
             {"documents_per_tree": 1.5},
             "documents_per_tree is 1.5; it must be a share above 0 and up to 1, or a c",
@@ -131,6 +169,41 @@ def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str,
 def test_a_setting_that_cannot_be_honoured_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         small(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "varied"),
+    [
+        ({"metric": "map"}, {"relevance_threshold": 3.0}),
+        ({"metric": "err"}, {"highest_grade": 6.0}),
+        ({"objective": "xendcg"}, {"seed": 1}),
+        ({"pairs_per_document": 1}, {"seed": 1}),
+    ],
+)
+def test_a_setting_of_one_objective_changes_its_model(
+    data: RankingDataset, fields: dict[str, Any], varied: dict[str, Any]
+) -> None:
+    one, other = small(**fields).fit(data), small(**fields, **varied).fit(data)
+    assert (one.predict(data.features) != other.predict(data.features)).any()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}], ids=str
+)
+def test_after_warm_up_no_objective_is_left_to_compile(data: RankingDataset, fields: dict[str, Any]) -> None:
+    small(**fields).warm_up()
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        small(**fields).fit(data)
+    assert recorder.buffer == []
+
+
+def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(data: RankingDataset) -> None:
+    high = replace(data, labels=data.labels + 3.0)
+    assert not small().concerns(data)
+    (concern,) = small(metric="err").concerns(high)
+    assert concern.startswith("Refused: labels[")
+    with pytest.raises(DataError, match="above ERR's highest grade, 4; set highest_grade"):
+        small(metric="err").fit(high)
 
 
 def test_early_stopping_keeps_the_best_iteration(data: RankingDataset, valid: RankingDataset) -> None:

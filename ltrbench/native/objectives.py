@@ -27,7 +27,7 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, judge, lambdas
 from ltrbench.native.pairwise import Compiled, Judged, Probability, pairwise_lambdas
-from ltrbench.native.swaps import lay_out
+from ltrbench.native.swaps import lay_out, parse_layout
 from ltrbench.native.xendcg import xendcg
 
 Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
@@ -50,6 +50,9 @@ class SquaredError:
     """
 
 
+ORDERS_OF_TIES = {Ties.ROW_ORDER: 0.0, Ties.WORST: 1.0, Ties.BEST: -1.0}
+"""The order of tied documents -> `Compiled.low_labels_first`."""
+
 ObjectiveSettings = PairSettings | CrossEntropy | SquaredError
 
 
@@ -60,6 +63,7 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
         ConfigError: on a metric that the engine does not learn from.
         DataError, UndefinedMetricError: on labels that the objective has no meaning for.
     """
+    check_settings(settings)
     check_labels(train, settings)
     match settings:
         case CrossEntropy():
@@ -68,6 +72,19 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
             return _squared_error(train)
     fast = _fast_settings(train, settings)
     return _all_pairs(train, settings) if fast is None else _fast_pairs(train, settings, fast)
+
+
+def check_settings(settings: ObjectiveSettings) -> None:
+    """Raises ConfigError on settings that only the specification computes."""
+    if not isinstance(settings, PairSettings):
+        return
+    if settings.metric is not None:
+        parse_layout(settings.metric)
+    if settings.convention.ties not in ORDERS_OF_TIES:
+        raise ConfigError(
+            f"ties is {settings.convention.ties.value}, but lambdas need one order of tied documents; it may "
+            f"be {', '.join(item.value for item in ORDERS_OF_TIES)}."
+        )
 
 
 def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
@@ -135,7 +152,7 @@ def _compiled(train: RankingDataset, settings: PairSettings, change: int) -> Com
         factor=1.0 / (settings.pairs_per_document or 1) if by_pairs else 1.0,
         hessian_factor=float(settings.hessian_factor),
         least_hessian=float(settings.least_hessian),
-        low_labels_first=_LOW_LABELS_FIRST[_order_of_ties(settings)],
+        low_labels_first=ORDERS_OF_TIES[settings.convention.ties],
         float32_scores=settings.float32_scores,
     )
 
@@ -145,18 +162,6 @@ _PROBABILITIES = {
     Sigmoid.TABLE: int(Probability.TABLE),
     Sigmoid.FLOAT32: int(Probability.FLOAT32),
 }
-_LOW_LABELS_FIRST = {Ties.ROW_ORDER: 0.0, Ties.WORST: 1.0, Ties.BEST: -1.0}
-
-
-def _order_of_ties(settings: PairSettings) -> Ties:
-    """Raises ConfigError where tied documents have no order that labels or rows give."""
-    ties = settings.convention.ties
-    if ties not in _LOW_LABELS_FIRST:
-        raise ConfigError(
-            f"ties is {ties.value}, but lambdas need one order of tied documents; it may be "
-            f"{', '.join(item.value for item in _LOW_LABELS_FIRST)}."
-        )
-    return ties
 
 
 def _depth(train: RankingDataset, settings: PairSettings) -> int:

@@ -74,13 +74,12 @@ def dcg(judgments: Judgments, k: int | None, convention: Convention, truncation:
 
 
 def precision(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
-    """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so."""
+    """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so; k is never None."""
     del truncation
-    if k is None:
-        raise ConfigError("metric 'precision' is the same in every order; give a cutoff, as in precision@5.")
     sizes = judgments.query_sizes
-    up_to_size = convention.precision_denominator is Denominator.K_UP_TO_SIZE
-    places = np.minimum(sizes, k) if up_to_size else np.full(len(sizes), k)
+    places = np.full(len(sizes), k)
+    if convention.precision_denominator is Denominator.K_UP_TO_SIZE:
+        places = np.minimum(places, sizes)
     weights = _first(k, np.ones(sizes.max()))
     return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / places)
 
@@ -169,6 +168,8 @@ def parse_layout(name: str) -> tuple[str, int | None]:
         ConfigError: on a name that is no metric, or one that has no formula here.
     """
     metric, k = parse_metric(name)
+    if metric == "precision" and k is None:
+        raise ConfigError(f"metric '{name}' is the same in every order; give a cutoff, as in {name}@5.")
     if metric not in LAYOUTS:
         raise ConfigError(
             f"metric '{name}' is none that the engine learns from{did_you_mean(metric, LAYOUTS)} It may be "

@@ -7,7 +7,9 @@ choice.
 from __future__ import annotations
 
 import io
+import json
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self, TypeVar
@@ -17,14 +19,25 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
+from ltrbench.metrics import Convention
+from ltrbench.metrics.convention import TableGain, Ties, exponential_gain, linear_gain
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.dart import NORMALIZATIONS, DartSettings
-from ltrbench.native.dialects import NATIVE
+from ltrbench.native.dialects import FLOAT32_OFFSET, IN_ROW_ORDER, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.goss import GossSettings
 from ltrbench.native.growth import ORDERS
+from ltrbench.native.objectives import (
+    ORDERS_OF_TIES,
+    CrossEntropy,
+    ObjectiveSettings,
+    SquaredError,
+    check_labels,
+    check_settings,
+)
 from ltrbench.native.sampling import ROOTS, SampleSize, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.swaps import parse_layout
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
 from ltrbench.rankers.base import (
     BoostingRanker,
@@ -40,6 +53,29 @@ from ltrbench.shapes import Features, Scores
 
 MODEL_FILE = "model.npz"
 
+_OF_METRICS = {
+    "gain": ("ndcg", "dcg"),
+    "label_gain": ("ndcg", "dcg"),
+    "relevance_threshold": ("map", "mrr", "precision"),
+    "highest_grade": ("err",),
+}
+"""A field of lambdarank -> the metrics that look at it."""
+
+_OF_PAIRS = (
+    "sigma",
+    "sigmoid",
+    "normalize_distance",
+    "distance_offset",
+    "normalize_query",
+    "query_norm",
+    "hessian_factor",
+    "least_hessian",
+    "ties",
+    "pairs_per_document",
+    "float32_scores",
+)
+"""Fields of lambdarank and ranknet."""
+
 Number = TypeVar("Number", int, float)
 
 log = logging.getLogger("ltrbench")
@@ -47,14 +83,61 @@ log = logging.getLogger("ltrbench")
 
 @dataclass(kw_only=True)
 class NativeRanker(BoostingRanker):
-    """LambdaMART on the lambdas of NDCG."""
+    """Boosted trees on the lambdas of NDCG, or on another objective."""
 
+    objective: str = "lambdarank"
+    """What the trees are fitted to. `lambdarank`: pairs, weighted by their change of `metric`; `ranknet`:
+    pairs, all alike (XGBoost's rank:pairwise), so that the bottom of a list counts as much as its top;
+    `xendcg`: the cross entropy of whole lists (LightGBM's rank_xendcg), which looks at no pair and costs
+    less; `mart`: the squared error of each document by itself (RankLib's MART), which learns labels and not
+    an order."""
+    metric: str = "ndcg"
+    """lambdarank: what weighs a pair by its change when the two change places. `ndcg`: with every rank's
+    discount in full (LightGBM, XGBoost, RankLib), so that documents are pulled up from any depth; with a
+    cutoff, as in ndcg@10: the true change, so that two documents below it do not matter (pyltr, QuickRank).
+    Also dcg, map (XGBoost's rank:map), mrr, err (pyltr, RankLib), precision@k and wta, for what is measured
+    by them."""
+    gain: str = "exponential"
+    """The gain of a label in ndcg and dcg: `exponential`, 2^label - 1, or `linear`, the label, which minds
+    the highest grades less (XGBoost's ndcg_exp_gain=false)."""
+    label_gain: list[float] | None = None
+    """The gains of label 0, 1, 2, ... instead (LightGBM)."""
+    relevance_threshold: float = 1.0
+    """map, mrr and precision: the label from which on a document is relevant."""
+    highest_grade: float = 4.0
+    """err: the highest label there can be (RankLib's -gmax); the higher, the less a document satisfies."""
     sigma: float = 1.0
-    """Slope of the logistic function of a pair's score difference."""
+    """Slope of the logistic function of a pair's score difference (LightGBM's sigmoid): the steeper, the
+    sooner a pair in the right order is left alone."""
+    sigmoid: str = "exact"
+    """How that function is computed: `exact`; from a `table` of 2^20 steps (LightGBM); in `float32`
+    (XGBoost). Of no weight but for a library's own digits."""
     normalize_distance: bool = True
-    """Divides a pair's weight by 0.01 + |score difference|: one half of LightGBM's lambdarank_norm."""
+    """Divides a pair's weight by distance_offset + |score difference|: one half of LightGBM's
+    lambdarank_norm, XGBoost's lambdarank_score_normalization. Close pairs then count more."""
+    distance_offset: float | None = None
+    """What is added to that difference: the smaller, the more close pairs count; None: LightGBM's 0.01, which
+    is a float32's."""
     normalize_query: bool = True
-    """Scales a query's gradients by log2(1 + S) / S, where S is the sum of its lambdas: the other half."""
+    """Scales a query's gradients by its query_norm: the other half, XGBoost's lambdarank_normalization.
+    Queries of many pairs then outweigh others less."""
+    query_norm: str = "log2"
+    """By what: `log2`: log2(1 + S) / S, where S is the sum of its lambdas (LightGBM, XGBoost's topk);
+    `pairs`: 1 / pairs_per_document (XGBoost's mean)."""
+    hessian_factor: float = 1.0
+    """A factor of hessians, and so one over that of steps (XGBoost: 2)."""
+    least_hessian: float = 0.0
+    """A floor under a pair's p (1 - p), which keeps the steps of pairs far apart small (XGBoost: 1e-16)."""
+    ties: str = "row_order"
+    """The order of documents whose scores tie, as all do before the first tree. `row_order`: a stable sort's
+    (most libraries), so that the order of the file teaches; `worst`: by rising label (pyltr), so that
+    relevant documents are pulled up as if they stood last; `best`: by falling label."""
+    pairs_per_document: int | None = None
+    """Partners that a document draws, anew for each tree, from those of other labels in the whole list
+    (XGBoost's lambdarank_pair_method=mean): a cheap and noisy estimate of all pairs; needs truncation=null.
+    None: all pairs above truncation count."""
+    float32_scores: bool = False
+    """Rounds scores to float32 before pairs are looked at (XGBoost), so that more of them tie."""
     binning: str = "quantile"
     """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
     `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
@@ -107,7 +190,7 @@ class NativeRanker(BoostingRanker):
         super().__post_init__()
         self._forest: Forest | None = None
         self.feature_names: tuple[str, ...] = ()
-        require("sigma", self.sigma, above=0)
+        self._check_objective()
         self._check_trees()
         self._check_sampling()
         self._check_dart()
@@ -116,6 +199,44 @@ class NativeRanker(BoostingRanker):
                 f"extra.{next(iter(self.extra))} has no effect: the native engine has no parameters but its "
                 f"fields, which are {', '.join(field.name for field in fields(self) if field.init)}."
             )
+
+    def _check_objective(self) -> None:
+        require_choice("objective", self.objective, ["lambdarank", "ranknet", "xendcg", "mart"])
+        require_choice("gain", self.gain, ["exponential", "linear"])
+        require_choice("sigmoid", self.sigmoid, [item.value for item in Sigmoid])
+        require_choice("query_norm", self.query_norm, [item.value for item in QueryNorm])
+        require_choice("ties", self.ties, [item.value for item in ORDERS_OF_TIES])
+        require("sigma", self.sigma, above=0)
+        require("distance_offset", self.distance_offset, above=0)
+        require("hessian_factor", self.hessian_factor, above=0)
+        require("least_hessian", self.least_hessian, at_least=0)
+        require("relevance_threshold", self.relevance_threshold, above=0)
+        require("highest_grade", self.highest_grade, above=0)
+        require("pairs_per_document", self.pairs_per_document, at_least=1)
+        if self.label_gain is not None and (self.gain != "exponential" or len(self.label_gain) < 2):
+            raise ConfigError(
+                f"label_gain is {self.label_gain} beside gain={self.gain}; give the gains of two labels or "
+                "more, and leave gain at exponential."
+            )
+        self._refuse_idle_fields()
+        check_settings(self._objective())
+
+    def _refuse_idle_fields(self) -> None:
+        """Raises ConfigError where something is set that the objective does not look at."""
+        neutral = {field.name: field.default for field in fields(self)}
+        metric = parse_layout(self.metric)[0]
+        idle = [name for name, metrics in _OF_METRICS.items() if metric not in metrics]
+        chosen = f"metric={self.metric}"
+        if self.objective != "lambdarank":
+            idle, chosen = ["metric", *_OF_METRICS], f"objective={self.objective}"
+        if self.objective not in ("lambdarank", "ranknet"):
+            idle += ["truncation", *_OF_PAIRS]
+        for name in idle:
+            if getattr(self, name) != neutral[name]:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, which {chosen} does not look at; set "
+                    f"{name}={json.dumps(neutral[name])}, or another {chosen.partition('=')[0]}."
+                )
 
     def _check_trees(self) -> None:
         require_choice("binning", self.binning, list(BINNINGS))
@@ -249,25 +370,82 @@ class NativeRanker(BoostingRanker):
         """Compiles the engine by fitting four documents, or loads it where this machine has compiled it."""
         train = RankingDataset(
             features=np.eye(4, 3, dtype=np.float32),
-            labels=np.array([0.0, 1.0, 0.0, 2.0]),
+            labels=np.array([0.0, 1.0, 0.0, 1.0]),
             query_start=np.array([0, 2, 4]),
         )
-        settings = BoostingSettings(num_trees=1, num_leaves=3, splits=SplitSettings(min_docs_in_leaf=1))
+        settings = BoostingSettings(
+            num_trees=1,
+            num_leaves=3,
+            objective=self._objective(),
+            splits=SplitSettings(min_docs_in_leaf=1),
+        )
         with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
             boost(train, settings)
             # Rows that a tree has not learned from take another way to their score, which is also predict's.
             boost(train, replace(settings, sampling=SamplingSettings(documents=0.5)))
 
     def unmatched(self) -> tuple[str, ...]:
-        unset = unset_fields(self)
+        unset = tuple(name for name in unset_fields(self) if name != "truncation" or self._truncates())
         sizes = (self.queries_per_tree, self.documents_per_tree, self.features_per_tree)
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
             f"Learning continues from the model in {self.warm_start}.": self.warm_start is not None,
             "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": True,
+            f"{self._trained_on()} is another objective than LambdaMART's of NDCG.": (
+                self.objective != "lambdarank" or self.metric != "ndcg"
+            ),
+            f"Lambdas depart from LightGBM's in {', '.join(self._departures())}.": bool(self._departures()),
             "Queries, rows and features are sampled in native's own way.": sizes != (1, 1, 1),
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
+
+    def refusals(self, train: RankingDataset) -> Iterator[str]:
+        try:
+            check_labels(train, self._objective())
+        except (DataError, UndefinedMetricError) as error:
+            yield str(error)
+
+    def _truncates(self) -> bool:
+        return self.objective in ("lambdarank", "ranknet") and self.pairs_per_document is None
+
+    def _trained_on(self) -> str:
+        return f"lambdarank on {self.metric}" if self.objective == "lambdarank" else self.objective
+
+    def _departures(self) -> list[str]:
+        neutral = {field.name: field.default for field in fields(self)}
+        return [name for name in (*_OF_METRICS, *_OF_PAIRS) if getattr(self, name) != neutral[name]]
+
+    def _objective(self) -> ObjectiveSettings:
+        if self.objective == "xendcg":
+            return CrossEntropy()
+        if self.objective == "mart":
+            return SquaredError()
+        return PairSettings(
+            metric=None if self.objective == "ranknet" else self.metric,
+            convention=self._convention(),
+            truncation=_or(self.truncation, 30) if self._truncates() else self.truncation,
+            sigma=float(self.sigma),
+            sigmoid=Sigmoid(self.sigmoid),
+            normalize_distance=self.normalize_distance,
+            distance_offset=float(_or(self.distance_offset, FLOAT32_OFFSET)),
+            normalize_query=self.normalize_query,
+            query_norm=QueryNorm(self.query_norm),
+            hessian_factor=float(self.hessian_factor),
+            least_hessian=float(self.least_hessian),
+            pairs_per_document=self.pairs_per_document,
+            float32_scores=self.float32_scores,
+        )
+
+    def _convention(self) -> Convention:
+        """What the name of the metric leaves open."""
+        gain = linear_gain if self.gain == "linear" else exponential_gain
+        return replace(
+            IN_ROW_ORDER,
+            gain=gain if self.label_gain is None else TableGain(tuple(self.label_gain)),
+            ties=Ties(self.ties),
+            relevance_threshold=float(self.relevance_threshold),
+            highest_grade=float(self.highest_grade),
+        )
 
     def _goss(self, learning_rate: float) -> GossSettings | None:
         if self.goss_top_rate is None or self.goss_other_rate is None:
@@ -290,13 +468,7 @@ class NativeRanker(BoostingRanker):
             split_criterion=self.split_criterion,
             leaf_value=self.leaf_value,
             seed=self.seed,
-            objective=replace(
-                NATIVE,
-                sigma=float(self.sigma),
-                truncation=_or(self.truncation, 30),
-                normalize_distance=self.normalize_distance,
-                normalize_query=self.normalize_query,
-            ),
+            objective=self._objective(),
             splits=SplitSettings(
                 min_docs_in_leaf=_or(self.min_docs_in_leaf, 20),
                 min_sum_hessian=float(_or(self.min_sum_hessian, 1e-3)),
