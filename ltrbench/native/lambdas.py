@@ -39,6 +39,7 @@ from ltrbench.shapes import Labels, QueryStart
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
 Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 Values = NDArray[np.float64]  # one a document, of the data set or of a query
+Order = NDArray[np.uint32]  # (D,), for each query the numbers of its documents, from 0, best first
 
 
 class LambdaSettings(NamedTuple):
@@ -103,13 +104,27 @@ def lambdas(
     scores: Values,
     settings: LambdaSettings,
     queries: NDArray[np.int64] | None = None,
+    order: Order | None = None,
 ) -> tuple[Gradients, Hessians]:
-    """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named."""
+    """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named.
+
+    Args:
+        order: what `any_order` made, or the last call left: the documents as they were ranked then, from
+            which it takes less time to rank them by these scores. It changes no result.
+    """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     if queries is None:
         queries = np.arange(len(judgements.inverse_max_dcg))
-    _all_queries(judgements, scores, settings, queries, gradients, hessians)
+    if order is None:
+        order = any_order(judgements)
+    _all_queries(judgements, scores, settings, queries, order, gradients, hessians)
     return gradients, hessians
+
+
+def any_order(judgements: Judgements) -> Order:
+    """(D,), for each query the numbers of its documents, from 0."""
+    sizes = np.diff(judgements.query_start)
+    return (np.arange(sizes.sum()) - np.repeat(judgements.query_start[:-1], sizes)).astype(np.uint32)
 
 
 @parallel_kernel
@@ -118,6 +133,7 @@ def _all_queries(
     scores: Values,
     settings: LambdaSettings,
     queries: NDArray[np.int64],
+    order: Order,
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
@@ -132,6 +148,7 @@ def _all_queries(
                 judgements.inverse_max_dcg[q],
                 judgements.document_weights[first:end],
                 settings,
+                order[first:end],
                 gradients[first:end],
                 hessians[first:end],
             )
@@ -145,12 +162,13 @@ def _one_query(
     inverse_max_dcg: float,
     weights: Values,
     settings: LambdaSettings,
+    order: Order,
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
     """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
     n, sigma = len(scores), settings.sigma
-    order = np.argsort(-scores, kind="mergesort")  # stable
+    _rank(scores, order)
     s, gain = scores[order], gains[order]
     g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
     push, curvature = np.empty(n), np.empty(n)
@@ -180,6 +198,28 @@ def _one_query(
         factor = weights[order[i]] * scale
         gradients[order[i]] = g[i] * factor
         hessians[order[i]] = h[i] * factor
+
+
+@kernel
+def _rank(scores: Values, order: Order) -> None:
+    """Brings `order` into the order of falling scores, ties in the order of rows.
+
+    One tree makes few documents of a query change places. Inserting each where it belongs, from the order of
+    the last iteration, then takes half the time of sorting [measured]; where it takes long, they are sorted.
+    """
+    moves_left = 16 * len(order)
+    for i in range(1, len(order)):
+        row, j = order[i], i
+        while j > 0 and (
+            scores[order[j - 1]] < scores[row] or (scores[order[j - 1]] == scores[row] and order[j - 1] > row)
+        ):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row
+        moves_left -= i - j
+        if moves_left < 0:
+            order[:] = np.argsort(-scores, kind="mergesort")  # stable
+            return
 
 
 @kernel

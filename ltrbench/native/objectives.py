@@ -25,7 +25,7 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
-from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, judge, lambdas
+from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, any_order, judge, lambdas
 from ltrbench.native.pairwise import Compiled, Judged, Probability, pairwise_lambdas
 from ltrbench.native.swaps import lay_out, parse_layout
 from ltrbench.native.xendcg import xendcg
@@ -109,10 +109,11 @@ def _fast_settings(train: RankingDataset, settings: PairSettings) -> LambdaSetti
 
 def _fast_pairs(train: RankingDataset, settings: PairSettings, fast: LambdaSettings) -> Objective:
     judgements = judge(train, fast.truncation, settings.convention.of("ndcg").gain)
+    order = any_order(judgements)
 
     def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
         del rng
-        return lambdas(judgements, scores, fast, queries)
+        return lambdas(judgements, scores, fast, queries, order)
 
     return objective
 

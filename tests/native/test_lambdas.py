@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ltrbench.metrics import evaluate
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas, reference_lambdas
+from ltrbench.native.lambdas import LambdaSettings, any_order, judge, lambdas, reference_lambdas
 
 PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
 
@@ -179,3 +179,15 @@ def test_a_documents_weight_is_a_factor_of_its_gradient_and_hessian() -> None:
     got = lambdas(judge(weighted, 30), scores, LambdaSettings())
     plain = of_query(labels, scores, LambdaSettings())
     np.testing.assert_allclose(got, [weights * values for values in plain], rtol=1e-15)
+
+
+def test_the_order_of_an_earlier_ranking_changes_no_bit() -> None:
+    rng = np.random.default_rng(8)
+    judged = judge(query(rng.integers(0, 4, 200).tolist()), 30)
+    order = any_order(judged)
+    near = rng.normal(size=200)
+    # Little changes; all is turned around, which takes more moves than inserting is given; and all tie.
+    for scores in (near, near + 0.01 * rng.normal(size=200), -near, np.round(near), np.zeros(200)):
+        afresh = lambdas(judged, scores, PLAIN)
+        np.testing.assert_array_equal(lambdas(judged, scores, PLAIN, order=order), afresh)
+        np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
