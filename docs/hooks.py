@@ -21,7 +21,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -348,16 +348,6 @@ def choices(group: str) -> list[str]:
 
 # Parameters: what each shared one becomes in each backend, found out by asking the adapters.
 
-_TINY = RankingDataset(features=[[0.0]], labels=[0], query_start=[0, 1])  # type: ignore[arg-type]
-
-# What an adapter gives its library; these are no part of the Ranker contract, because each differs.
-_PASSED: dict[str, Callable[[Any], Mapping[str, Any]]] = {
-    "native": lambda ranker: _flat(asdict(ranker._settings())),
-    "lightgbm": lambda ranker: ranker._parameters(),
-    "xgboost": lambda ranker: ranker._parameters(1.0),
-    "catboost": lambda ranker: _with_loss_options(ranker._parameters(_TINY)),
-}
-
 # Settings that may bring further sentences of `unmatched`; what a backend does not have is passed over.
 _PROBES = (
     "params.l2=1",
@@ -392,28 +382,6 @@ def boosting_models() -> dict[str, BoostingRanker]:
     """Name -> ranker under params=matched, of all models that have the shared parameters."""
     rankers = {name: ranker_of(name) for name in choices("model")}
     return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
-
-
-def passed(model: str, ranker: BoostingRanker) -> dict[str, Any]:
-    """What the adapter gives its library; KeyError where `_PASSED` lacks a new backend."""
-    return dict(_PASSED[model](ranker))
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The native engine's settings, which are in groups whose names tell a reader nothing."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        inner = value._asdict() if hasattr(value, "_asdict") else value
-        flat |= _flat(inner) if isinstance(inner, Mapping) else {name: inner}
-    return flat
-
-
-def _with_loss_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """CatBoost's LambdaMart:top=30;... taken apart into loss_function and its options."""
-    loss, _, options = parameters["loss_function"].partition(":")
-    pairs = (option.partition("=") for option in options.split(";") if option)
-    named = {f"{loss}:{name}": int(value) if value.isdigit() else value for name, _, value in pairs}
-    return {**parameters, "loss_function": loss, **named}
 
 
 def _shared_parameters(argument: str, page: str) -> str:
@@ -452,21 +420,20 @@ def _translation(argument: str, page: str) -> str:
     del argument, page
     models = boosting_models()
     rows = [
-        [_code(field), *(_translated(model, ranker, field) for model, ranker in models.items())]
-        for field in SHARED_FIELDS
+        [_code(field), *(_translated(ranker, field) for ranker in models.values())] for field in SHARED_FIELDS
     ]
     return table(["parameter", *models], rows)
 
 
-def _translated(model: str, ranker: BoostingRanker, field: str) -> str:
+def _translated(ranker: BoostingRanker, field: str) -> str:
     """Found by three settings of the field: its matched value, another one, and null."""
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = passed(model, ranker), passed(model, _varied(ranker, field, None))
+    usual, unset = ranker.own_parameters(), _varied(ranker, field, None).own_parameters()
     other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
     try:
-        other = passed(model, _varied(ranker, field, other_value))
+        other = _varied(ranker, field, other_value).own_parameters()
     except ConfigError:
         fixed = [f"`{name} = {usual[name]}`" for name in usual if usual[name] != unset.get(name)]
         return "; ".join([*fixed, f"{value:g} or null only"])
@@ -512,7 +479,7 @@ def _given_to_libraries(argument: str, page: str) -> str:
     del argument, page
     blocks = []
     for model, ranker in boosting_models().items():
-        lines = "\n".join(f"{name}: {value}" for name, value in passed(model, ranker).items())
+        lines = "\n".join(f"{name}: {value}" for name, value in ranker.own_parameters().items())
         blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
     return "\n\n".join(blocks)
 

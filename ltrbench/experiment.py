@@ -36,7 +36,7 @@ from ltrbench.metrics import (
     preset,
     warm_up,
 )
-from ltrbench.rankers import BoostingRanker, Iteration, OnIteration, Ranker
+from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.results import (
     FAILED,
@@ -69,7 +69,8 @@ class Experiment:
         model: the name that tables show, that of the YAML in conf/model.
         ranker: unfitted.
         source: where train, valid and test come from.
-        metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve.
+        metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve,
+            or the first where there is none.
         params: which shared parameters the ranker was given, "matched" or "library".
         permutation_importance: how the features' permutation importance is taken; None: not at all.
         timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
@@ -218,8 +219,8 @@ def run(
     A failure is recorded in the folder and the tracker as well, and raised.
 
     Args:
-        on_progress: called after each iteration of a fit that records a learning curve. It is called on the
-            clock, so that it has to be quick.
+        on_progress: called after each iteration of a fit. It is called on the clock, so that it has to be
+            quick.
 
     Raises:
         LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
@@ -280,9 +281,9 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     with compilation:
         warm_up()
         ranker.warm_up()
-    recorder = CurveRecorder(splits, tuple(name for name in experiment.metrics if name.startswith("ndcg")))
+    recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
     memory = MemoryMeter()
-    watcher = _watcher(recorder, ranker, on_progress)
+    watcher = recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
     with memory, fit:
         ranker.fit(splits.train, splits.valid, watcher)
     if isinstance(watcher, _Reporter):
@@ -385,11 +386,9 @@ def _check_stopping(ranker: Ranker, splits: Splits) -> None:
         )
 
 
-def _watcher(recorder: CurveRecorder, ranker: Ranker, on_progress: OnProgress | None) -> OnIteration | None:
-    """Nobody watches a fit without a learning curve: its scores would be computed for the progress alone."""
-    if not recorder.names:
-        return None
-    return recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
+def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """Some of the metrics, because each is evaluated at every iteration."""
+    return tuple(name for name in metrics if name.startswith("ndcg")) or metrics[:1]
 
 
 def _fit_clean(ranker: Ranker, splits: Splits) -> float:

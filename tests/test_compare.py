@@ -253,6 +253,15 @@ def test_what_is_published_is_the_same_bytes_twice_and_holds_no_label(tmp_path: 
     assert "python -m ltrbench model=native" in (tmp_path / "once/toy/environment.json").read_text()
 
 
+def test_no_commit_is_said_of_runs_outside_git(tmp_path: Path) -> None:
+    run = write(tmp_path / "a", "native")
+    outside = Run(run.path, replace(run.result, commit=None))
+    for name, item in (("within", run), ("outside", outside)):
+        publish(compare([item]), tmp_path / name)
+    assert "Made by 1 run, commit abc, on some" in (tmp_path / "within/table.md").read_text()
+    assert "Made by 1 run, on some" in (tmp_path / "outside/table.md").read_text()
+
+
 def test_two_data_sets_make_two_tables(tmp_path: Path) -> None:
     toy = write(tmp_path / "a", "native")
     other = write(tmp_path / "b", "native")

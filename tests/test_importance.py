@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -89,16 +89,33 @@ def test_the_seed_decides_the_shuffles_and_nothing_is_changed(judged: RankingDat
     assert judged.fingerprint == before
 
 
+@dataclass(kw_only=True)
+class Counting(WeighedSum):
+    """Keeps how many documents it was asked for at each call."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        self.asked.append(len(features))
+        return super().predict(features)
+
+
 def test_many_queries_are_sampled(judged: RankingDataset) -> None:
-    seen = []
+    ranker = Counting()
+    importances(ranker, judged, PermutationImportance(max_queries=30), 0)
+    assert max(ranker.asked) == 300
 
-    class Watched(WeighedSum):
-        def predict(self, features: Features) -> NDArray[np.float64]:
-            seen.append(len(features))
-            return super().predict(features)
 
-    importances(Watched(), judged, PermutationImportance(max_queries=30), 0)
-    assert set(seen) == {300}
+def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: RankingDataset) -> None:
+    features = judged.features.copy()
+    features[:, 2] = 1.0
+    features[:, 1] = features[:, 1] > 0
+    ranker = Counting()
+    importances(ranker, replace(judged, features=features), SETTINGS, 0)
+    whole, *strong_and_weak = ranker.asked
+    assert whole == judged.num_documents
+    assert len(strong_and_weak) == 2 * SETTINGS.repeats
+    assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
 
 
 def test_without_a_relevant_document_nothing_is_said(judged: RankingDataset) -> None:

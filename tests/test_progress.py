@@ -93,10 +93,11 @@ def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: p
     assert len(calls) == 2 * unseen
 
 
-def test_a_fit_without_a_learning_curve_is_not_watched_for_its_progress(tmp_path: Path) -> None:
-    seen, _ = watched(experiment(metrics=("map",)), tmp_path)
-    assert seen == []
-    assert read_run(tmp_path).result.seconds["monitor"] < 1e-3
+def test_without_an_ndcg_the_first_metric_is_the_learning_curve_and_the_progress(tmp_path: Path) -> None:
+    seen, curve = watched(experiment(metrics=("map", "mrr")), tmp_path)
+    assert set(curve.values) == {"train/map", "valid/map"}
+    assert {item.metric for item in seen} == {"map"}
+    assert [item.valid for item in seen[:-1]] == curve.values["valid/map"]
 
 
 def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(

@@ -187,7 +187,7 @@ def test_a_value_that_lightgbm_cannot_read_is_a_users_mistake() -> None:
 
 def test_every_alias_of_what_a_field_decides_is_refused() -> None:
     decided = {
-        *LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2)._parameters(),
+        *LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2).own_parameters(),
         "num_iterations",
         "max_bin",
     }

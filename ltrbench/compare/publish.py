@@ -47,8 +47,10 @@ def _series(comparison: Comparison) -> list[Drawn]:
 def _made_by(runs: Sequence[Run]) -> str:
     result = runs[0].result
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
+    # Outside git there is none.
+    commit = f"commit {result.commit}, " if result.commit else ""
     return (
-        f"Made by {len(runs)} runs, commit {result.commit}, on {result.machine['cpu']} "
+        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine['cpu']} "
         f"({result.machine['cores']} cores): {versions}. Each run's command stands in environment.json.\n"
     )
 

@@ -111,6 +111,13 @@ class Judgments:
         return are_whole(self.labels)
 
     @cached_property
+    def grades(self) -> tuple[NDArray[np.int64], int]:
+        """(D,), how many other labels of the data set are lower than each document's; and how many there
+        are."""
+        distinct, grades = np.unique(self.labels, return_inverse=True)
+        return grades, len(distinct)
+
+    @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), the labels of each query from the highest to the lowest: what the ideal ranking shows."""
         from ltrbench.data.grades import grades_best_first

@@ -248,7 +248,7 @@ def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -
 
     Joachims, 2002, "Optimizing Search Engines using Clickthrough Data", section 3: (1 + tau_a) / 2.
     """
-    return _share_in_order(ranking, ranking.labels)
+    return _share_in_order(_count_pairs(ranking, *ranking.judgments.grades))
 
 
 @metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
@@ -257,7 +257,8 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
 
     Hanley and McNeil, 1982, "The Meaning and Use of the Area under a ROC Curve", in each query.
     """
-    return _share_in_order(ranking, _relevance(ranking, convention))
+    relevant = ranking.judgments.labels >= convention.relevance_threshold
+    return _share_in_order(_count_pairs(ranking, relevant.astype(np.int64), 2))
 
 
 @metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True)
@@ -268,7 +269,7 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
     wrong one, T_s are tied in score and T_l in label. Scores that tie are part of the formula, and not
     averaged over their orders.
     """
-    right, wrong, tied_differing, tied = _count_pairs(ranking, ranking.labels)
+    right, wrong, tied_differing, tied = _count_pairs(ranking, *ranking.judgments.grades)
     sizes = ranking.judgments.query_sizes
     differing_in_label = right + wrong + tied_differing
     differing_in_score = sizes * (sizes - 1) / 2 - tied
@@ -340,17 +341,21 @@ def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.
     return counts
 
 
-def _share_in_order(ranking: Ranking, grades: NDArray[np.float64]) -> PerQuery:
-    right, wrong, tied_differing, _ = _count_pairs(ranking, grades)
+def _share_in_order(counts: NDArray[np.float64]) -> PerQuery:
+    right, wrong, tied_differing, _ = counts
     return _quotient(right + 0.5 * tied_differing, right + wrong + tied_differing)
 
 
-def _count_pairs(ranking: Ranking, grades: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(4, Q): pairs in the right order, in the wrong one, tied of different grades, and tied in all."""
+def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -> NDArray[np.float64]:
+    """(4, Q): pairs in the right order, in the wrong one, tied of different grades, and tied in all.
+
+    Args:
+        grades: (D,), from 0 to num_grades - 1, of each document.
+    """
     from ltrbench.metrics.kernels import count_pairs
 
-    distinct, codes = np.unique(grades, return_inverse=True)
-    counts: NDArray[np.float64] = count_pairs(codes, len(distinct), ranking.run_end, ranking.place_start)
+    in_order = grades[ranking.order]
+    counts: NDArray[np.float64] = count_pairs(in_order, num_grades, ranking.run_end, ranking.place_start)
     return counts.T
 
 

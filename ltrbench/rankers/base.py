@@ -206,6 +206,11 @@ class BoostingRanker(Ranker):
         kept = self.summary.num_trees if self.summary else None
         return replace(self, num_trees=kept or self.num_trees, early_stopping=None)
 
+    def own_parameters(self) -> dict[str, Any]:
+        """What the settings become under the library's or engine's own names, where no data has a say; from
+        these the documentation tells how each shared parameter is translated."""
+        return {}
+
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
         """What to hand the scores to, once an iteration."""
         return Monitor(self.early_stopping, valid, on_iteration)

@@ -188,7 +188,8 @@ class CatBoostRanker(BoostingRanker):
     ) -> Self:
         self.check_data(train)
         monitor = self.monitor(valid, on_iteration)
-        parameters, pool = self._parameters(train), self._train_pool(train)
+        mean_weight = float(train.weight_of_document.mean())
+        parameters, pool = self._parameters(mean_weight), self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None if valid is None else self._pool(valid)
             model, num_iterations = self._boost_watched(parameters, pool, valid_pool, monitor)
@@ -319,9 +320,14 @@ class CatBoostRanker(BoostingRanker):
     def _loss(self) -> str:
         return self.loss or (LAMBDAMART if self._matched else YETIRANK)
 
-    def _parameters(self, train: RankingDataset) -> dict[str, Any]:
+    def own_parameters(self) -> dict[str, Any]:
+        """The loss taken apart into its name and its options, such as LambdaMart:top."""
+        options = {f"{self._loss}:{name}": value for name, value in self._loss_options().items()}
+        return {**self._parameters(mean_weight=1.0), "loss_function": self._loss, **options}
+
+    def _parameters(self, mean_weight: float) -> dict[str, Any]:
         return {
-            **self._translated(float(train.weight_of_document.mean())),
+            **self._translated(mean_weight),
             "iterations": self.num_trees,
             "loss_function": self._loss_function(),
             "rsm": self.rsm,
@@ -354,14 +360,17 @@ class CatBoostRanker(BoostingRanker):
             }
         )
 
-    def _loss_function(self) -> str:
-        """CatBoost's name of the loss with its parameters, such as LambdaMart:metric=NDCG;top=30."""
+    def _loss_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"permutations": self.permutations, "decay": self.decay}
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
             options = {"metric": "NDCG", "type": gain, "sigma": self.sigma, "norm": str(self.norm).lower()}
             options["top"] = self.truncation
-        settings = ";".join(f"{name}={value}" for name, value in given(options).items())
+        return given(options)
+
+    def _loss_function(self) -> str:
+        """CatBoost's name of the loss with its parameters, such as LambdaMart:metric=NDCG;top=30."""
+        settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
         return f"{self._loss}:{settings}" if settings else self._loss
 
     def _train_pool(self, train: RankingDataset) -> cb.Pool:

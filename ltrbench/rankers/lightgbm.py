@@ -311,7 +311,7 @@ class LightGBMRanker(BoostingRanker):
         figures = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
         return {name: float(figures[name]) for name in wanted}
 
-    def _parameters(self) -> dict[str, Any]:
+    def own_parameters(self) -> dict[str, Any]:
         own = given(
             {
                 "learning_rate": self.learning_rate,
@@ -351,7 +351,7 @@ class LightGBMRanker(BoostingRanker):
         """A booster without trees, and the data that it will grow them on."""
         try:
             train_set = self._dataset(train)
-            return lgb.Booster(self._parameters(), train_set), train_set
+            return lgb.Booster(self.own_parameters(), train_set), train_set
         except lgb.basic.LightGBMError as error:
             if not self.extra:
                 raise
@@ -366,7 +366,7 @@ class LightGBMRanker(BoostingRanker):
             weight=None if data.query_weights is None else data.weight_of_document,
             position=data.positions if learns_bias and reference is None else None,
             reference=reference,
-            params=self._parameters(),
+            params=self.own_parameters(),
         ).construct()
 
     def _boost_watched(

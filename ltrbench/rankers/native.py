@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -452,6 +452,9 @@ class NativeRanker(BoostingRanker):
             return None
         return GossSettings(self.goss_top_rate, self.goss_other_rate, num_warm_up=int(1.0 / learning_rate))
 
+    def own_parameters(self) -> dict[str, Any]:
+        return _flat(asdict(self._settings()))
+
     def _settings(self) -> BoostingSettings:
         """The engine's settings, with LightGBM's defaults for what is None.
 
@@ -529,3 +532,12 @@ def _or(value: Number | None, default: Number) -> Number:
 
 def _announce() -> None:
     log.info("compiling the native engine, once per machine; this takes about 20 seconds, off the clock")
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's settings, which are in groups whose names tell a reader nothing."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = value._asdict() if hasattr(value, "_asdict") else value
+        flat |= _flat(inner) if isinstance(inner, Mapping) else {name: inner}
+    return flat

@@ -272,6 +272,9 @@ class XGBoostRanker(BoostingRanker):
         figures = dict(part.removeprefix("own-").rsplit(":", 1) for part in text.split()[1:])
         return {name: float(figures[name]) for name in wanted}
 
+    def own_parameters(self) -> dict[str, Any]:
+        return self._parameters(weight_scale=1.0)
+
     def _parameters(self, weight_scale: float) -> dict[str, Any]:
         return {
             **self._translated(weight_scale),
@@ -392,7 +395,7 @@ class XGBoostRanker(BoostingRanker):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                xgb.Booster(self._parameters(weight_scale=1.0), [nothing]).save_config()
+                xgb.Booster(self.own_parameters(), [nothing]).save_config()
             except (xgb.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
                 reason = str(error).partition("Stack trace")[0].strip()
                 raise ConfigError(f"XGBoost refuses extra {self.extra}: {reason}") from None
