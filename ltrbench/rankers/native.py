@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -453,7 +454,7 @@ class NativeRanker(BoostingRanker):
         return GossSettings(self.goss_top_rate, self.goss_other_rate, num_warm_up=int(1.0 / learning_rate))
 
     def own_parameters(self) -> dict[str, Any]:
-        return _flat(asdict(self._settings()))
+        return _flat(self._settings())
 
     def _settings(self) -> BoostingSettings:
         """The engine's settings, with LightGBM's defaults for what is None.
@@ -534,10 +535,15 @@ def _announce() -> None:
     log.info("compiling the native engine, once per machine; this takes about 20 seconds, off the clock")
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's settings, which are in groups whose names tell a reader nothing."""
+def _flat(settings: Any) -> dict[str, Any]:
+    """The engine's settings in words, out of their groups, whose names tell a reader nothing."""
     flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        inner = value._asdict() if hasattr(value, "_asdict") else value
-        flat |= _flat(inner) if isinstance(inner, Mapping) else {name: inner}
+    for name, value in (settings._asdict() if hasattr(settings, "_asdict") else vars(settings)).items():
+        if isinstance(value, Convention):
+            flat |= {policy: value.describe()[policy] for policy in ("gain", "discount", "ties")}
+        elif is_dataclass(value) or hasattr(value, "_asdict"):
+            flat |= _flat(value)
+        else:
+            word = value.value if isinstance(value, Enum) else value
+            flat[name] = word.__name__ if callable(word) else word
     return flat
