@@ -21,7 +21,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from ltrbench.metrics.functions import ALIASES, METRICS
 from ltrbench.metrics.presets import ABOVE_HALF
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.library import SHARED_FIELDS
+from ltrbench.rankers.native import NativeRanker
 
 ROOT = Path(__file__).resolve().parents[1]
 HELP_WIDTH = 100
@@ -379,9 +380,37 @@ def ranker_of(model: str, *overrides: str) -> Ranker:
 
 @cache
 def boosting_models() -> dict[str, BoostingRanker]:
-    """Name -> ranker under params=matched, of all models that have the shared parameters."""
-    rankers = {name: ranker_of(name) for name in choices("model")}
+    """Name -> ranker under params=matched, of all models that take the shared parameters."""
+    rankers = {name: ranker_of(name) for name in choices("model") if name not in presets()}
     return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
+
+
+@cache
+def presets() -> dict[str, NativeRanker]:
+    """Name -> ranker, of the models that are settings of the native engine under the name of a library."""
+    rankers = {name: ranker_of(name) for name in choices("model")}
+    return {
+        name: ranker
+        for name, ranker in rankers.items()
+        if isinstance(ranker, NativeRanker) and ranker.preset is not None
+    }
+
+
+def _presets(argument: str, page: str) -> str:
+    """A row a setting in which a preset departs from `model=native`, a column a preset."""
+    del argument, page
+    native = ranker_of("native")
+    names = [
+        field.name
+        for field in fields(NativeRanker)
+        if field.init
+        and any(getattr(of, field.name) != getattr(native, field.name) for of in presets().values())
+    ]
+    rows = [
+        [_code(name), *(_code(_words(getattr(ranker, name))) for ranker in (native, *presets().values()))]
+        for name in names
+    ]
+    return table(["setting", *map(_code, ("native", *presets()))], rows)
 
 
 def _shared_parameters(argument: str, page: str) -> str:
@@ -704,6 +733,7 @@ GENERATORS: dict[str, Callable[[str, str], str]] = {
     "translation": _translation,
     "given-to-libraries": _given_to_libraries,
     "unmatched": _unmatched,
+    "presets": _presets,
     "conventions": _conventions,
     "convention-sections": _convention_sections,
     "metrics": _metrics,

@@ -320,4 +320,5 @@ def test_a_boosted_tree_that_cannot_be_split_is_a_concern(model: str) -> None:
     ranker = make(model)
     if isinstance(ranker, BoostingRanker) and ranker.min_docs_in_leaf is not None:
         few = make_data(1).take_queries([10])
+        ranker = replace(ranker, min_docs_in_leaf=few.num_documents)
         assert any("no tree can be split" in concern for concern in ranker.concerns(few))

@@ -33,6 +33,15 @@ def test_the_earliest_of_equal_iterations_is_the_best() -> None:
     assert stops == [False, False, False, True]
 
 
+def test_what_is_best_is_judged_under_the_rules_convention() -> None:
+    # A tie counts as its orders do on average; in the order of rows, RankLib's, it is no better than WORST.
+    for convention, best in (("default", 2), ("ranklib", 1)):
+        monitor = Monitor(EarlyStopping("ndcg@2", 9, convention), VALID)
+        monitor.should_stop(1, None, WORST)
+        monitor.should_stop(2, None, MIDDLE)
+        assert monitor.best_iteration == best
+
+
 def test_without_a_rule_or_without_validation_it_never_stops() -> None:
     assert not Monitor(None, VALID).should_stop(1, None, BEST)
     assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
@@ -52,5 +61,7 @@ def test_scores_are_wanted_only_if_someone_looks_at_them() -> None:
 def test_a_wrong_rule_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown metric 'ndgc@10'"):
         EarlyStopping("ndgc@10")
+    with pytest.raises(ConfigError, match="unknown convention 'ranklab'; did you mean 'ranklib'"):
+        EarlyStopping(convention="ranklab")
     with pytest.raises(ConfigError, match=r"early_stopping.patience is 0"):
         EarlyStopping(patience=0)

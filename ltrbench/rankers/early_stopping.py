@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.metrics import evaluate, parse_metric
+from ltrbench.metrics import evaluate, parse_metric, preset
 from ltrbench.shapes import Scores
 
 
@@ -50,18 +50,21 @@ class EarlyStopping:
     Strictly greater improves, so that the earliest of equals is kept.
 
     Attributes:
-        metric: what is watched, such as ndcg@10, under the default convention.
+        metric: what is watched, such as ndcg@10.
         patience: iterations without improvement before the fit ends, 1 or more.
+        convention: the preset under which it is watched; a library's own, to stop where that library stops.
 
     Raises:
-        ConfigError: on an unknown metric or a patience below 1.
+        ConfigError: on an unknown metric or convention, or a patience below 1.
     """
 
     metric: str = "ndcg@10"
     patience: int = 100
+    convention: str = "default"
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
+        preset(self.convention)
         if self.patience < 1:
             raise ConfigError(
                 f"early_stopping.patience is {self.patience}; it must be 1 or more, or early_stopping=null."
@@ -129,7 +132,8 @@ class Monitor:
     def _apply_rule(self, iteration: int, valid_scores: Scores | None) -> bool:
         if self.rule is None or self.valid is None or valid_scores is None:
             return False
-        value = evaluate(self.valid, valid_scores, [self.rule.metric]).means[self.rule.metric]
+        metric, convention = self.rule.metric, preset(self.rule.convention)
+        value = evaluate(self.valid, valid_scores, [metric], convention=convention).means[metric]
         if value > self.best_value:
             self.best_iteration, self.best_value = iteration, value
         return iteration - self.best_iteration >= self.rule.patience

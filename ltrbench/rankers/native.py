@@ -86,6 +86,8 @@ log = logging.getLogger("ltrbench")
 class NativeRanker(BoostingRanker):
     """Boosted trees on the lambdas of NDCG, or on another objective."""
 
+    preset: str | None = None
+    """The library whose settings these are; only named, where results say what was not matched."""
     objective: str = "lambdarank"
     """What the trees are fitted to. `lambdarank`: pairs, weighted by their change of `metric`; `ranknet`:
     pairs, all alike (XGBoost's rank:pairwise), so that the bottom of a list counts as much as its top;
@@ -391,11 +393,26 @@ class NativeRanker(BoostingRanker):
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
             f"Learning continues from the model in {self.warm_start}.": self.warm_start is not None,
-            "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": True,
+            f"{self.preset}'s own settings stand in for the shared parameters, num_trees apart.": bool(
+                self.preset
+            ),
             f"{self._trained_on()} is another objective than LambdaMART's of NDCG.": (
                 self.objective != "lambdarank" or self.metric != "ndcg"
             ),
             f"Lambdas depart from LightGBM's in {', '.join(self._departures())}.": bool(self._departures()),
+            "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": (
+                self.binning == "quantile"
+            ),
+            "Features are cut at equal distances, with missing values beside max_bins.": (
+                self.binning == "equal_width"
+            ),
+            "Cuts are chosen by least squares: for min_split_gain and min_sum_hessian, hessians are 1.": (
+                self.split_criterion == "least_squares"
+            ),
+            "A leaf's value is a mean and no Newton step.": self.leaf_value == "mean",
+            f"Trees are grown {self.growth.replace('_', ' ')}, and not best-first.": (
+                self.growth != "best_first"
+            ),
             "Queries, rows and features are sampled in native's own way.": sizes != (1, 1, 1),
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
