@@ -35,7 +35,7 @@ from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS
 from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians
-from ltrbench.native.objectives import ObjectiveSettings, prepare
+from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.sampling import Sampler, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import Forest, Scores, Tree
@@ -83,6 +83,7 @@ def boost(
     valid_features: Features | None = None,
     on_iteration: OnIteration | None = None,
     start: Forest | None = None,
+    objective: Objective | None = None,
 ) -> Ensemble:
     """Learns the trees of a LambdaMART model, one an iteration, up to `num_trees`.
 
@@ -92,10 +93,11 @@ def boost(
         valid_features: (V, F), documents whose scores `on_iteration` is to see.
         on_iteration: is given copies of the scores, and may keep them.
         start: trees of the same features to begin with; they count among `num_trees`.
+        objective: instead of that of the settings, where it learns something itself.
     """
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
-    objective = prepare(train, settings.objective)
+    objective = objective or prepare(train, settings.objective)
     grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth])
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)

@@ -1,0 +1,260 @@
+"""Position bias: both corrections against their specification, and against the library each is of."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from engine_cases import MAY_COMPILE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.compilation import threads
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.dialects import NATIVE, PRESETS, PairSettings
+from ltrbench.native.objectives import prepare
+from ltrbench.native.position_bias import AdditiveBias
+from ltrbench.native.propensity import Propensities, UnbiasedPairs, reference_unbiased
+from ltrbench.native.splitting import SplitSettings
+from ltrbench.shapes import Scores
+
+NUM_QUERIES, SIZE = 200, 12
+RNG = np.random.default_rng(0)
+
+
+def clicked() -> RankingDataset:
+    """Clicks that follow relevance and, as 1 / (1 + position), where a document was shown."""
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 40, size=(NUM_QUERIES * SIZE, 5)).astype(np.float32)
+    utility = (
+        features[:, 0] / 20 + features[:, 1] * features[:, 2] / 800 + 0.3 * rng.normal(size=len(features))
+    )
+    positions = np.tile(np.arange(SIZE), NUM_QUERIES)
+    clicks = rng.random(len(features)) < 1 / (1 + positions) / (1 + np.exp(-2 * (utility - 1.5)))
+    return RankingDataset(
+        features=features,
+        labels=clicks.astype(np.float64),
+        query_start=np.arange(0, len(features) + 1, SIZE),
+        positions=positions,
+    )
+
+
+CLICKED = clicked()
+
+
+def call(
+    correction: AdditiveBias | UnbiasedPairs, scores: Scores, queries: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    return correction(np.asarray(scores, dtype=np.float64), queries, np.random.default_rng(0))
+
+
+def test_biases_are_those_that_lightgbm_learns() -> None:
+    rate, l2 = 0.2, 0.05
+    messages: list[str] = []
+
+    class Log:
+        def info(self, message: str) -> None:
+            messages.append(message)
+
+        warning = info
+
+    parameters = {
+        "objective": "lambdarank",
+        "lambdarank_position_bias_regularization": l2,
+        "learning_rate": rate,
+        "num_threads": 1,
+        "verbose": 2,
+    }
+    lgb.register_logger(Log())
+    try:
+        train_set = lgb.Dataset(
+            CLICKED.features, CLICKED.labels, group=CLICKED.query_sizes, position=CLICKED.positions
+        )
+        booster = lgb.train(parameters, train_set, 4)
+    finally:
+        lgb.register_logger(_Silent())
+    found = re.findall(r"\[Debug\]\s+(\d+)\s+(-?[\d.e-]+)", "".join(messages))
+    theirs = np.array([float(bias) for _, bias in found]).reshape(4, SIZE)
+
+    objective = prepare(CLICKED, PRESETS["lightgbm"])
+    ours = AdditiveBias(objective, CLICKED, rate, l2)
+    for iteration in range(4):
+        raw = booster.predict(CLICKED.features, num_iteration=iteration) if iteration else np.zeros(2400)
+        call(ours, np.asarray(raw))
+        # They are printed with six digits.
+        np.testing.assert_allclose(ours.biases[-1], theirs[iteration], rtol=2e-5, atol=1e-7)
+
+
+class _Silent:
+    def info(self, _: str) -> None:
+        pass
+
+    warning = info
+
+
+def xgboost_config(booster: xgb.Booster) -> Propensities:
+    objective = json.loads(booster.save_config())["learner"]["objective"]
+    return Propensities(np.array(objective["ti+"]), np.array(objective["tj-"]))
+
+
+XGBOOST = replace(PRESETS["xgboost"], truncation=8)
+XGBOOST_PARAMETERS = {
+    "objective": "rank:ndcg",
+    "lambdarank_unbiased": True,
+    "lambdarank_pair_method": "topk",
+    "lambdarank_num_pair_per_sample": 8,
+    "lambdarank_bias_norm": 0.5,
+    "eta": 0.2,
+    "reg_lambda": 0.0,
+    "min_child_weight": 2e-3,
+    "max_depth": 0,
+    "max_leaves": 8,
+    "grow_policy": "lossguide",
+    "tree_method": "hist",
+    "base_score": 0.0,
+    "nthread": 1,
+}
+
+
+def test_propensities_are_those_that_xgboost_learns() -> None:
+    data = xgb.DMatrix(CLICKED.features, CLICKED.labels, qid=CLICKED.query_of_document)
+    ours = UnbiasedPairs(CLICKED, XGBOOST, norm=0.5, mirrored=True)
+    papers = UnbiasedPairs(CLICKED, XGBOOST, norm=0.5, mirrored=False)
+    scores = np.zeros(CLICKED.num_documents)
+    for iteration in range(1, 5):
+        booster = xgb.train(XGBOOST_PARAMETERS, data, iteration)
+        call(ours, scores)
+        call(papers, scores)
+        for t, theirs in zip(ours.propensities[-1], xgboost_config(booster), strict=True):
+            np.testing.assert_allclose(t, theirs, rtol=2e-5)
+        scores = booster.predict(data, output_margin=True)
+    # That it is not the paper's cost which XGBoost learns from is seen as soon as scores differ.
+    assert np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max() < 1e-12
+    assert np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
+
+
+def test_trees_on_corrected_pairs_are_xgboosts() -> None:
+    data = xgb.DMatrix(CLICKED.features, CLICKED.labels, qid=CLICKED.query_of_document)
+    theirs = xgb.train(XGBOOST_PARAMETERS, data, 3).predict(data, output_margin=True)
+    settings = BoostingSettings(
+        num_trees=3,
+        learning_rate=0.2,
+        num_leaves=8,
+        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=2e-3),
+    )
+    objective = UnbiasedPairs(CLICKED, XGBOOST, norm=0.5, mirrored=True)
+    ours = boost(CLICKED, settings, objective=objective).train_scores
+    np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+@settings(MAY_COMPILE, max_examples=min(MAY_COMPILE.max_examples, 25))
+@given(
+    n=st.integers(1, 9),
+    truncation=st.integers(1, 9),
+    sigma=st.sampled_from([0.5, 1.0, 2.0]),
+    normalize=st.tuples(st.booleans(), st.booleans()),
+    mirrored=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_the_kernel_computes_what_the_formulas_say(
+    n: int, truncation: int, sigma: float, normalize: tuple[bool, bool], mirrored: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = RankingDataset(
+        features=np.zeros((n, 1), np.float32),
+        labels=rng.integers(0, 3, n).astype(np.float64),
+        query_start=np.array([0, n]),
+        positions=rng.permutation(12)[:n],
+    )
+    assert data.positions is not None
+    scores = rng.integers(0, 4, n).astype(np.float64)
+    dialect = PairSettings(
+        truncation=truncation,
+        sigma=sigma,
+        normalize_distance=normalize[0],
+        normalize_query=normalize[1],
+        hessian_factor=2.0,
+    )
+    t = Propensities(rng.choice([0.0, 0.3, 1.0, 1.5], truncation), rng.choice([0.0, 0.5, 1.0], truncation))
+    correction = UnbiasedPairs(data, dialect, norm=0.0, mirrored=mirrored)
+    correction.propensities = [t]
+    g, h = call(correction, scores)
+    g_expected, h_expected, plus, minus = reference_unbiased(
+        data.labels, scores, data.positions, t, dialect, mirrored
+    )
+    np.testing.assert_allclose(g, g_expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(h, h_expected, rtol=1e-9, atol=1e-12)
+    for learned, before, costs in zip(correction.propensities[1], t, (plus, minus), strict=True):
+        sums = [costs[data.positions == position].sum() for position in range(truncation)]
+        expected = np.array(sums) / sums[0] if sums[0] >= 1e-16 else before
+        np.testing.assert_allclose(learned, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_without_propensities_pairs_are_those_of_the_dialect() -> None:
+    scores = RNG.normal(size=CLICKED.num_documents)
+    rng = np.random.default_rng(0)
+    for dialect in (NATIVE, PRESETS["ranklib"]):
+        g, h = call(UnbiasedPairs(CLICKED, dialect, norm=1.0, mirrored=False), scores)
+        expected_g, expected_h = prepare(CLICKED, dialect)(scores, None, rng)
+        np.testing.assert_allclose(g, expected_g, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(h, expected_h, rtol=1e-9, atol=1e-12)
+
+
+def test_queries_that_are_left_out_teach_nothing_of_positions() -> None:
+    scores = RNG.normal(size=CLICKED.num_documents)
+    queries = np.arange(0, NUM_QUERIES, 3)
+    drawn = CLICKED.take_queries(queries)
+    drawn_scores = scores[np.isin(CLICKED.query_of_document, queries)]
+    for make in (
+        lambda data: UnbiasedPairs(data, NATIVE, norm=1.0, mirrored=False),
+        lambda data: AdditiveBias(prepare(data, NATIVE), data, 0.1, 0.5),
+    ):
+        among_all, alone = make(CLICKED), make(drawn)
+        for _ in range(2):
+            call(among_all, scores, queries)
+            call(alone, drawn_scores)
+        for name, values in among_all.factors(2).items():
+            np.testing.assert_allclose(values, alone.factors(2)[name], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [AdditiveBias, UnbiasedPairs])
+def test_a_correction_resumes_where_another_ended(kind: type) -> None:
+    def make() -> AdditiveBias | UnbiasedPairs:
+        if kind is UnbiasedPairs:
+            return UnbiasedPairs(CLICKED, NATIVE, norm=1.0, mirrored=False)
+        return AdditiveBias(prepare(CLICKED, NATIVE), CLICKED, 0.1, 0.0)
+
+    scores = RNG.normal(size=CLICKED.num_documents)
+    whole, first, rest = make(), make(), make()
+    for _ in range(3):
+        call(whole, scores)
+    call(first, scores)
+    rest.resume(first.factors(1))
+    for _ in range(2):
+        call(rest, scores)
+    for name, values in whole.factors(3).items():
+        np.testing.assert_array_equal(values, rest.factors(2)[name])
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    scores = RNG.normal(size=CLICKED.num_documents)
+    results = []
+    for num_threads in (1, 2):
+        with threads(num_threads):
+            correction = UnbiasedPairs(CLICKED, NATIVE, norm=1.0, mirrored=False)
+            results.append([*call(correction, scores), *correction.propensities[-1]])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dialect", [replace(NATIVE, metric="map"), PRESETS["pyltr"]])
+def test_pairs_of_other_objectives_are_not_weighted(dialect: PairSettings) -> None:
+    with pytest.raises(ConfigError, match="position_bias=additive, which corrects any objective"):
+        UnbiasedPairs(CLICKED, dialect, norm=1.0, mirrored=False)
