@@ -163,6 +163,14 @@ def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str,
             "leave those at 1.0",
         ),
         ({"drop_rate": 1.5}, "drop_rate is 1.5"),
+        ({"position_bias": "both"}, "position_bias is 'both'.* one of additive, propensity"),
+        ({"position_bias_l2": 1.0}, "position_bias_l2 is 1.0, .* without position_bias=additive"),
+        (
+            {"position_bias": "additive", "position_bias_cost": "mirrored"},
+            "position_bias_cost is mirrored, .* without position_bias=propensity",
+        ),
+        ({"position_bias": "propensity", "metric": "map"}, "lambdarank on ndcg alone"),
+        ({"position_bias": "propensity", "objective": "mart"}, "lambdarank on ndcg alone"),
         ({"drop_normalize": "trees"}, "drop_normalize is 'trees'.* tree"),
     ],
 )
@@ -188,12 +196,16 @@ def test_a_setting_of_one_objective_changes_its_model(
 
 
 @pytest.mark.parametrize(
-    "fields", [{"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}], ids=str
+    "fields",
+    [{"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}, {"position_bias": "propensity"}],
+    ids=str,
 )
-def test_after_warm_up_no_objective_is_left_to_compile(data: RankingDataset, fields: dict[str, Any]) -> None:
+def test_after_warm_up_no_objective_is_left_to_compile(
+    clicked: RankingDataset, fields: dict[str, Any]
+) -> None:
     small(**fields).warm_up()
     with numba.core.event.install_recorder("numba:compile") as recorder:
-        small(**fields).fit(data)
+        small(**fields).fit(clicked)
     assert recorder.buffer == []
 
 
@@ -204,6 +216,61 @@ def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(d
     assert concern.startswith("Refused: labels[")
     with pytest.raises(DataError, match="above ERR's highest grade, 4; set highest_grade"):
         small(metric="err").fit(high)
+
+
+@pytest.fixture(scope="module")
+def clicked(data: RankingDataset) -> RankingDataset:
+    return replace(data, positions=data.ranks_of_rows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "varied"),
+    [
+        ({}, {"position_bias": "additive"}),
+        ({}, {"position_bias": "propensity"}),
+        ({"position_bias": "additive"}, {"position_bias_l2": 1.0}),
+        ({"position_bias": "propensity"}, {"position_bias_norm": 0.1}),
+        ({"position_bias": "propensity"}, {"position_bias_cost": "mirrored"}),
+        ({"position_bias": "additive", "objective": "xendcg"}, {"seed": 1}),
+    ],
+)
+def test_a_correction_of_position_bias_changes_the_model(
+    clicked: RankingDataset, fields: dict[str, Any], varied: dict[str, Any]
+) -> None:
+    one, other = small(**fields).fit(clicked), small(**fields, **varied).fit(clicked)
+    assert (one.predict(clicked.features) != other.predict(clicked.features)).any()
+
+
+@pytest.mark.parametrize("correction", ["additive", "propensity"])
+def test_what_was_learned_of_positions_is_saved_continued_and_trimmed_with_the_trees(
+    clicked: RankingDataset, tmp_path: Path, correction: str
+) -> None:
+    first = small(num_trees=4, position_bias=correction).fit(clicked)
+    first.save(tmp_path)
+    loaded = NativeRanker.load(tmp_path)
+    continued = small(num_trees=8, position_bias=correction, warm_start=str(tmp_path)).fit(clicked)
+    whole = small(num_trees=8, position_bias=correction).fit(clicked)
+    rule = EarlyStopping("ndcg@1", patience=2)
+    trimmed = small(num_trees=60, position_bias=correction, early_stopping=rule).fit(clicked, clicked)
+    assert trimmed.summary is not None
+    assert trimmed.summary.num_trees != trimmed.summary.num_iterations
+    as_trimmed = trimmed.clean_copy().fit(clicked)
+    for name, values in whole.position_factors.items():
+        np.testing.assert_array_equal(loaded.position_factors[name], first.position_factors[name])
+        np.testing.assert_array_equal(continued.position_factors[name], values)
+        np.testing.assert_array_equal(as_trimmed.position_factors[name], trimmed.position_factors[name])
+    np.testing.assert_array_equal(continued.predict(clicked.features), whole.predict(clicked.features))
+
+
+def test_positions_that_lack_or_are_not_used_are_told(data: RankingDataset, clicked: RankingDataset) -> None:
+    corrected = small(position_bias="additive")
+    (concern,) = corrected.concerns(data)
+    assert concern.startswith("Refused: position_bias is additive, but the training data has no positions")
+    with pytest.raises(DataError, match="has no positions"):
+        corrected.fit(data)
+    assert not corrected.concerns(clicked)
+    (concern,) = small().concerns(clicked)
+    assert concern.startswith("positions are not used")
 
 
 def test_early_stopping_keeps_the_best_iteration(data: RankingDataset, valid: RankingDataset) -> None:

@@ -62,6 +62,11 @@ class Ensemble:
         return len(self._trees)
 
     @property
+    def num_start(self) -> int:
+        """How many of them were there to begin with."""
+        return len(self._start_weights)
+
+    @property
     def train_scores(self) -> Scores:
         return self._train.scores
 
@@ -77,7 +82,7 @@ class Ensemble:
     def first(self, num_trees: int) -> Forest:
         """The model as it was when it had so many trees: with the weights that they had then."""
         weights = self._start_weights
-        for dropped, rescaling in self._rescalings[: num_trees - len(self._start_weights)]:
+        for dropped, rescaling in self._rescalings[: num_trees - self.num_start]:
             weights = _rescaled(weights, dropped, rescaling)
         return plant(self._trees[:num_trees], weights)
 

@@ -33,7 +33,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.native.dialects import PairSettings
 from ltrbench.native.lambdas import Gradients, Hessians, Judgements, Values, judge
-from ltrbench.native.objectives import Queries
+from ltrbench.native.objectives import ObjectiveSettings, Queries
 from ltrbench.native.pairs import logistic, pair_lambdas
 from ltrbench.native.position_bias import Factors
 from ltrbench.shapes import Labels
@@ -61,7 +61,7 @@ class UnbiasedPairs:
 
     Args:
         train: with positions.
-        settings: of metric ndcg over all pairs; p is computed exactly, whatever its `sigmoid`.
+        settings: of ndcg over all pairs; p is computed exactly, whatever its `sigmoid`.
         norm: the larger, the closer to 1 all t are.
         mirrored: which cost t is learned from.
 
@@ -72,8 +72,10 @@ class UnbiasedPairs:
         ConfigError: on settings that cannot be corrected.
     """
 
-    def __init__(self, train: RankingDataset, settings: PairSettings, norm: float, mirrored: bool) -> None:
-        _check(settings)
+    def __init__(
+        self, train: RankingDataset, settings: ObjectiveSettings, norm: float, mirrored: bool
+    ) -> None:
+        settings = correctable(settings)
         assert train.positions is not None  # whoever corrects a bias has made sure of it
         depth = settings.truncation or int(train.query_sizes.max())
         self._judgements = judge(train, depth, settings.convention.of("ndcg").gain)
@@ -119,15 +121,18 @@ class UnbiasedPairs:
         self.propensities = [begin]
 
 
-def _check(settings: PairSettings) -> None:
-    convention = settings.convention
-    ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
-    if settings.metric != "ndcg" or settings.pairs_per_document is not None or not ranks_alike:
-        raise ConfigError(
-            "position_bias=propensity corrects the pairs of lambdarank on ndcg alone, all of them, with tied "
-            "documents in the order of rows; set metric=ndcg, or position_bias=additive, which corrects any "
-            "objective."
-        )
+def correctable(settings: ObjectiveSettings) -> PairSettings:
+    """The settings themselves; raises ConfigError where they are not of the pairs that are computed here."""
+    if isinstance(settings, PairSettings):
+        convention = settings.convention
+        ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
+        if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
+            return settings
+    raise ConfigError(
+        "position_bias=propensity corrects the pairs of lambdarank on ndcg alone, all of them, with tied "
+        "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
+        "position_bias=additive, which corrects any objective."
+    )
 
 
 def reference_unbiased(

@@ -35,7 +35,10 @@ from ltrbench.native.objectives import (
     SquaredError,
     check_labels,
     check_settings,
+    prepare,
 )
+from ltrbench.native.position_bias import AdditiveBias, BiasCorrection, Factors
+from ltrbench.native.propensity import UnbiasedPairs, correctable
 from ltrbench.native.sampling import ROOTS, SampleSize, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.swaps import parse_layout
@@ -76,6 +79,15 @@ _OF_PAIRS = (
     "float32_scores",
 )
 """Fields of lambdarank and ranknet."""
+
+_OF_POSITION_BIAS = {
+    "additive": ("position_bias_l2",),
+    "propensity": ("position_bias_norm", "position_bias_cost"),
+}
+"""A correction of position bias -> its fields."""
+
+_POSITIONS = "position_bias_"
+"""What the names of arrays in a saved model begin with that hold what was learned of positions."""
 
 Number = TypeVar("Number", int, float)
 
@@ -185,7 +197,18 @@ class NativeRanker(BoostingRanker):
     sample_type=weighted)."""
     drop_normalize: str = "tree"
     """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
-
+    position_bias: str | None = None
+    """How clicks are corrected for the positions that they were made at, which the training data must have.
+    `additive`: a position's bias is added to scores in training (LightGBM), with any objective; `propensity`:
+    pairs are weighted (Unbiased LambdaMART, XGBoost's lambdarank_unbiased), lambdarank on ndcg only."""
+    position_bias_l2: float = 0.0
+    """additive: the penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
+    position_bias_norm: float = 1.0
+    """propensity: raises them to the power 1 / (1 + norm); the higher, the less is corrected (XGBoost's
+    lambdarank_bias_norm)."""
+    position_bias_cost: str = "logistic"
+    """propensity: the cost of pairs that they are learned from: `logistic`, the paper's; `mirrored`:
+    XGBoost's, of the opposite order."""
     warm_start: str | None = None
     """A saved native model, or the folder of its run, to continue from; its trees count among num_trees."""
 
@@ -193,10 +216,12 @@ class NativeRanker(BoostingRanker):
         super().__post_init__()
         self._forest: Forest | None = None
         self.feature_names: tuple[str, ...] = ()
+        self.position_factors: Factors = {}
         self._check_objective()
         self._check_trees()
         self._check_sampling()
         self._check_dart()
+        self._check_position_bias()
         if self.extra:
             raise ConfigError(
                 f"extra.{next(iter(self.extra))} has no effect: the native engine has no parameters but its "
@@ -280,6 +305,22 @@ class NativeRanker(BoostingRanker):
         require("max_drop", self.max_drop, at_least=0)
         require_choice("drop_normalize", self.drop_normalize, tuple(NORMALIZATIONS))
 
+    def _check_position_bias(self) -> None:
+        require_choice("position_bias", self.position_bias, list(_OF_POSITION_BIAS))
+        require_choice("position_bias_cost", self.position_bias_cost, ["logistic", "mirrored"])
+        require("position_bias_l2", self.position_bias_l2, at_least=0)
+        require("position_bias_norm", self.position_bias_norm, at_least=0)
+        neutral = {field.name: field.default for field in fields(self)}
+        for correction, names in _OF_POSITION_BIAS.items():
+            for name in names:
+                if self.position_bias != correction and getattr(self, name) != neutral[name]:
+                    raise ConfigError(
+                        f"{name} is {getattr(self, name)}, which has no effect without "
+                        f"position_bias={correction}; set that, or {name}={neutral[name]}."
+                    )
+        if self.position_bias == "propensity":
+            correctable(self._objective())
+
     def fit(
         self,
         train: RankingDataset,
@@ -292,22 +333,39 @@ class NativeRanker(BoostingRanker):
             check_features(valid.features, train.num_features)
             valid_features = valid.features
         start = self._model_to_continue(train)
+        correction = self._correction(train)
+        if correction is not None and start is not None and start.position_factors:
+            correction.resume(start.position_factors)
         with threads(resolve_threads(self.num_threads)):
             ensemble = boost(
                 train,
                 self._settings(),
                 valid_features,
                 monitor.should_stop if monitor.wants_scores else None,
-                start,
+                None if start is None else start._forest,
+                correction,
             )
         kept = monitor.best_iteration or ensemble.num_trees
         self._forest = ensemble.first(kept)
+        self.position_factors = {} if correction is None else correction.factors(kept - ensemble.num_start)
         self.feature_names = train.feature_names
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 
-    def _model_to_continue(self, train: RankingDataset) -> Forest | None:
-        """The trees of `warm_start`, which must be of the features of train and fewer than num_trees."""
+    def _correction(self, train: RankingDataset) -> BiasCorrection | None:
+        if self.position_bias is None:
+            return None
+        for reason in self._refused_positions(train):
+            raise DataError(reason)
+        if self.position_bias == "propensity":
+            mirrored = self.position_bias_cost == "mirrored"
+            return UnbiasedPairs(train, self._objective(), float(self.position_bias_norm), mirrored)
+        objective = prepare(train, self._objective())
+        return AdditiveBias(objective, train, _or(self.learning_rate, 0.1), self.position_bias_l2)
+
+    def _model_to_continue(self, train: RankingDataset) -> Self | None:
+        """The model of `warm_start`, which must be of the features of train and have fewer than num_trees
+        trees."""
         if self.warm_start is None:
             return None
         folder = Path(self.warm_start)
@@ -324,7 +382,7 @@ class NativeRanker(BoostingRanker):
                 f"num_trees is {self.num_trees}, but the model of warm_start has {forest.num_trees} trees "
                 "already, which count among them; set params.num_trees higher."
             )
-        return forest
+        return model
 
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
@@ -345,14 +403,14 @@ class NativeRanker(BoostingRanker):
     def save(self, folder: Path) -> None:
         forest = check_fitted(self._forest)
         content = io.BytesIO()
-        names = np.array(self.feature_names)
-        np.savez(
-            content,
-            feature_names=names,
-            roots=forest.roots,
-            weights=forest.weights,
+        arrays: dict[str, Any] = {
+            "feature_names": np.array(self.feature_names),
+            "roots": forest.roots,
+            "weights": forest.weights,
             **forest.nodes._asdict(),
-        )
+            **{f"{_POSITIONS}{name}": values for name, values in self.position_factors.items()},
+        }
+        np.savez(content, **arrays)
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
     @classmethod
@@ -367,6 +425,11 @@ class NativeRanker(BoostingRanker):
             nodes = Tree(*(arrays[name] for name in Tree._fields))
             ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
+            ranker.position_factors = {
+                name.removeprefix(_POSITIONS): arrays[name]
+                for name in arrays.files
+                if name.startswith(_POSITIONS)
+            }
         return ranker
 
     def warm_up(self) -> None:
@@ -375,6 +438,7 @@ class NativeRanker(BoostingRanker):
             features=np.eye(4, 3, dtype=np.float32),
             labels=np.array([0.0, 1.0, 0.0, 1.0]),
             query_start=np.array([0, 2, 4]),
+            positions=np.array([0, 1, 0, 1]),
         )
         settings = BoostingSettings(
             num_trees=1,
@@ -383,7 +447,7 @@ class NativeRanker(BoostingRanker):
             splits=SplitSettings(min_docs_in_leaf=1),
         )
         with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
-            boost(train, settings)
+            boost(train, settings, objective=self._correction(train))
             # Rows that a tree has not learned from take another way to their score, which is also predict's.
             boost(train, replace(settings, sampling=SamplingSettings(documents=0.5)))
 
@@ -422,6 +486,20 @@ class NativeRanker(BoostingRanker):
             check_labels(train, self._objective())
         except (DataError, UndefinedMetricError) as error:
             yield str(error)
+
+        yield from self._refused_positions(train)
+
+    def cautions(self, train: RankingDataset) -> Iterator[str]:
+        yield from super().cautions(train)
+        if train.positions is not None and self.position_bias is None:
+            yield "positions are not used; set model.position_bias to additive or propensity to correct clicks."
+
+    def _refused_positions(self, train: RankingDataset) -> Iterator[str]:
+        if self.position_bias is not None and train.positions is None:
+            yield (
+                f"position_bias is {self.position_bias}, but the training data has no positions; give "
+                "RankingDataset(positions=...), or set it to null."
+            )
 
     def _truncates(self) -> bool:
         return self.objective in ("lambdarank", "ranknet") and self.pairs_per_document is None
