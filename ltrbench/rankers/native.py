@@ -492,7 +492,7 @@ class NativeRanker(BoostingRanker):
     def cautions(self, train: RankingDataset) -> Iterator[str]:
         yield from super().cautions(train)
         if train.positions is not None and self.position_bias is None:
-            yield "positions are not used; set model.position_bias to additive or propensity to correct clicks."
+            yield "positions are not used; set model.position_bias to additive or propensity to use them."
 
     def _refused_positions(self, train: RankingDataset) -> Iterator[str]:
         if self.position_bias is not None and train.positions is None:
