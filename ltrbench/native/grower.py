@@ -103,15 +103,10 @@ class Grower:
         return nodes.grown()
 
     def _partition(self, leaf: OpenLeaf) -> int:
-        column = leaf.split.column
+        _, column, last_bin, missing_left = leaf.split
+        binned = self.binned
         return _partition(
-            self.binned.words[column // 8],
-            np.uint64(8 * (column % 8)),
-            np.uint64(leaf.split.bin),
-            np.uint64(self.binned.num_bins[column] - 1),
-            leaf.split.missing_left,
-            leaf.rows,
-            self._scratch,
+            binned.words, binned.num_bins, column, last_bin, missing_left, leaf.rows, self._scratch
         )
 
     def _share(self, rows: Rows, quantised: Quantised, smaller: Histogram, parent: Histogram) -> None:
@@ -186,19 +181,21 @@ class _Nodes:
 @kernel
 def _partition(
     words: NDArray[np.uint64],
-    shift: np.uint64,
-    last_bin: np.uint64,
-    missing_bin: np.uint64,
+    num_bins: NDArray[np.int64],
+    column: int,
+    last_bin: int,
     missing_left: bool,
     rows: Rows,
     scratch: Rows,
 ) -> int:
     """Moves the documents that go left to the front, all in their order; returns how many they are."""
+    words_of_column, shift = words[column // 8], np.uint64(8 * (column % 8))
+    last, missing_bin = np.uint64(last_bin), np.uint64(num_bins[column] - 1)
     num_left, num_right = np.uint64(0), np.uint64(0)
     for i in range(len(rows)):
         row = rows[i]
-        b = (words[row] >> shift) & np.uint64(255)
-        goes_left = np.uint64(missing_left if b == missing_bin else b <= last_bin)
+        b = (words_of_column[row] >> shift) & np.uint64(255)
+        goes_left = np.uint64(missing_left if b == missing_bin else b <= last)
         # Written to both sides and kept on one, so that there is no branch to guess.
         rows[num_left] = row
         scratch[num_right] = row

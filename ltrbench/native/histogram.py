@@ -85,7 +85,7 @@ def build_histogram(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
 ) -> None:
     """Fills `histogram` with the sums over `rows`."""
-    _build(binned.words, bin_start, rows, packed[rows], histogram, _NO_PARENT)
+    _build(binned.words, bin_start, rows, packed, histogram, _NO_PARENT)
 
 
 def build_and_subtract(
@@ -97,7 +97,7 @@ def build_and_subtract(
     parent: Histogram,
 ) -> None:
     """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
-    _build(binned.words, bin_start, rows, packed[rows], histogram, parent)
+    _build(binned.words, bin_start, rows, packed, histogram, parent)
 
 
 _NO_PARENT = np.zeros(0, dtype=np.int64)
@@ -110,10 +110,11 @@ def _build(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     rows: Rows,
-    packed_of_row: Packed,
+    packed: Packed,
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
+    packed_of_row = packed[rows]
     for group in numba.prange(len(words)):
         sums = _sums_of_word(words[group], rows, packed_of_row)
         for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):

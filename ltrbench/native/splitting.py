@@ -205,7 +205,7 @@ def find_splits(
         columns: (C,), whether a column may be used.
     """
     first, last = leaves[0], leaves[-1]
-    gains = np.full((len(leaves), binned.num_columns), -np.inf)
+    gains = np.empty((len(leaves), binned.num_columns))
     cuts = np.empty((len(leaves), binned.num_columns, 2), dtype=np.int64)
     chosen = np.empty(len(leaves), dtype=np.int64)
     _search(
@@ -249,6 +249,7 @@ def _search(
         k, group = job // num_groups, job % num_groups
         cells = np.empty((3, 256))
         for c in range(8 * group, min(8 * group + 8, num_columns)):
+            gains[k, c] = -np.inf
             if columns[c]:
                 sums = histograms[k][bin_start[c] : bin_start[c + 1]]
                 gains[k, c], cuts[k, c, 0], cuts[k, c, 1] = _best_cut(sums, unrefused, terms, cells)
