@@ -61,8 +61,28 @@ def test_native_explains_what_the_engine_computes(tutorial: Path, capsys: pytest
     data = read_letor(tutorial)
     gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
     record = explained(str(tutorial), "--query", "1830", capsys=capsys)
-    assert record["gradients"] == pytest.approx(gradients[2:], rel=1e-12)
-    assert record["hessians"] == pytest.approx(hessians[2:], rel=1e-12)
+    assert record["gradients"] == gradients[2:].tolist()
+    assert record["hessians"] == hessians[2:].tolist()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["metric=none"],
+        ["metric=err@3", "highest_grade=5", "ties=worst"],
+        ["truncation=none", "pairs_per_document=3", "query_norm=pairs"],
+        ["sigmoid=table", "float32_scores=true", "least_hessian=0.01"],
+    ],
+    ids=str,
+)
+def test_the_engines_sums_are_those_of_the_matrix(
+    tutorial: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    record = explained(str(tutorial), "--query", "1830", *words, capsys=capsys)
+    assert record["gradients"] == pytest.approx(np.sum(record["lambda_matrix"], axis=1), rel=1e-9, abs=1e-12)
+    assert main(["explain", str(tutorial), "--query", "1830", *words]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
 def test_a_weight_multiplies_what_its_query_adds(
@@ -99,6 +119,10 @@ def test_settings_vary_the_preset(tutorial: Path, capsys: pytest.CaptureFixture[
         (["--query", "7", "--set", "sigm=2"], "did you mean 'sigma'?"),
         (["--query", "7", "--set", "sigma=-1"], "sigma=-1: give a finite number"),
         (["--query", "7", "--set", "truncation=0"], "give a rank of 1 or more"),
+        (["--query", "7", "--set", "pairs_per_document=2"], "pairs_per_document is 2 and truncation is 30"),
+        (["--query", "7", "--set", "sigmoid=tabel"], "sigmoid=tabel: it may be exact, table, float32"),
+        (["--query", "7", "--set", "metric=auc"], "is none that the engine learns from"),
+        (["--query", "7", "--set", "ties=expected"], "lambdas need one order of tied documents"),
         (["--query", "7", "--set", "metric=ndgc@10"], "did you mean 'ndcg'?"),
         (["--query", "7", "--set", "normalize_query=no"], "it may be true or false"),
     ],

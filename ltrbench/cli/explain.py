@@ -1,4 +1,8 @@
-"""The verb `explain`: the lambdas of one query, step by step, as a tutorial prints them."""
+"""The verb `explain`: the lambdas of one query, step by step, as a tutorial prints them.
+
+The sums, which trees are fitted to, are those of the compiled objective that training calls; what each pair
+adds to them comes from its specification, `ltrbench.native.pairs`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo_json, read, split_settings
 from ltrbench.errors import ConfigError, DataError, did_you_mean
@@ -19,11 +24,15 @@ if TYPE_CHECKING:
     from ltrbench.native.pairs import PairLambdas
     from ltrbench.shapes import Scores
 
+Sums = NDArray[np.float64]  # (n,), one a document of the query
+
 MOST_SHOWN = 11
 """Documents that the terminal shows, the first by rank: their matrix fits 100 columns; --json holds all."""
 
 _NUMBERS = ("sigma", "distance_offset", "hessian_factor", "least_hessian")
-_SWITCHES = ("normalize_distance", "normalize_query")
+_SWITCHES = ("normalize_distance", "normalize_query", "float32_scores")
+_COUNTS = ("truncation", "pairs_per_document")
+_CHOICES = ("sigmoid", "query_norm")
 
 
 @click.command()
@@ -47,7 +56,8 @@ _SWITCHES = ("normalize_distance", "normalize_query")
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Vary the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10, gain=linear, ...",
+    help="Vary the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10 (none: RankNet), "
+    "sigmoid=table, gain=linear, ...",
 )
 @READ_OPTION
 @JSON_OPTION
@@ -82,12 +92,23 @@ def explain(
         scores = dataset.from_file_order(scores)
     query = _query_number(dataset, query_id, data)
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
-    lambdas = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
-    explained = _explained(dataset, query, scores[rows], lambdas)
+    pairs = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
+    sums = _sums_of_engine(dataset.take_queries([query]), scores[rows], chosen)
+    explained = _explained(dataset, query, scores[rows], pairs, sums)
     if as_object:
         echo_json({"preset": preset_name, **explained})
     else:
         click.echo("\n".join(_tutorial(preset_name, chosen, explained)))
+
+
+def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSettings) -> tuple[Sums, Sums]:
+    """(n,) gradients and (n,) hessians, as training has them in its first iteration, weights applied."""
+    from ltrbench.compilation import announcing_compilation
+    from ltrbench.native.objectives import prepare
+
+    with announcing_compilation(lambda: click.echo("compiling the engine, once per machine", err=True)):
+        # `pair_lambdas` draws by the same seed.
+        return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
@@ -96,16 +117,17 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     Raises:
         ConfigError: on an unknown preset or setting, or a value that it cannot have.
     """
-    from ltrbench.metrics import parse_metric, with_settings
+    from ltrbench.metrics import with_settings
     from ltrbench.metrics.convention import SETTABLE
     from ltrbench.native.dialects import PRESETS
+    from ltrbench.native.objectives import check_settings
 
     if preset_name not in PRESETS:
         raise ConfigError(
             f"--preset '{preset_name}' is unknown{did_you_mean(preset_name, PRESETS)} Presets are "
             f"{', '.join(PRESETS)}."
         )
-    known = ("metric", "truncation", *_NUMBERS, *_SWITCHES, *SETTABLE)
+    known = ("metric", *_COUNTS, *_CHOICES, *_NUMBERS, *_SWITCHES, *SETTABLE)
     values: dict[str, Any] = {}
     for key, text in settings.items():
         if key not in known:
@@ -113,26 +135,36 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
                 f"--set {key}: there is no such setting{did_you_mean(key, known)} Settings are "
                 f"{', '.join(known)}."
             )
-        if key == "metric":
-            parse_metric(text)
-            values[key] = text
-        elif key not in SETTABLE:
+        if key not in SETTABLE:
             values[key] = _value(key, text)
     preset = PRESETS[preset_name]
     of_convention = {key: text for key, text in settings.items() if key in SETTABLE}
-    return replace(preset, **values, convention=with_settings(preset.convention, of_convention))
+    chosen = replace(preset, **values, convention=with_settings(preset.convention, of_convention))
+    check_settings(chosen)
+    return chosen
 
 
-def _value(key: str, text: str) -> float | int | bool | None:
+def _value(key: str, text: str) -> Any:
+    """What a setting of pairs is, from text; a metric is checked with the others."""
+    from ltrbench.native.dialects import QueryNorm, Sigmoid
+
+    if key == "metric":
+        return None if text == "none" else text
+    if key in _CHOICES:
+        choices = {item.value: item for item in (Sigmoid if key == "sigmoid" else QueryNorm)}
+        if text not in choices:
+            raise ConfigError(f"--set {key}={text}: it may be {', '.join(choices)}.")
+        return choices[text]
     if key in _SWITCHES:
         if text not in ("true", "false"):
             raise ConfigError(f"--set {key}={text}: it may be true or false.")
         return text == "true"
-    if key == "truncation":
+    if key in _COUNTS:
         if text == "none":
             return None
         if not (text.isascii() and text.isdigit() and int(text) > 0):
-            raise ConfigError(f"--set truncation={text}: give a rank of 1 or more, or none for all pairs.")
+            unit = "rank" if key == "truncation" else "number"
+            raise ConfigError(f"--set {key}={text}: give a {unit} of 1 or more, or none for all pairs.")
         return int(text)
     try:
         number = float(text)
@@ -163,11 +195,13 @@ def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
     return int(found[0])
 
 
-def _explained(dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas) -> dict[str, Any]:
+def _explained(
+    dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas, sums: tuple[Sums, Sums]
+) -> dict[str, Any]:
     """What the JSON holds: rows in the order of the file, and weights applied as in training."""
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
     weights = dataset.weight_of_document[rows]
-    gradients, hessians = pairs.gradients * weights, pairs.hessians * weights
+    gradients, hessians = sums
     documents = dataset.document_ids
     records = [
         {
@@ -234,13 +268,23 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
     ]
 
 
+_HOW = {"exact": "", "table": " from a table", "float32": " in float32"}
+
+
 def _delta_in_words(settings: PairSettings) -> list[str]:
+    counted = (
+        "different labels"
+        if settings.pairs_per_document is None
+        else (f"different labels, {settings.pairs_per_document} drawn by each document")
+    )
+    if settings.metric is None:
+        return [f"2. delta = 1 for pairs of {counted}, by row"]
     depth = "" if settings.truncation is None else f" at {settings.truncation}"
     above = "" if settings.truncation is None else f", one in the first {settings.truncation}"
     formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{depth}" if settings.metric == "ndcg" else ""
     return [
         f"2. delta{formula}: the change of {settings.metric} when documents",
-        f"   i and j, by row, change places; for pairs of different labels{above}",
+        f"   i and j, by row, change places; for pairs of {counted}{above}",
     ]
 
 
@@ -249,13 +293,16 @@ def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
     factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
     curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
     lines = [
-        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))), sigma {settings.sigma:g}; hi has the higher label",
+        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))){_HOW[settings.sigmoid.value]}, sigma {settings.sigma:g}; "
+        "hi has the higher label",
         f"   lambda = sigma p delta{distance}",
         f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
     ]
     if settings.normalize_distance:
         lines.append("   delta is divided only where not all scores of the query are equal")
-    if settings.normalize_query:
+    if settings.normalize_query and settings.query_norm.value == "pairs":
+        lines.append(f"   then all times 1 / {settings.pairs_per_document}, the pairs that a document draws")
+    elif settings.normalize_query:
         lines.append("   then all times log2(1 + S) / S, S the sum of 2 lambda over the pairs")
     if weighted:
         lines.append("   then times the document's weight, which is its query's where it has none of its own")
