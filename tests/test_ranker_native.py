@@ -90,6 +90,7 @@ def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
         {"least_hessian": 0.2},
         {"ties": "worst"},
         {"float32_scores": True},
+        {"float32_sums": True},
         {"max_bins": 1023},
         {"binning": "equal_width"},
         {"split_criterion": "least_squares"},

@@ -77,6 +77,8 @@ class PairSettings:
             Such a pair counts wherever it stands, so that `truncation` must be None. None: no sampling.
         float32_scores: round scores and their differences to float32 first (XGBoost), so that scores that
             hardly differ tie.
+        float32_sums: add up a document's lambdas and hessians in float32, in the order of ranks (LightGBM,
+            XGBoost); of no weight for learning, but for the digits of a library.
         weights_within_queries: whether documents of one query may weigh differently; XGBoost refuses it.
 
     Raises:
@@ -96,6 +98,7 @@ class PairSettings:
     least_hessian: float = 0.0
     pairs_per_document: int | None = None
     float32_scores: bool = False
+    float32_sums: bool = False
     weights_within_queries: bool = True
 
     def __post_init__(self) -> None:
@@ -126,6 +129,7 @@ PRESETS: dict[str, PairSettings] = {
     "lightgbm": PairSettings(
         convention=replace(IN_ROW_ORDER, name="lightgbm", largest_label=30.0),
         sigmoid=Sigmoid.TABLE,
+        float32_sums=True,
     ),
     # XGBoost 3.2: src/objective/lambdarank_obj.h, rank:ndcg with lambdarank_pair_method=topk.
     "xgboost": PairSettings(
@@ -136,6 +140,7 @@ PRESETS: dict[str, PairSettings] = {
         hessian_factor=2.0,
         least_hessian=1e-16,
         float32_scores=True,
+        float32_sums=True,
         weights_within_queries=False,
     ),
     # RankLib 2.x: ciir.umass.edu.learning.tree.LambdaMART with -metric2t NDCG@10, its default.

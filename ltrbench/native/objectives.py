@@ -27,7 +27,7 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, any_order, judge, lambdas
 from ltrbench.native.pairwise import Compiled, Judged, Probability, pairwise_lambdas
-from ltrbench.native.swaps import lay_out, parse_layout
+from ltrbench.native.swaps import Swaps, lay_out, parse_layout
 from ltrbench.native.xendcg import xendcg
 
 Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
@@ -128,7 +128,7 @@ def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
         scales=swaps.scales,
         document_weights=train.weight_of_document.copy(),
     )
-    compiled = _compiled(train, settings, int(swaps.change))
+    compiled = _compiled(train, settings, swaps)
     dtype = np.float32 if settings.float32_scores else np.float64
 
     def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
@@ -139,12 +139,13 @@ def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     return objective
 
 
-def _compiled(train: RankingDataset, settings: PairSettings, change: int) -> Compiled:
+def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Compiled:
     """The settings for the kernel; each of the type that it is compiled for."""
     by_pairs = settings.normalize_query and settings.query_norm is QueryNorm.PAIRS
     return Compiled(
-        change=change,
-        truncation=_depth(train, settings),
+        change=int(swaps.change),
+        # Below the last rank of weight no change of places changes the metric.
+        truncation=min(_depth(train, settings), int(np.count_nonzero(swaps.rank_weights))),
         sigma=float(settings.sigma),
         probability=_PROBABILITIES[settings.sigmoid],
         distances_count=settings.normalize_distance,
@@ -155,6 +156,7 @@ def _compiled(train: RankingDataset, settings: PairSettings, change: int) -> Com
         least_hessian=float(settings.least_hessian),
         low_labels_first=ORDERS_OF_TIES[settings.convention.ties],
         float32_scores=settings.float32_scores,
+        float32_sums=settings.float32_sums,
     )
 
 

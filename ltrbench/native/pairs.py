@@ -80,8 +80,11 @@ class PairLambdas:
         discounts: (n,), D at each document's rank.
         delta: (n, n), the change of the metric, symmetric; 0 for a pair that does not count.
         lambda_matrix: (n, n), what the pair of row i and column j adds to the gradient of i: negative where
-            it pushes i up; the gradients are its sums by row.
+            it pushes i up.
         hessian_matrix: (n, n), what the pair adds to the hessian of either document.
+        gradients: (n,), the sums of `lambda_matrix` by row, the derivative of the cost by each score:
+            negative pushes a document up.
+        hessians: (n,), those of `hessian_matrix`, the second derivative, never negative.
     """
 
     ranks: NDArray[np.int64]
@@ -90,18 +93,8 @@ class PairLambdas:
     delta: Pairs
     lambda_matrix: Pairs
     hessian_matrix: Pairs
-
-    @property
-    def gradients(self) -> Values:
-        """(n,), the derivative of the cost by each score: negative pushes a document up."""
-        sums: Values = self.lambda_matrix.sum(axis=1)
-        return sums
-
-    @property
-    def hessians(self) -> Values:
-        """(n,), the second derivative, never negative."""
-        sums: Values = self.hessian_matrix.sum(axis=1)
-        return sums
+    gradients: Values
+    hessians: Values
 
 
 def pair_lambdas(
@@ -140,17 +133,28 @@ def pair_lambdas(
     higher = np.sign(query.labels[:, None] - query.labels[None, :])
     p = _SIGMOIDS[settings.sigmoid](higher * difference, settings.sigma)
     push = settings.sigma * p * weight
-    curvature = np.maximum(p * (1.0 - p), settings.least_hessian)
-    hessian = settings.hessian_factor * settings.sigma**2 * curvature * weight
     scale = _query_scale(push, settings)
+    lambda_matrix = -higher * push
+    curvature = np.maximum(p * (1.0 - p), settings.least_hessian)
+    hessian_matrix = settings.hessian_factor * settings.sigma**2 * curvature * weight
     return PairLambdas(
         ranks=ranks,
         gains=settings.convention.gain(query.labels),
         discounts=settings.convention.discount(ranks),
         delta=delta,
-        lambda_matrix=-higher * push * scale,
-        hessian_matrix=hessian * scale,
+        lambda_matrix=lambda_matrix * scale,
+        hessian_matrix=hessian_matrix * scale,
+        gradients=_sums(lambda_matrix, order, scale, settings.float32_sums),
+        hessians=_sums(hessian_matrix, order, scale, settings.float32_sums),
     )
+
+
+def _sums(matrix: Pairs, order: NDArray[np.int64], scale: float, in_float32: bool) -> Values:
+    """(n,), the sums by row, scaled; in float32 one after the other in the order of ranks."""
+    if not in_float32:
+        return np.asarray(matrix.sum(axis=1) * scale)
+    running = np.add.accumulate(matrix[:, order].astype(np.float32), axis=1)
+    return (running[:, -1].astype(np.float64) * scale).astype(np.float32).astype(np.float64)
 
 
 def _query_scale(push: Pairs, settings: PairSettings) -> float:

@@ -68,6 +68,7 @@ class Compiled(NamedTuple):
         least_hessian: a floor under p (1 - p).
         low_labels_first: 1 where tied documents are ranked by rising label, -1 by falling, 0 by row.
         float32_scores: whether differences of scores are rounded to float32.
+        float32_sums: whether lambdas and hessians are added up in float32.
     """
 
     change: int
@@ -82,6 +83,7 @@ class Compiled(NamedTuple):
     least_hessian: float
     low_labels_first: float
     float32_scores: bool
+    float32_sums: bool
 
 
 class Judged(NamedTuple):
@@ -169,8 +171,9 @@ def _one_query(
     if settings.log2_norm and total > 0.0:
         factor *= np.log2(1.0 + 2.0 * total) / (2.0 * total)
     for i in range(n):
-        gradients[order[i]] = g[i] * factor * weights[order[i]]
-        hessians[order[i]] = h[i] * factor * weights[order[i]]
+        row = order[i]
+        gradients[row] = _stored(_stored(g[i] * factor, settings) * weights[row], settings)
+        hessians[row] = _stored(_stored(h[i] * factor, settings) * weights[row], settings)
 
 
 @kernel
@@ -313,7 +316,7 @@ def _add_pairs(
     sigma, total = settings.sigma, 0.0
     for m in range(len(below)):
         j = below[m]
-        if label[i] != label[j]:
+        if label[i] != label[j] and delta[m] > 0.0:
             hi, lo = (i, j) if label[i] > label[j] else (j, i)
             difference = s[hi] - s[lo]
             if settings.float32_scores:
@@ -323,13 +326,21 @@ def _add_pairs(
                 weight /= settings.distance_offset + abs(difference)
             p = _probability(difference, sigma, settings.probability)
             push = sigma * p * weight
-            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
-            g[hi] -= push
-            g[lo] += push
-            h[hi] += curvature * weight
-            h[lo] += curvature * weight
             total += push
+            push = _stored(push, settings)
+            g[hi] = _stored(g[hi] - push, settings)
+            g[lo] = _stored(g[lo] + push, settings)
+            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
+            bend = _stored(curvature * weight, settings)
+            h[hi] = _stored(h[hi] + bend, settings)
+            h[lo] = _stored(h[lo] + bend, settings)
     return total
+
+
+@kernel
+def _stored(value: float, settings: Compiled) -> float:
+    """The value as it is kept, in float32 or in full."""
+    return np.float64(np.float32(value)) if settings.float32_sums else value
 
 
 @kernel

@@ -77,6 +77,7 @@ _OF_PAIRS = (
     "ties",
     "pairs_per_document",
     "float32_scores",
+    "float32_sums",
 )
 """Fields of lambdarank and ranknet."""
 
@@ -153,6 +154,9 @@ class NativeRanker(BoostingRanker):
     None: all pairs above truncation count."""
     float32_scores: bool = False
     """Rounds scores to float32 before pairs are looked at (XGBoost), so that more of them tie."""
+    float32_sums: bool = False
+    """Adds up gradients and hessians in float32 (LightGBM, XGBoost). Of no weight but for a library's own
+    digits."""
     binning: str = "quantile"
     """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
     `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
@@ -530,6 +534,7 @@ class NativeRanker(BoostingRanker):
             least_hessian=float(self.least_hessian),
             pairs_per_document=self.pairs_per_document,
             float32_scores=self.float32_scores,
+            float32_sums=self.float32_sums,
         )
 
     def _convention(self) -> Convention:
