@@ -361,6 +361,9 @@ _PROBES = (
     "model.rsm=0.5",
     "model.objective=rank_xendcg params.truncation=null",
     "model.objective=pairwise",
+    "model.objective=xendcg params.truncation=null",
+    "model.metric=map",
+    "model.ties=worst",
     "model.loss=YetiRank params.truncation=null",
 )
 
