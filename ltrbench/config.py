@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +136,11 @@ def build_tracker(config: DictConfig) -> Tracker:
         raise ConfigError(
             f"register is '{config.register}', but these runs go where there is no registry; set "
             "tracking=mlflow and tracking.models=true, or register=null."
+        )
+    # Told before hours of training: the name becomes part of the address models:/NAME@champion.
+    if config.register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", config.register):
+        raise ConfigError(
+            f"register is '{config.register}'; give a name without / and :, as in register=shop, or null."
         )
     return tracker
 

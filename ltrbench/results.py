@@ -273,8 +273,10 @@ def read_run(folder: Path) -> Run:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        below = sorted(_places_of_runs(folder), key=_natural)
+        hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
         raise ResultError(
-            f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, such as outputs/DATE/TIME."
+            f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}."
         ) from None
     except (OSError, ValueError) as error:
         raise ResultError(f"{path} cannot be read ({error}); run it again.") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from ltrbench.config import build, conf_dir, find_class
+from ltrbench.config import build, build_tracker, conf_dir, find_class
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.random import RandomRanker
@@ -62,6 +62,14 @@ def test_fields_are_checked_against_the_class() -> None:
         built(sead=3)
     with pytest.raises(ConfigError, match=r"model.seed: Value 'x' of type 'str'"):
         built(seed="x")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a:b", "", " "])
+def test_a_name_that_no_registry_takes_is_refused_before_any_work(name: str) -> None:
+    tracking = {"_target_": "ltrbench.tracking.mlflow.MLflowTracker"}
+    with pytest.raises(ConfigError, match=f"register is '{name}'; give a name without / and :"):
+        build_tracker(OmegaConf.create({"tracking": tracking, "register": name}))
+    assert build_tracker(OmegaConf.create({"tracking": tracking, "register": "web shop"}))
 
 
 def test_a_node_without_a_target_is_refused() -> None:

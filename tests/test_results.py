@@ -130,6 +130,15 @@ def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_agai
     assert [run.path for run in find_runs([tmp_path])] == [tmp_path / "multirun/0"]
 
 
+def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
+    for job in ("2", "10"):
+        write_run(tmp_path / job, RESULT)
+    with pytest.raises(
+        ResultError, match=rf"Give a run's folder, one of the 2 in it, such as {tmp_path}/2\."
+    ):
+        read_run(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -34,6 +34,7 @@ from ltrbench.provenance import without_password
 from ltrbench.results import FINISHED, PER_QUERY_FILE, RUN_FILES, Run
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
+    command,
     milliseconds,
     origin_tags,
     run_inputs,
@@ -172,7 +173,13 @@ class MLflowTracker(Tracker):
                 # Where there is one of that name, this is its next version.
                 client.create_registered_model(name)
             source = client.get_logged_model(logged.model_id).artifact_location
-            made = client.create_model_version(name, source, logged.run_id, model_id=logged.model_id)
+            made = client.create_model_version(
+                name,
+                source,
+                logged.run_id,
+                description=f"{run_name(run.result)} on {run.result.data['name']}: {command(run.result)}",
+                model_id=logged.model_id,
+            )
             client.set_registered_model_alias(name, CHAMPION, made.version)
         return f"models:/{name}@{CHAMPION} is version {made.version}"
 
@@ -382,11 +389,18 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silences what no user can act on: the report of a new database's migrations, retries, because what
-    fails is told in one error, and a warning of MLflow's own types when `mlflow.pyfunc` is imported."""
-    loggers = [logging.getLogger(name) for name in ("alembic", "mlflow.store.db", "urllib3.connectionpool")]
+    fails is told in one error, a step of saving a model, and a warning of MLflow's own types when
+    `mlflow.pyfunc` is imported."""
+    least = {
+        "alembic": logging.CRITICAL,
+        "mlflow.store.db": logging.CRITICAL,
+        "urllib3.connectionpool": logging.CRITICAL,
+        "mlflow.pyfunc": logging.WARNING,
+    }
+    loggers = [logging.getLogger(name) for name in least]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
+        logger.setLevel(least[logger.name])
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)

@@ -14,6 +14,7 @@ import contextlib
 import getpass
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -50,6 +51,11 @@ def run_name(result: RunResult) -> str:
     return result.model if fold is None else f"{result.model} fold {fold}"
 
 
+def command(result: RunResult) -> str:
+    """What makes the run again, as a shell takes it."""
+    return " ".join([COMMAND, *map(shlex.quote, result.overrides)])
+
+
 def origin_tags() -> dict[str, str]:
     """What MLflow's own fluent interface says of whoever logs a run."""
     tags = {MLFLOW_SOURCE_NAME: COMMAND, MLFLOW_SOURCE_TYPE: "LOCAL"}
@@ -71,7 +77,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "data": data.get("name"),
         "fold": data.get("fold"),
         "convention": result.convention.get("name"),
-        "command": " ".join([COMMAND, *result.overrides]),
+        "command": command(result),
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
         "drift": _drift(result),

@@ -185,7 +185,9 @@ def test_the_newest_registered_version_is_the_champion(
     test = Synthetic(name="small", num_queries=30).load().test
     for number, name in enumerate(("native", "lightgbm"), start=1):
         assert logged_to.register("ranker", runs[name]) == f"models:/ranker@champion is version {number}"
-        assert int(client.get_model_version_by_alias("ranker", "champion").version) == number
+        version = client.get_model_version_by_alias("ranker", "champion")
+        assert int(version.version) == number
+        assert (version.description or "").startswith(f"{name} on small: python -m ltrbench")
         champion = mlflow.pyfunc.load_model("models:/ranker@champion")
         assert np.array_equal(np.ravel(champion.predict(test.features)), runs[name].scored("test").scores)
 
