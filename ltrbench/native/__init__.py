@@ -9,7 +9,11 @@
     tree        what a grown tree is, and the scores that many trees give
     growth      which leaf is cut next
     grower      growing one tree
+    ensemble    the trees so far, their weights and the scores they give
     boosting    the loop over trees; start here, and follow its calls
+
+Beside them, a file each, what other dialects of the loop need: sampling, goss, dart, position_bias (as in
+LightGBM) and propensity (as in XGBoost).
 
 A stage's file reads from the formula to the plain NumPy reference, the public function, and the compiled
 loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:

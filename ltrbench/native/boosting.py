@@ -11,6 +11,9 @@ Lambdas are those of NDCG, or of another objective of `objectives.py`. With a le
 step, or least squares as the criterion of splits, every document has a hessian of 1 there, times its weight;
 a tree may be cut by one and have its values from the other.
 
+The further dialects stand beside: `sampling.py` and `goss.py` choose the documents that a tree learns from,
+`dart.py` which earlier trees are put aside for it, `ensemble.py` keeps the scores.
+
 Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
 """
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -106,20 +110,39 @@ def boost(
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)
         sample = sampler.draw()
-        rows, flat_hessians = sample.rows, document_weights
         gradients, hessians = objective(ensemble.train_scores, sample.queries, rng)
+        task = _Task(sample.rows, gradients, hessians, document_weights)
         if settings.goss is not None and ensemble.num_trees >= settings.goss.num_warm_up:
-            rows, factors = one_side_sample(gradients, hessians, settings.goss, rng)
-            gradients, hessians = factors * gradients, factors * hessians
-            flat_hessians = factors * document_weights
-        split_hessians = hessians if settings.split_criterion == "newton" else flat_hessians
-        grown = grower.grow(quantise(gradients, split_hessians), rows, sample.features)
-        leaf_hessians = hessians if settings.leaf_value == "newton" else flat_hessians
-        tree = _with_values(grown, gradients, leaf_hessians, settings.splits)
+            task = _one_sided(task, settings.goss, rng)
+        split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
+        grown = grower.grow(quantise(task.gradients, split_hessians), task.rows, sample.features)
+        leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
+        tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits)
         ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.normalize))
         if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
             break
     return ensemble
+
+
+class _Task(NamedTuple):
+    """What a tree is fitted to.
+
+    Attributes:
+        rows: (n,), the documents that it learns from, rising.
+        gradients: (D,).
+        hessians: (D,).
+        weights: (D,), the hessians where each document has one of 1, times its weight.
+    """
+
+    rows: Rows
+    gradients: Gradients
+    hessians: Hessians
+    weights: NDArray[np.float64]
+
+
+def _one_sided(task: _Task, settings: GossSettings, rng: np.random.Generator) -> _Task:
+    rows, factors = one_side_sample(task.gradients, task.hessians, settings, rng)
+    return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
 
 
 def _ends(ensemble: Ensemble, sampler: Sampler, on_iteration: OnIteration) -> bool:

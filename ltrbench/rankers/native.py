@@ -481,7 +481,10 @@ class NativeRanker(BoostingRanker):
             f"Trees are grown {self.growth.replace('_', ' ')}, and not best-first.": (
                 self.growth != "best_first"
             ),
-            "Queries, rows and features are sampled in native's own way.": sizes != (1, 1, 1),
+            "Queries, documents and features are sampled in native's own way.": sizes != (1, 1, 1),
+            "Documents are sampled by GOSS.": self.goss_top_rate is not None,
+            "DART leaves trees out and weighs them anew.": self.drop_rate > 0,
+            f"Position bias is corrected: {self.position_bias}.": self.position_bias is not None,
         }
         return tuple(sentence for sentence, applies in sentences.items() if applies)
 
