@@ -53,9 +53,11 @@ docs: setup ## the documentation, into build/docs; fails on a broken link or a s
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m pytest docs README.md tests/test_docs.py -k "not site_builds"
 
-bench: setup ## speed of the native engine and of the evaluator as ratios against the libraries
-	$(BIN)/python tests/bench/bench_fit.py
+bench: setup ## speed and memory of the native engine and of the evaluator as ratios against the libraries; hours
 	$(BIN)/python tests/bench/bench_metrics.py
+	$(BIN)/python tests/bench/bench_scaling.py
+	$(BIN)/python tests/bench/bench_memory.py
+	$(BIN)/python tests/bench/bench_fit.py
 
 STUDIES = smoke mq2008 mq2007 clueweb09
 # Where a study's data lies below $(DATA); nothing for one that needs none.

@@ -1,0 +1,100 @@
+"""What the benchmarks of the native engine fit: data of three sizes, and the engines in the same words.
+
+OMP_WAIT_POLICY is set before the engines are imported: threads that spin while they wait disturb whoever
+runs next.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.clock import Stopwatch
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.rankers.native import NativeRanker
+
+NUM_FEATURES = 136
+GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
+NUM_TEST_DOCUMENTS = 50_000
+
+Model = NativeRanker | lgb.Booster
+
+
+def make_dataset(num_documents: int, seed: int) -> RankingDataset:
+    """Shaped like MSLR-WEB30K: about 120 documents a query; columns dense, of counts, or mostly 0."""
+    rng = np.random.default_rng(seed)
+    sizes = np.clip(np.exp(rng.normal(4.6, 0.6, num_documents // 50)), 5, 1000).astype(np.int64)
+    query_start = np.concatenate([[0], np.cumsum(sizes)])
+    query_start = np.append(query_start[query_start < num_documents], num_documents)
+    latent = rng.normal(size=(num_documents, 6))
+    relevance = latent[:, 0] + latent[:, 1] * latent[:, 2] + 0.5 * np.abs(latent[:, 3])
+    relevance += rng.normal(size=num_documents)
+    cuts = np.quantile(relevance, np.cumsum(GRADE_SHARES)[:-1])
+    features = np.empty((num_documents, NUM_FEATURES), dtype=np.float32)
+    for f in range(NUM_FEATURES):
+        # What a column means is the same for every seed, so that one set can test what another taught.
+        slope, spread, scale = np.random.default_rng(f).uniform([0.2, 0.5, 1.0], [1.0, 1.5, 5.0])
+        seen = latent[:, f % 6] * slope + rng.normal(size=num_documents)
+        if f % 3 == 0:
+            features[:, f] = np.exp(seen * spread)
+        elif f % 3 == 1:
+            features[:, f] = np.floor(np.exp(seen * spread) * scale)
+        else:
+            features[:, f] = np.where(rng.random(num_documents) < 0.3, seen, 0.0)
+    labels = np.searchsorted(cuts, relevance).astype(np.float64)
+    return RankingDataset(features=features, labels=labels, query_start=query_start)
+
+
+def data_folder() -> Path:
+    """Where real data lies: LTRBENCH_DATA, or data/ of the checkout."""
+    return Path(os.environ.get("LTRBENCH_DATA", Path(__file__).resolve().parents[2] / "data"))
+
+
+def load_job(name: str) -> tuple[RankingDataset, RankingDataset]:
+    """Train and test of a job: "mq2007", or a number of documents such as "200000"."""
+    if name == "mq2007":
+        fold = data_folder() / "MQ2007" / "Fold1"
+        return read_letor(fold / "train.txt"), read_letor(fold / "test.txt")
+    return make_dataset(int(name), seed=0), make_dataset(NUM_TEST_DOCUMENTS, seed=1)
+
+
+def fit_native(train: RankingDataset, num_trees: int, num_leaves: int, num_threads: int) -> NativeRanker:
+    return NativeRanker(num_trees=num_trees, num_leaves=num_leaves, num_threads=num_threads).fit(train)
+
+
+def lightgbm_parameters(num_leaves: int, num_threads: int, layout: str) -> dict[str, object]:
+    """LightGBM's defaults, which native's are too, with histograms built row by row or column by column."""
+    return {
+        "objective": "lambdarank",
+        "num_leaves": num_leaves,
+        "num_threads": num_threads,
+        "verbose": -1,
+        layout: True,
+    }
+
+
+def lightgbm_dataset(train: RankingDataset, parameters: dict[str, object]) -> lgb.Dataset:
+    return lgb.Dataset(train.features, train.labels, group=train.query_sizes, params=parameters).construct()
+
+
+def fit_lightgbm(train: RankingDataset, num_trees: int, parameters: dict[str, object]) -> lgb.Booster:
+    return lgb.train(parameters, lightgbm_dataset(train, parameters), num_trees)
+
+
+def scores_of(model: Model, data: RankingDataset) -> NDArray[np.float64]:
+    return np.asarray(model.predict(data.features), dtype=np.float64)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    watch = Stopwatch()
+    with watch:
+        call()
+    return watch.seconds

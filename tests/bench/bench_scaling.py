@@ -1,0 +1,90 @@
+"""How native's cost grows with the documents, with the length of a query, and what compiling costs.
+
+    python tests/bench/bench_scaling.py [--documents 100000] [--threads 1] [--repeats 5]
+
+Four times the documents should cost about four times as long. The lambdas of one query of n documents are
+compared at n = 2,500 and 10,000, where a truncation makes their cost O(n k): again about four times. The
+warm-up is taken in fresh processes, with an empty folder of compiled code and with the filled one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from bench_jobs import fit_native, make_dataset, seconds
+
+from ltrbench.compilation import threads
+from ltrbench.data import RankingDataset
+from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.rankers.native import NativeRanker
+
+WARM_UP = """
+from ltrbench.clock import Stopwatch
+from ltrbench.rankers.native import NativeRanker
+watch = Stopwatch()
+with watch:
+    NativeRanker().warm_up()
+print(watch.seconds)
+"""
+
+
+def median(call: Callable[[], object], repeats: int) -> float:
+    return statistics.median(seconds(call) for _ in range(repeats))
+
+
+def bench_documents(num_documents: int, num_threads: int, repeats: int) -> None:
+    taken = []
+    for count in (num_documents, 4 * num_documents):
+        train = make_dataset(count, seed=0)
+        taken.append(median(partial(fit_native, train, 20, 31, num_threads), repeats))
+        print(f"{count} documents, 20 trees of 31 leaves: {taken[-1]:.2f} s")
+    print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
+
+
+def bench_query(repeats: int) -> None:
+    taken, rng = [], np.random.default_rng(0)
+    for size in (2_500, 10_000):
+        query = RankingDataset(
+            features=np.zeros((size, 1), dtype=np.float32),
+            labels=rng.integers(0, 5, size).astype(np.float64),
+            query_start=np.array([0, size]),
+        )
+        judged, scores = judge(query, 30), rng.normal(size=size)
+        with threads(1):
+            lambdas(judged, scores, LambdaSettings())
+            taken.append(median(partial(lambdas, judged, scores, LambdaSettings()), 5 * repeats))
+        print(f"lambdas of one query of {size} documents, truncation 30: {1e3 * taken[-1]:.2f} ms")
+    print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
+
+
+def bench_warm_up() -> None:
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("an empty", "a filled"):
+            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+            command = [sys.executable, "-c", WARM_UP]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            print(f"warm-up on {state} cache: {float(answer.stdout.splitlines()[-1]):.2f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    NativeRanker().warm_up()
+    bench_documents(arguments.documents, arguments.threads, arguments.repeats)
+    bench_query(arguments.repeats)
+    bench_warm_up()
+
+
+if __name__ == "__main__":
+    main()
