@@ -112,7 +112,6 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings, fast: LambdaSetti
     order = any_order(judgements)
 
     def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
-        del rng
         return lambdas(judgements, scores, fast, queries, order)
 
     return objective
@@ -188,7 +187,6 @@ def _squared_error(train: RankingDataset) -> Objective:
     labels, weights = train.labels, train.weight_of_document
 
     def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
-        del rng
         counts = np.ones(len(scores))
         if queries is not None:
             counts = np.isin(train.query_of_document, queries).astype(np.float64)

@@ -75,7 +75,6 @@ def dcg(judgments: Judgments, k: int | None, convention: Convention, truncation:
 
 def precision(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
     """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so; k is never None."""
-    del truncation
     sizes = judgments.query_sizes
     places = np.full(len(sizes), k)
     if convention.precision_denominator is Denominator.K_UP_TO_SIZE:
@@ -88,7 +87,6 @@ def winner_takes_all(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """WTA = 1 if the document at rank 0 bears the highest label of its query."""
-    del k, convention, truncation
     highest = np.repeat(judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes)
     wins = (judgments.labels == highest).astype(np.float64)
     weights = _first(1, np.ones(judgments.query_sizes.max()))
@@ -99,7 +97,6 @@ def average_precision(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """AP@k = sum over r < k of rel_r C_r / (r + 1), divided by min(R, k), or by R by convention."""
-    del truncation
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(judgments, convention)
     possible = _sums(relevance, judgments)
@@ -113,7 +110,6 @@ def reciprocal_rank(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """RR@k = 1 / (r + 1) of the first relevant rank r < k: a cascade in which that document always stops."""
-    del truncation
     relevance = _relevance(judgments, convention)
     return Swaps(Change.CASCADE, relevance, _reciprocal(judgments, k), np.ones(judgments.num_queries))
 
@@ -122,7 +118,6 @@ def expected_reciprocal_rank(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """ERR@k = sum over r < k of 1 / (r + 1) p_r product over t < r of (1 - p_t), p = (2^l - 1) / 2^l_max."""
-    del truncation
     stop = np.expm1(judgments.labels * np.log(2.0)) / 2.0**convention.highest_grade
     if stop.max() > 1.0 + 1e-12:
         row = int(judgments.labels.argmax())
