@@ -366,6 +366,7 @@ _PROBES = (
     "model.objective=pairwise",
     "model.objective=xendcg params.truncation=null",
     "model.metric=map",
+    "model.metric=ndcg@10",
     "model.ties=worst",
     "model.loss=YetiRank params.truncation=null",
 )

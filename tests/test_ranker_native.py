@@ -210,6 +210,20 @@ def test_after_warm_up_no_objective_is_left_to_compile(
     assert recorder.buffer == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"metric": "map"}, "lambdarank on map is another objective"),
+        ({"metric": "ndcg@10"}, "the true change of ndcg@10: nothing below its cutoff"),
+        ({"objective": "xendcg"}, "xendcg is another objective"),
+        ({"sigmoid": "table", "ties": "worst"}, "Lambdas depart from native's defaults in sigmoid, ties."),
+    ],
+)
+def test_a_comparison_is_told_of_another_objective(fields: dict[str, Any], said: str) -> None:
+    assert any(said in sentence for sentence in small(**fields).unmatched())
+    assert not any(said in sentence for sentence in small().unmatched())
+
+
 def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(data: RankingDataset) -> None:
     high = replace(data, labels=data.labels + 3.0)
     assert not small().concerns(data)

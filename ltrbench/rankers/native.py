@@ -465,9 +465,10 @@ class NativeRanker(BoostingRanker):
                 self.preset
             ),
             f"{self._trained_on()} is another objective than LambdaMART's of NDCG.": (
-                self.objective != "lambdarank" or self.metric != "ndcg"
+                self.objective != "lambdarank" or parse_layout(self.metric)[0] != "ndcg"
             ),
-            f"Lambdas depart from LightGBM's in {', '.join(self._departures())}.": bool(self._departures()),
+            f"A pair weighs the true change of {self.metric}: nothing below its cutoff.": "@" in self.metric,
+            f"Lambdas depart from native's defaults in {', '.join(self._departures())}.": bool(self._departures()),
             "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": (
                 self.binning == "quantile"
             ),
