@@ -458,6 +458,7 @@ class NativeRanker(BoostingRanker):
     def unmatched(self) -> tuple[str, ...]:
         unset = tuple(name for name in unset_fields(self) if name != "truncation" or self._truncates())
         sizes = (self.queries_per_tree, self.documents_per_tree, self.features_per_tree)
+        departures = self._departures()
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
             f"Learning continues from the model in {self.warm_start}.": self.warm_start is not None,
@@ -468,7 +469,7 @@ class NativeRanker(BoostingRanker):
                 self.objective != "lambdarank" or parse_layout(self.metric)[0] != "ndcg"
             ),
             f"A pair weighs the true change of {self.metric}: nothing below its cutoff.": "@" in self.metric,
-            f"Lambdas depart from native's defaults in {', '.join(self._departures())}.": bool(self._departures()),
+            f"Lambdas depart from native's defaults in {', '.join(departures)}.": bool(departures),
             "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": (
                 self.binning == "quantile"
             ),
