@@ -55,6 +55,7 @@ docs: setup ## the documentation, into build/docs; fails on a broken link or a s
 
 bench: setup ## speed and memory of the native engine and of the evaluator as ratios against the libraries; hours
 	$(BIN)/python tests/bench/bench_metrics.py
+	$(BIN)/python tests/bench/bench_predict.py
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py

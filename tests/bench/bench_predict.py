@@ -1,0 +1,101 @@
+"""How long `native` takes to score documents beside XGBoost and LightGBM, as ratios taken in one process.
+
+    python tests/bench/bench_predict.py [--documents 100000] [--leaves 64] [--trees 300] [--threads 1 2]
+    [--repeats 5] [--queries 1000]
+
+Each backend scores with its own model of as many trees and leaves, all learned from the same documents;
+XGBoost by `inplace_predict`, LightGBM by `predict`. They take turns, so that a slow minute of the machine
+meets all, and each has one call before the clock. First all documents in one call, then query after query of
+100 documents, as a search engine asks.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before the engines are imported: threads that spin while they wait disturb whoever runs next.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import argparse
+import statistics
+from functools import partial
+
+import numpy as np
+import xgboost as xgb
+from bench_fit import make_dataset, seconds
+
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.shapes import Features
+
+LEARNED_FROM = 10_000  # documents: enough for trees that are full
+QUERY_SIZE = 100
+
+
+def learn(num_trees: int, num_leaves: int) -> dict[str, Ranker]:
+    train = make_dataset(LEARNED_FROM, seed=0)
+    return {
+        name: kind(num_trees=num_trees, num_leaves=num_leaves).fit(train)
+        for name, kind in (("native", NativeRanker), ("XGBoost", XGBoostRanker), ("LightGBM", LightGBMRanker))
+    }
+
+
+def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
+    for ranker in rankers.values():
+        ranker.num_threads = num_threads
+    _, booster = rankers["XGBoost"].library_model() or ("", None)
+    assert isinstance(booster, xgb.Booster)
+    # XGBoost's threads are set once, when it is fitted.
+    booster.set_param({"nthread": num_threads})
+
+
+def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) -> None:
+    taken: dict[str, list[float]] = {name: [] for name in rankers}
+    for repeat in range(repeats + 1):
+        for name, ranker in rankers.items():
+            time = seconds(partial(ranker.predict, features))
+            if repeat > 0:
+                taken[name].append(1e6 * time / len(features))
+    native = statistics.median(taken["native"])
+    for name, times in taken.items():
+        median = statistics.median(times)
+        ratio = "" if name == "native" else f"; native / {name} = {native / median:.2f}"
+        print(f"  {name:9} {median:6.2f} us a document, from {min(times):.2f} to {max(times):.2f}{ratio}")
+
+
+def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: int) -> None:
+    taken: dict[str, list[float]] = {name: [] for name in rankers}
+    for query in range(num_queries):
+        first = query * QUERY_SIZE % (len(features) - QUERY_SIZE)
+        documents = features[first : first + QUERY_SIZE]
+        for name, ranker in rankers.items():
+            taken[name].append(1e3 * seconds(partial(ranker.predict, documents)))
+    for name, times in taken.items():
+        print(
+            f"  {name:9} {statistics.median(times):6.3f} ms a query of {QUERY_SIZE}, "
+            f"99% within {np.quantile(times, 0.99):.3f}, all within {max(times):.3f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--leaves", type=int, default=64)
+    parser.add_argument("--trees", type=int, default=300)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=1000)
+    arguments = parser.parse_args()
+    rankers = learn(arguments.trees, arguments.leaves)
+    features = make_dataset(arguments.documents, seed=1).features
+    for num_threads in arguments.threads:
+        print(f"{arguments.trees} trees of {arguments.leaves} leaves, {num_threads} threads")
+        set_threads(rankers, num_threads)
+        bench_batch(rankers, features, arguments.repeats)
+        bench_queries(rankers, features, arguments.queries)
+
+
+if __name__ == "__main__":
+    main()
