@@ -23,6 +23,7 @@ from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment import check_drift
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
+from ltrbench.rankers.trees import InnerNode, Node
 from ltrbench.results import ScoredSplit
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
@@ -228,6 +229,30 @@ def test_importances_are_one_number_a_feature_and_the_constant_feature_has_none(
         assert (values >= 0).all()
         assert values.sum() > 0
         assert values[3] == 0
+
+
+def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -> None:
+    # The documents whose values bins were made of, and others that miss what none missed in training.
+    features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
+    if not isinstance(fitted[model], BoostingRanker):
+        with pytest.raises(ConfigError, match="not made of trees"):
+            fitted[model].trees()
+        return
+    ensemble = fitted[model].trees()
+    expected = fitted[model].predict(features)
+    summed = [
+        ensemble.base_score + sum(tree.weight * leaf_value(tree.root, document) for tree in ensemble.trees)
+        for document in features
+    ]
+    np.testing.assert_allclose(summed, expected, rtol=1e-5 if expected.dtype == np.float32 else 1e-12)
+
+
+def leaf_value(node: Node, document: NDArray[np.float32]) -> float:
+    while isinstance(node, InnerNode):
+        x = float(document[node.feature])
+        goes_left = node.missing_left if np.isnan(x) else x <= node.threshold
+        node = node.left if goes_left else node.right
+    return node.value
 
 
 def test_a_clean_fit_learns_the_model_that_was_kept(model: str, fitted: dict[str, Ranker]) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
+from ltrbench.rankers.trees import Ensemble
 from ltrbench.shapes import Features
 
 Fitted = TypeVar("Fitted")
@@ -107,6 +108,14 @@ class Ranker(ABC):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
         return {}
+
+    def trees(self) -> Ensemble:
+        """What the model looks like from inside.
+
+        Raises:
+            ConfigError: where it is not made of trees that ask for one feature at a node.
+        """
+        raise ConfigError(f"a {type(self).__name__} is not made of trees; name a model that is, as native.")
 
     def library_model(self) -> tuple[str, object] | None:
         """The package and its own model object, for tools that know the package; None where the model is

@@ -53,6 +53,7 @@ from ltrbench.rankers.library import (
     unset_fields,
     write_model,
 )
+from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 try:
@@ -217,6 +218,20 @@ class CatBoostRanker(BoostingRanker):
         column = [each["flat_feature_index"] for each in content["features_info"]["float_features"]]
         features = [column[feature] for feature in _split_features(content)]
         return {"split": np.bincount(features, minlength=len(model.feature_names_)).astype(np.float64)}
+
+    def trees(self) -> Ensemble:
+        model = check_fitted(self._model)
+        content = json.loads(_exported(model, "json"))
+        scale, (bias,) = content["scale_and_bias"]
+        features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
+        roots = [
+            *(
+                _symmetric(tree["splits"] or [], tree["leaf_values"], features, rate)
+                for tree in content.get("oblivious_trees", ())
+            ),
+            *(_subtree(tree, features, rate) for tree in content.get("trees", ())),
+        ]
+        return Ensemble(tuple(WeightedTree(scale * rate, root) for root in roots), float(bias))
 
     def library_model(self) -> tuple[str, object]:
         return "catboost", check_fitted(self._model)
@@ -536,6 +551,46 @@ def _split_features(content: dict[str, Any]) -> Iterator[int]:
         if "split" in node:
             yield node["split"]["float_feature_index"]
             nodes += [node["left"], node["right"]]
+
+
+def _symmetric(
+    splits: list[dict[str, Any]], values: list[float], features: list[dict[str, Any]], rate: float
+) -> Node:
+    """A symmetric tree, whose leaves are shrunk: leaf number sum of 2^i over the splits i that go right."""
+    if not splits:
+        return Leaf(values[0] / rate)
+    *others, last = splits
+    half = len(values) // 2
+    return _inner_node(
+        last,
+        features,
+        left=_symmetric(others, values[:half], features, rate),
+        right=_symmetric(others, values[half:], features, rate),
+    )
+
+
+def _subtree(node: dict[str, Any], features: list[dict[str, Any]], rate: float) -> Node:
+    """A node of another tree with all below it."""
+    if "split" not in node:
+        return Leaf(node["value"] / rate)
+    return _inner_node(
+        node["split"],
+        features,
+        left=_subtree(node["left"], features, rate),
+        right=_subtree(node["right"], features, rate),
+    )
+
+
+def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Node, right: Node) -> InnerNode:
+    feature = features[split["float_feature_index"]]
+    return InnerNode(
+        feature["flat_feature_index"],
+        threshold_at_most(split["border"]),
+        # CatBoost asks whether a value is above the border, which a missing one is not.
+        missing_left=feature["nan_value_treatment"] != "AsTrue",
+        left=left,
+        right=right,
+    )
 
 
 def _varying_weights(train: RankingDataset) -> Iterator[str]:

@@ -47,6 +47,7 @@ from ltrbench.rankers.library import (
     unset_fields,
     write_model,
 )
+from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 try:
@@ -218,6 +219,17 @@ class LightGBMRanker(BoostingRanker):
             kind: booster.feature_importance(importance_type=kind).astype(np.float64)
             for kind in ("split", "gain")
         }
+
+    def trees(self) -> Ensemble:
+        model = check_fitted(self._booster).dump_model()
+        # A random forest (extra.boosting=rf) takes the mean of its trees.
+        divisor = len(model["tree_info"]) if model["average_output"] else 1
+        return Ensemble(
+            tuple(
+                WeightedTree(tree["shrinkage"] / divisor, _subtree(tree["tree_structure"], tree["shrinkage"]))
+                for tree in model["tree_info"]
+            )
+        )
 
     def library_model(self) -> tuple[str, object]:
         return "lightgbm", check_fitted(self._booster)
@@ -417,6 +429,29 @@ class LightGBMRanker(BoostingRanker):
                 "extra.boosting is dart, which rescales earlier trees, so that no earlier iteration can be "
                 "returned to; set early_stopping=null."
             )
+
+
+def _subtree(node: dict[str, Any], shrinkage: float) -> Node:
+    """A node of LightGBM's dump, whose leaves are shrunk, with all below it."""
+    if "leaf_value" in node:
+        # A linear tree's leaf is a sum of features on top of its constant.
+        if node.get("leaf_features"):
+            raise ConfigError("extra.linear_tree puts linear models into leaves, which a tree does not show.")
+        return Leaf(node["leaf_value"] / shrinkage)
+    if node["missing_type"] == "Zero":
+        raise ConfigError(
+            "extra.zero_as_missing sends the value 0 another way than its neighbours, which one threshold "
+            "does not show."
+        )
+    # Where none was missing in training, LightGBM reads a missing value as 0.
+    zero_left = node["threshold"] >= 0
+    return InnerNode(
+        node["split_feature"],
+        threshold_at_most(node["threshold"]),
+        missing_left=zero_left if node["missing_type"] == "None" else node["default_left"],
+        left=_subtree(node["left_child"], shrinkage),
+        right=_subtree(node["right_child"], shrinkage),
+    )
 
 
 def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:

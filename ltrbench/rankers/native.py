@@ -53,6 +53,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import SETTINGS_FILE, read_model, require_choice, unset_fields, write_model
+from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 MODEL_FILE = "model.npz"
@@ -404,6 +405,15 @@ class NativeRanker(BoostingRanker):
             for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
         }
 
+    def trees(self) -> Ensemble:
+        forest = check_fitted(self._forest)
+        return Ensemble(
+            tuple(
+                WeightedTree(float(weight), _subtree(tree, 0))
+                for weight, tree in zip(forest.weights, forest.trees(), strict=True)
+            )
+        )
+
     def save(self, folder: Path) -> None:
         forest = check_fitted(self._forest)
         content = io.BytesIO()
@@ -630,6 +640,20 @@ def _is_size(size: SampleSize, words: tuple[str, ...]) -> bool:
     if isinstance(size, str):
         return size in words
     return 0 < size <= 1 or (size > 1 and float(size).is_integer())
+
+
+def _subtree(tree: Tree, node: int) -> Node:
+    """A node with all below it."""
+    feature = int(tree.feature[node])
+    if feature == NO_FEATURE:
+        return Leaf(float(tree.value[node]))
+    return InnerNode(
+        feature,
+        threshold_at_most(float(tree.threshold[node])),
+        bool(tree.missing_left[node]),
+        left=_subtree(tree, int(tree.left[node])),
+        right=_subtree(tree, int(tree.right[node])),
+    )
 
 
 def _or(value: Number | None, default: Number) -> Number:
