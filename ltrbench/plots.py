@@ -457,7 +457,7 @@ def _importances(series: Sequence[Drawn]) -> Figure | None:
         axes.set_xlabel(_AXIS_OF_KIND[kind].format(metric=_shuffled_metric(drawn)), fontsize=_TEXT)
         axes.axvline(0, color="black", linewidth=0.6)
     panels[0].set_yticks(range(len(features)))
-    names = [_short(feature, _LONGEST_FEATURE) for feature in features]
+    names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
     panels[0].set_yticklabels(names, fontsize=_SMALL, parse_math=False)
     panels[0].set_ylim(len(features) - 0.4, -0.6)
     panels[0].set_ylabel("feature", fontsize=_TEXT)
@@ -496,7 +496,7 @@ def _keys_of_bars(series: Sequence[Drawn]) -> list[Artist]:
     from matplotlib.patches import Patch
 
     looks = zip(series, _styles(series), strict=True)
-    return [Patch(label=_short(item.label, _LONGEST_LABEL), **_fill(style)) for item, style in looks]
+    return [Patch(label=short_name(item.label, _LONGEST_LABEL), **_fill(style)) for item, style in looks]
 
 
 def _worth(item: Drawn) -> _Worth:
@@ -593,7 +593,7 @@ def _label_points(
     taken = [Bbox.from_bounds(x - half, y - half, 2 * half, 2 * half) for x, y in pixels]
     for number, (point, label) in enumerate(zip(points, labels, strict=True)):
         note = axes.annotate(
-            textwrap.fill(_short(label, _LONGEST_LABEL), 32),
+            textwrap.fill(short_name(label, _LONGEST_LABEL), 32),
             point,
             xytext=(0, 0),
             textcoords="offset pixels",
@@ -660,7 +660,7 @@ def _panels(title: str, keys: Sequence[Artist], height: float, **grid: Any) -> t
     height += _ROW_OF_LEGEND * math.ceil(len(keys) / columns)
     figure = Figure((_WIDTH, height), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    heading = textwrap.fill(_short(title, 180), 90)
+    heading = textwrap.fill(short_name(title, 180), 90)
     figure.suptitle(heading, fontsize=_TEXT + 1, x=0.01, horizontalalignment="left", parse_math=False)
     panels: list[Axes] = figure.subplots(squeeze=False, **grid).ravel().tolist()
     for axes in panels:
@@ -690,7 +690,7 @@ def _keys(series: Sequence[Drawn]) -> list[Artist]:
         Line2D(
             [],
             [],
-            label=_short(item.label, _LONGEST_LABEL),
+            label=short_name(item.label, _LONGEST_LABEL),
             linewidth=1.4,
             linestyle=style.line,
             markersize=5,
@@ -723,10 +723,10 @@ def _over(series: Sequence[Drawn]) -> str:
     return f", mean over {' and '.join(several) or 'runs'}"
 
 
-def _short(text: str, most: int) -> str:
+def short_name(text: str, most: int) -> str:
     """A name on one line of at most so many characters, in what the font can show; its middle is left out.
 
-    >>> _short("body_bm25_of_the_last_thirty_days_max", 24)
+    >>> short_name("body_bm25_of_the_last_thirty_days_max", 24)
     'body_bm25_of…ty_days_max'
     """
     from matplotlib.font_manager import FontProperties, findfont, get_font

@@ -84,10 +84,16 @@ def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
+    with replaced(output, option) as partial, partial.open("w", newline="") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
+    """A path to write to, which takes the place of `output` when all is written."""
     partial = output.with_name(f".{output.name}.partial")
     try:
-        with partial.open("w", newline="") as file:
-            yield file
+        yield partial
         partial.replace(output)
     except OSError as error:
         raise ConfigError(f"{option} {output} cannot be written: {error.strerror}.") from None

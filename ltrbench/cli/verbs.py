@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here and `show.py`), on scores (`evaluating.py`, `explain.py`), and on data
-(`inspecting.py`).
+"""The verbs: commands on runs (here, `show.py`, `trees.py`), on scores (`evaluating.py`, `explain.py`), and
+on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -20,11 +20,13 @@ from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
+from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.cli.progress import terminal_width
 from ltrbench.cli.reproducing import reproduce
 from ltrbench.cli.show import show
-from ltrbench.errors import ConfigError, ResultError
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run, find_runs, read_run
+from ltrbench.cli.trees import trees
+from ltrbench.errors import ResultError
+from ltrbench.results import find_runs, read_run
 
 _SQLITE = "sqlite:///"
 
@@ -38,9 +40,7 @@ def verbs() -> None:
 @click.argument("run", type=PATH)
 @click.argument("data", type=PATH)
 @click.option("--output", type=PATH, help="Write the scores to this file instead of standard output.")
-@click.option(
-    "--ranker", help="Class of the run's model, where it is not ltrbench's own: my_module.MyRanker."
-)
+@RANKER_OPTION
 @READ_OPTION
 def predict(run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]) -> None:
     """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
@@ -52,15 +52,10 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
     \b
       python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.config import find_class
     from ltrbench.data.reading import reading_options
-    from ltrbench.rankers import Ranker
 
     finished = read_run(run)
-    if finished.result.status != FINISHED:
-        raise ResultError(f"{run} failed and has no model; predict needs a finished run.")
-    ranker_class = find_class(_ranker_target(finished, ranker), Ranker, "--ranker" if ranker else "model")
-    model = ranker_class.load(run / MODEL_FOLDER)
+    model = load_model(finished, ranker)
     train = finished.result.data["train"]
     # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
     options = reading_options(data, finished.result.config.get("data", {}))
@@ -139,21 +134,8 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (evaluate, conventions, explain, inspect, reproduce, show):
+for _verb in (evaluate, conventions, explain, inspect, reproduce, show, trees):
     verbs.add_command(_verb)
-
-
-def _ranker_target(run: Run, named: str | None) -> str:
-    """The class to load a model with. One outside ltrbench is imported only if the command line names it."""
-    if named is not None:
-        return named
-    target = str(run.result.config.get("model", {}).get("_target_"))
-    if not target.startswith("ltrbench.rankers."):
-        raise ConfigError(
-            f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder "
-            f"is not trusted to name code: if you trust that class, say --ranker {target}."
-        )
-    return target
 
 
 def _newest_store(folder: Path) -> str:

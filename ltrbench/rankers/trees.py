@@ -65,8 +65,8 @@ def threshold_at_most(bound: float) -> float:
 
     >>> threshold_at_most(0.1) <= 0.1 < threshold_at_most(0.1) + 1e-8
     True
-    >>> threshold_at_most(1e300) == np.finfo(np.float32).max
-    True
+    >>> threshold_at_most(1e300)
+    3.4028234663852886e+38
     """
     with np.errstate(over="ignore"):
         rounded = np.float32(bound)

@@ -1,0 +1,69 @@
+"""The verb `trees`: what a run's model looks like from inside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ltrbench.cli.files import PATH, replaced
+from ltrbench.cli.models import RANKER_OPTION, load_model
+from ltrbench.errors import ConfigError
+from ltrbench.results import Run, read_run
+
+DRAWN = 3
+"""Trees that a picture shows where --first does not say how many."""
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option("--first", type=click.IntRange(min=1), metavar="N", help="The first N trees only.")
+@click.option("--json", "as_list", is_flag=True, help="A JSON list of nested nodes instead of the text.")
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="FILE.png",
+    help=f"Also draw the trees: the first {DRAWN}, or as many as --first says.",
+)
+@RANKER_OPTION
+def trees(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
+    """Prints the trees of the model of the finished RUN, of any backend that has trees, features by name.
+
+    A leaf shows its value before shrinkage: times the tree's weight, which is the learning rate in most
+    models, it is what the tree adds to a score. In JSON a node is {"feature", "threshold", "missing", "left",
+    "right"}, nodes nested in it, or {"value"}, and a tree is its root with its "weight". Features count from
+    0; a value goes left where it is at most the threshold, and a missing one where "missing" says. The score
+    that all documents start from, where a model has one, is a last tree of one leaf.
+
+    \b
+      python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
+    """
+    from ltrbench.tree_views import as_json, as_text, draw
+
+    finished = read_run(run)
+    ensemble = load_model(finished, ranker).trees()
+    shown = replace(ensemble, trees=ensemble.trees[:first])
+    names = finished.result.data["train"]["feature_names"]
+    if output is not None:
+        _refuse_other_than_png(output)
+        drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
+        with replaced(output) as partial:
+            draw(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
+    if as_list:
+        click.echo(json.dumps(as_json(shown), allow_nan=False))
+    else:
+        click.echo("\n".join(as_text(shown, names)))
+
+
+def _refuse_other_than_png(output: Path) -> None:
+    if output.suffix.lower() != ".png":
+        raise ConfigError(f"--output {output}: the picture is a PNG file; name it FILE.png.")
+
+
+def _title(run: Run, num_drawn: int, num_trees: int) -> str:
+    result = run.result
+    of_fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
+    which = f"the first {num_drawn} of " if num_drawn < num_trees else ""
+    return f"{result.model} on {result.data['name']}{of_fold}: {which}{num_trees} trees"

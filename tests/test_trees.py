@@ -1,0 +1,215 @@
+"""The trees of models: the verb `trees`, and what it prints, draws and gives to programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ltrbench.cli import main
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
+from ltrbench.experiment import Experiment, run
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.results import RESULT_FILE
+from ltrbench.tree_views import as_json, as_text, draw
+
+LARGEST = float(np.finfo(np.float32).max)
+STUMP = InnerNode(1, 0.5, missing_left=False, left=Leaf(-0.25), right=Leaf(1.0))
+BIASED = Ensemble((WeightedTree(0.1, STUMP),), base_score=0.5)
+
+
+def finished(ranker: Ranker, folder: Path) -> Path:
+    kind = type(ranker)
+    experiment = Experiment(
+        model=kind.__name__,
+        ranker=ranker,
+        source=Synthetic(name="synthetic", num_queries=20),
+        config={"model": {"_target_": f"{kind.__module__}.{kind.__name__}"}},
+    )
+    return run(experiment, folder).path
+
+
+@pytest.fixture(scope="module")
+def native_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(NativeRanker(num_trees=5, num_leaves=6), tmp_path_factory.mktemp("runs") / "native")
+
+
+@pytest.fixture
+def trees(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What the verb prints."""
+
+    def run(*words: str | Path) -> str:
+        assert main(["trees", *map(str, words)]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        NativeRanker(num_trees=5),
+        LightGBMRanker(num_trees=5),
+        LightGBMRanker(num_trees=5, extra={"boosting": "rf"}, bagging_fraction=0.5, bagging_freq=1),
+        XGBoostRanker(num_trees=5),
+        XGBoostRanker(num_trees=5, learning_rate=0.3, num_leaves=7),
+        CatBoostRanker(num_trees=5),
+        CatBoostRanker(num_trees=5, learning_rate=0.3, num_leaves=7),
+    ],
+    ids=[
+        "native",
+        "lightgbm",
+        "random forest",
+        "xgboost",
+        "xgboost matched",
+        "symmetric",
+        "catboost matched",
+    ],
+)
+def test_leaf_values_times_weights_add_up_to_the_scores(
+    ranker: Ranker, tmp_path: Path, trees: Callable[..., str]
+) -> None:
+    folder = finished(ranker, tmp_path / "run")
+    features = Synthetic(name="synthetic", num_queries=20).load().test.features[:100]
+    records = json.loads(trees(folder, "--json"))
+    summed = [sum(tree["weight"] * value_of(tree, document) for tree in records) for document in features]
+    expected = ranker.predict(features)
+    np.testing.assert_allclose(summed, expected, rtol=0, atol=1e-6 if expected.dtype == np.float32 else 1e-12)
+
+
+def value_of(node: dict[str, Any], document: np.ndarray) -> float:
+    while "value" not in node:
+        x = float(document[node["feature"]])
+        side = node["missing"] if np.isnan(x) else "left" if x <= node["threshold"] else "right"
+        node = node[side]
+    return float(node["value"])
+
+
+def test_leaf_values_are_those_before_shrinkage() -> None:
+    """The first tree hangs on the learning rate in nothing but its weight."""
+    train = Synthetic(name="synthetic", num_queries=20).load().train
+    shared: dict[str, Any] = {"num_trees": 1, "num_leaves": 5, "seed": 1}
+    for kind in (NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker):
+        slow, fast = (kind(learning_rate=rate, **shared).fit(train).trees().trees[0] for rate in (0.05, 0.5))
+        assert fast.weight == pytest.approx(10 * slow.weight, rel=1e-6)
+        slow_values, fast_values = list(leaf_values(slow.root)), list(leaf_values(fast.root))
+        assert len(slow_values) == 5
+        assert slow_values == pytest.approx(fast_values, rel=1e-5)
+
+
+def leaf_values(node: InnerNode | Leaf) -> list[float]:
+    return [node.value] if isinstance(node, Leaf) else leaf_values(node.left) + leaf_values(node.right)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("zero_as_missing", "the value 0"), ("linear_tree", "linear models")]
+)
+def test_what_a_threshold_or_a_value_cannot_show_is_refused(name: str, remedy: str) -> None:
+    train = Synthetic(name="synthetic", num_queries=20).load().train
+    with pytest.raises(ConfigError, match=f"extra.{name} .*{remedy}"):
+        LightGBMRanker(num_trees=3, extra={name: True}).fit(train).trees()
+
+
+def test_the_first_trees_are_the_first(native_run: Path, trees: Callable[..., str]) -> None:
+    records = json.loads(trees(native_run, "--json"))
+    assert len(records) == 5
+    assert json.loads(trees(native_run, "--json", "--first", "2")) == records[:2]
+    assert json.loads(trees(native_run, "--json", "--first", "9")) == records
+    text = trees(native_run)
+    assert text.count("tree ") == 5
+    assert text.startswith(trees(native_run, "--first", "1").rstrip("\n"))
+
+
+def test_features_go_by_their_names(native_run: Path, trees: Callable[..., str]) -> None:
+    names = json.loads((native_run / RESULT_FILE).read_text())["data"]["train"]["feature_names"]
+    (root,) = json.loads(trees(native_run, "--json", "--first", "1"))
+    assert trees(native_run).splitlines()[1].startswith(f"{names[root['feature']]} <= ")
+
+
+def test_text_says_where_a_missing_value_goes_and_what_scores_start_from() -> None:
+    missing = InnerNode(
+        0, LARGEST, missing_left=False, left=replace(STUMP, missing_left=True), right=Leaf(-3)
+    )
+    trees = (WeightedTree(0.5, missing), WeightedTree(0.1, Leaf(0.0)))
+    assert list(as_text(Ensemble(trees, base_score=-0.5), ["clicks", "7"])) == [
+        "every score starts from -0.5",
+        "",
+        "tree 1, weight 0.5",
+        "clicks is not missing",
+        "|- yes: feature 7 <= 0.5 or missing",
+        "|  |- yes: -0.25",
+        "|  `- no:  +1",
+        "`- no:  -3",
+        "",
+        "tree 2, weight 0.1",
+        "+0",
+    ]
+
+
+def test_json_holds_what_scores_start_from_as_a_last_tree() -> None:
+    assert as_json(BIASED) == [
+        {
+            "weight": 0.1,
+            "feature": 1,
+            "threshold": 0.5,
+            "missing": "right",
+            "left": {"value": -0.25},
+            "right": {"value": 1.0},
+        },
+        {"weight": 1.0, "value": 0.5},
+    ]
+
+
+def test_the_picture_is_a_png_of_the_same_bytes_each_time(
+    native_run: Path, trees: Callable[..., str], tmp_path: Path
+) -> None:
+    text = trees(native_run, "--output", tmp_path / "one.png")
+    assert text == trees(native_run, "--first", "5", "--output", tmp_path / "all.png")
+    trees(native_run, "--first", "3", "--output", tmp_path / "three.png")
+    one, three = (tmp_path / "one.png").read_bytes(), (tmp_path / "three.png").read_bytes()
+    assert one.startswith(b"\x89PNG")
+    assert one == three
+    assert one != (tmp_path / "all.png").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.png", "one.png", "three.png"]
+
+
+def test_names_of_any_letters_and_length_are_drawn(tmp_path: Path) -> None:
+    draw(BIASED, ["", "特徴 $x_1$ " + "long" * 30], "a title", tmp_path / "trees.png")
+    assert (tmp_path / "trees.png").stat().st_size > 0
+
+
+def test_a_picture_of_too_many_leaves_is_refused(tmp_path: Path) -> None:
+    many = Ensemble((WeightedTree(1.0, STUMP),) * 501)
+    with pytest.raises(ConfigError, match=r"501 trees have 1002 leaves, and a picture shows 1000.*--first"):
+        draw(many, ["a", "b"], "a title", tmp_path / "trees.png")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--output", "trees.jpg"), "name it FILE.png"),
+        (("--output", "no/such/folder/trees.png"), "cannot be written"),
+        (("--first", "0"), "not in the range x>=1"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    native_run: Path, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trees", str(native_run), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_without_trees_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trees", str(finished(RandomRanker(), tmp_path / "run"))]) == 2
+    assert "a RandomRanker is not made of trees" in capsys.readouterr().err
