@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 import xgboost as xgb
-from bench_fit import make_dataset, seconds
+from bench_jobs import make_dataset, seconds
 
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
