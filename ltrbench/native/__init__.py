@@ -6,6 +6,7 @@
     equal_width where RankLib cuts a feature
     histogram   sums of gradients by bin
     splitting   the best cut of a leaf
+    constrained the best cut under an l1 penalty or monotone constraints
     tree        what a grown tree is, and the scores that many trees give
     growth      which leaf is cut next
     grower      growing one tree

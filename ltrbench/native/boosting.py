@@ -19,7 +19,7 @@ Nothing here measures, prints or stops by itself: whoever wants to watch or to s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import QUANTILE, ThresholdRule, bin_features
+from ltrbench.native.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.dialects import NATIVE
 from ltrbench.native.ensemble import Ensemble
@@ -41,7 +42,7 @@ from ltrbench.native.histogram import Rows, quantise
 from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.sampling import Sampler, SamplingSettings
-from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.splitting import PrepareSearch, SplitSettings, newton_step, prepare_search
 from ltrbench.native.tree import Forest, Scores, Tree
 from ltrbench.shapes import Features
 
@@ -62,6 +63,7 @@ class BoostingSettings:
         growth: which leaf is cut next, a name in ORDERS.
         split_criterion: "newton", second-order gain; or "least_squares".
         leaf_value: "newton", -sum g / (sum h + l2); or "mean", of -g.
+        monotone: sign by name of feature: 1 if scores may only rise with it, -1 if only fall.
         goss: None where it is off.
     """
 
@@ -73,6 +75,7 @@ class BoostingSettings:
     growth: str = "best_first"
     split_criterion: str = "newton"
     leaf_value: str = "newton"
+    monotone: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
     objective: ObjectiveSettings = NATIVE
     splits: SplitSettings = field(default_factory=SplitSettings)
@@ -102,7 +105,8 @@ def boost(
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
     objective = objective or prepare(train, settings.objective)
-    grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth])
+    search = _search(train, settings)
+    grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth], search)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
     ensemble = Ensemble(train.features, valid_features, start, may_drop=settings.dart.drop_rate > 0)
@@ -115,13 +119,20 @@ def boost(
         if settings.goss is not None and ensemble.num_trees >= settings.goss.num_warm_up:
             task = _one_sided(task, settings.goss, rng)
         split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
-        grown = grower.grow(quantise(task.gradients, split_hessians), task.rows, sample.features)
+        quantised = quantise(task.gradients, split_hessians)
+        grown = grower.grow(quantised, task.rows, sample.features, sampler.features_of_leaf)
         leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
         tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits)
         ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.normalize))
         if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
             break
     return ensemble
+
+
+def _search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch:
+    if settings.monotone or settings.splits.l1 > 0:
+        return prepare_constrained(monotone_signs(train.feature_names, settings.monotone))
+    return prepare_search
 
 
 class _Task(NamedTuple):
@@ -154,12 +165,9 @@ def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, set
     """The tree, each of its leaves with its Newton step."""
     g, h = np.empty(len(grown.leaf_node)), np.empty(len(grown.leaf_node))
     _sum_by_leaf(grown.rows, grown.leaf_start, gradients, hessians, g, h)
-    # Only a root that was never cut can have less than the least hessian; it takes no step.
-    has_step = h >= settings.least_hessian
-    step = np.divide(-g, h + settings.l2, out=np.zeros_like(g), where=has_step)
-    largest = settings.largest_step
     value = grown.tree.value.copy()
-    value[grown.leaf_node] = np.clip(step, -largest, largest)
+    low, high = grown.leaf_bounds.T
+    value[grown.leaf_node] = np.clip(newton_step(g, h, settings), low, high)
     return grown.tree._replace(value=value)
 
 

@@ -8,7 +8,7 @@ the larger's is parent minus smaller.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,15 @@ from ltrbench.native.histogram import (
     build_and_subtract,
     build_histogram,
 )
-from ltrbench.native.splitting import Leaf, SplitSettings, find_splits, may_be_cut, split_terms
+from ltrbench.native.splitting import (
+    UNBOUNDED,
+    Bounds,
+    Leaf,
+    PrepareSearch,
+    SplitSettings,
+    may_be_cut,
+    prepare_search,
+)
 from ltrbench.native.tree import NO_FEATURE, Tree
 
 
@@ -38,47 +46,75 @@ class GrownTree:
         rows: (n,), the documents, those of a leaf together and rising.
         leaf_start: (L + 1,), where each leaf's documents begin in `rows`.
         leaf_node: (L,), each leaf's node.
+        leaf_bounds: (L, 2), the least and the largest step that a leaf may take.
     """
 
     tree: Tree
     rows: Rows
     leaf_start: NDArray[np.int64]
     leaf_node: NDArray[np.int64]
+    leaf_bounds: NDArray[np.float64]
+
+
+FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
+"""(F,) whether a tree may use a feature -> (F,) whether a leaf of it may be cut by it."""
+
+
+def _all_of_the_trees(features: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    return features
 
 
 class Grower:
     """Grows trees on one binned data set, and keeps the memory for it from tree to tree."""
 
     def __init__(
-        self, binned: BinnedFeatures, num_leaves: int, settings: SplitSettings, order: Order = best_first
+        self,
+        binned: BinnedFeatures,
+        num_leaves: int,
+        settings: SplitSettings,
+        order: Order = best_first,
+        search: PrepareSearch = prepare_search,
     ) -> None:
         self.binned = binned
         self.num_leaves = num_leaves
         self.settings = settings
         self.order = order
+        self.search = search
         self.bin_start = bin_starts(binned)
         self._histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
         self._scratch = np.empty(binned.num_documents, dtype=np.uint32)
 
-    def grow(self, quantised: Quantised, rows: Rows, features: NDArray[np.bool_]) -> GrownTree:
+    def grow(
+        self,
+        quantised: Quantised,
+        rows: Rows,
+        features: NDArray[np.bool_],
+        features_of_leaf: FeatureDraw = _all_of_the_trees,
+    ) -> GrownTree:
         """Grows a tree.
 
         Args:
             quantised: the gradients and hessians.
             rows: (n,), the documents to learn from, rising; they are put in the order of leaves.
             features: (F,), whether a feature may be used.
+            features_of_leaf: which of these a leaf may be cut by; asked once for each.
         """
         nodes, free = _Nodes(rows), list(self._histograms)
-        columns = features[self.binned.feature_of_column]
-        terms = split_terms(self.settings, quantised)
+        find_splits = self.search(self.binned, self.bin_start, quantised, self.settings)
         open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
         def may_cut(node: int) -> bool:
             return may_be_cut(self.settings, quantised, nodes.rows_of(node), nodes.depth[node])
 
+        def columns_of_leaf() -> NDArray[np.bool_]:
+            return features_of_leaf(features)[self.binned.feature_of_column]
+
         def search(candidates: Sequence[tuple[int, Histogram]]) -> None:
-            leaves = [Leaf(histogram, nodes.rows_of(node)) for node, histogram in candidates]
-            splits = find_splits(self.binned, self.bin_start, leaves, columns, terms)
+            leaves = [
+                Leaf(histogram, nodes.rows_of(node), columns_of_leaf(), nodes.bounds[node])
+                for node, histogram in candidates
+            ]
+            splits = find_splits(leaves)
             for (node, histogram), leaf, split in zip(candidates, leaves, splits, strict=True):
                 if split is None:
                     free.append(histogram)
@@ -127,6 +163,7 @@ class _Nodes:
         self.missing_left = [False]
         self.gain = [0.0]
         self.depth = [0]
+        self.bounds = [UNBOUNDED]
         self.first, self.end = [0], [len(rows)]
 
     @property
@@ -144,12 +181,13 @@ class _Nodes:
         self.missing_left[node] = split.missing_left
         self.gain[node] = split.gain
         middle = self.first[node] + num_left
-        self.left[node] = self._add(self.depth[node] + 1, self.first[node], middle)
-        self.right[node] = self._add(self.depth[node] + 1, middle, self.end[node])
+        depth = self.depth[node] + 1
+        self.left[node] = self._add(depth, self.first[node], middle, split.left_bounds)
+        self.right[node] = self._add(depth, middle, self.end[node], split.right_bounds)
         below = (self.left[node], self.right[node])
         return below if 2 * num_left <= len(leaf.rows) else below[::-1]
 
-    def _add(self, depth: int, first: int, end: int) -> int:
+    def _add(self, depth: int, first: int, end: int, bounds: Bounds) -> int:
         """A leaf more; returns its number."""
         node = len(self.feature)
         self.feature.append(NO_FEATURE)
@@ -159,6 +197,7 @@ class _Nodes:
         self.missing_left.append(False)
         self.gain.append(0.0)
         self.depth.append(depth)
+        self.bounds.append(bounds)
         self.first.append(first)
         self.end.append(end)
         return node
@@ -175,7 +214,8 @@ class _Nodes:
         )
         leaves, first = np.flatnonzero(tree.feature == NO_FEATURE), np.array(self.first)
         leaves = leaves[np.argsort(first[leaves])]
-        return GrownTree(tree, self.rows, np.append(first[leaves], len(self.rows)), leaves)
+        leaf_start = np.append(first[leaves], len(self.rows))
+        return GrownTree(tree, self.rows, leaf_start, leaves, np.array(self.bounds)[leaves])
 
 
 @kernel

@@ -34,12 +34,14 @@ class SamplingSettings:
         queries: how many of the queries.
         documents: how many of those queries' documents.
         features: how many of the features; drawn for each tree, whatever `every` says.
+        features_per_split: how many of those a leaf may be cut by, drawn for each leaf.
         every: how many trees in turn learn from one draw of queries and documents.
     """
 
     queries: SampleSize = 1.0
     documents: SampleSize = 1.0
     features: SampleSize = 1.0
+    features_per_split: SampleSize = 1.0
     every: int = 1
 
 
@@ -76,6 +78,10 @@ class Sampler:
         # A copy, because growing a tree puts its rows in another order.
         return Sample(self._queries, self._rows.copy(), self._draw_features())
 
+    def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(F,), which of a tree's features one leaf may be cut by (Breiman, 2001, "Random Forests")."""
+        return self._some(features, self._settings.features_per_split)
+
     def left_out(self) -> NDArray[np.int64] | None:
         """(n,) rising, the documents of the queries that the last draw left out, or where it took every
         query, those that it left out itself; None where it took all."""
@@ -100,12 +106,17 @@ class Sampler:
         return queries, rows
 
     def _draw_features(self) -> NDArray[np.bool_]:
-        num_features = sample_size(self._settings.features, self._train.num_features)
-        if num_features == self._train.num_features:
-            return np.ones(num_features, dtype=np.bool_)
-        features = np.zeros(self._train.num_features, dtype=np.bool_)
-        features[self._choose(self._train.num_features, num_features)] = True
-        return features
+        return self._some(np.ones(self._train.num_features, dtype=np.bool_), self._settings.features)
+
+    def _some(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
+        """(F,), a sample of the features that are True."""
+        candidates = np.flatnonzero(features)
+        num_chosen = sample_size(size, len(candidates))
+        if num_chosen == len(candidates):
+            return features
+        chosen = np.zeros(len(features), dtype=np.bool_)
+        chosen[candidates[self._choose(len(candidates), num_chosen)]] = True
+        return chosen
 
     def _of_queries(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(D,), whether a document is of one of them."""

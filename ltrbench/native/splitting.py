@@ -29,8 +29,9 @@ ever counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numba
@@ -55,6 +56,7 @@ class SplitSettings:
     min_split_gain: float = 0.0
     max_delta_step: float = 0.0
     l2: float = 0.0
+    l1: float = 0.0
     max_depth: int = 0
     cut_without_gain: bool = False
 
@@ -73,6 +75,11 @@ class SplitSettings:
         return max(self.min_sum_hessian, np.finfo(np.float64).tiny)
 
 
+Bounds = tuple[float, float]
+"""The least and the largest step that a leaf may take, and all leaves below it."""
+UNBOUNDED: Bounds = (-np.inf, np.inf)
+
+
 class Split(NamedTuple):
     """A cut: documents with a bin of at most `bin`, and the missing if `missing_left`, go left."""
 
@@ -80,6 +87,8 @@ class Split(NamedTuple):
     column: int
     bin: int
     missing_left: bool
+    left_bounds: Bounds = UNBOUNDED
+    right_bounds: Bounds = UNBOUNDED
 
 
 class SplitTerms(NamedTuple):
@@ -119,33 +128,56 @@ def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
     )
 
 
+def newton_step(
+    gradients: Gradients, hessians: Hessians, settings: SplitSettings, bounds: Bounds = UNBOUNDED
+) -> NDArray[np.float64]:
+    """The step of a leaf by its sum of gradients and of hessians; 0 where the latter is too small."""
+    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
+    has_step = hessians >= settings.least_hessian
+    step = np.divide(-shrunk, hessians + settings.l2, out=np.zeros_like(shrunk), where=has_step)
+    clipped: NDArray[np.float64] = np.clip(step, -settings.largest_step, settings.largest_step)
+    return np.clip(clipped, *bounds)
+
+
+def score(
+    gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
+) -> NDArray[np.float64]:
+    """What a leaf of such sums is worth if it takes such a step."""
+    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
+    worth: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
+    return worth
+
+
 def reference_split(
     gradients: Gradients,
     hessians: Hessians,
     bins: NDArray[np.uint8],
     num_bins: NDArray[np.int64],
     settings: SplitSettings,
+    signs: NDArray[np.int8] | None = None,
+    bounds: Bounds = UNBOUNDED,
 ) -> Split | None:
-    """The specification, on a leaf's (n,) gradients and hessians and its (C, n) bins: try every cut."""
+    """The specification, on a leaf's (n,) gradients and hessians and its (C, n) bins: try every cut.
+
+    Under constraints there are (C,) signs and bounds besides, as in `constrained`.
+    """
     best = None
     if settings.cut_without_gain and _is_pure(gradients):
         return None
+    whole = np.array([gradients.sum()]), np.array([hessians.sum()])
+    own_score = score(*whole, newton_step(*whole, settings), settings)[0]
     for c, b, missing_left in _all_cuts(num_bins):
         missing = bins[c] == num_bins[c] - 1
         left = np.where(missing, missing_left, bins[c] <= b)
         if min(left.sum(), (~left).sum()) < settings.min_docs_in_leaf:
             continue
-        if min(hessians[left].sum(), hessians[~left].sum()) < settings.least_hessian:
+        g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
+        steps = newton_step(g, h, settings, bounds)
+        if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
             continue
-        score_left, score_right, score = (
-            _reference_score(gradients[side], hessians[side], settings)
-            for side in (left, ~left, left | ~left)
-        )
-        gain = score_left + score_right - score
+        gain = float(score(g, h, steps, settings).sum() - own_score)
         if gain > (best.gain if best else settings.gain_to_exceed):
-            if not missing.any():
-                missing_left = bool(hessians[left].sum() >= hessians[~left].sum())
-            best = Split(gain, c, b, missing_left)
+            best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
     return best
 
 
@@ -159,12 +191,6 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
         for b in range(num_bins[c] - 1):
             yield c, b, False
             yield c, b, True
-
-
-def _reference_score(gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> float:
-    g, h = gradients.sum(), hessians.sum() + settings.l2
-    step = np.clip(-g / h, -settings.largest_step, settings.largest_step)
-    return float(-step * (2.0 * g + h * step))
 
 
 def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int) -> bool:
@@ -182,18 +208,31 @@ class Leaf(NamedTuple):
     Attributes:
         histogram: (B,).
         rows: (n,), its documents.
+        columns: (C,), whether a column may be used.
+        bounds: of its step; only `constrained` looks at them.
     """
 
     histogram: Histogram
     rows: Rows
+    columns: NDArray[np.bool_]
+    bounds: Bounds = UNBOUNDED
+
+
+FindSplits = Callable[[Sequence[Leaf]], list[Split | None]]
+"""One or two leaves -> the best cut of each, or None where no cut is allowed."""
+PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplits]
+"""The binned features, (C + 1,) the bins' starts, a tree's gradients, and the settings -> the search."""
+
+
+def prepare_search(
+    binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+) -> FindSplits:
+    """The search for cuts of one tree."""
+    return partial(find_splits, binned, bin_start, split_terms(settings, quantised))
 
 
 def find_splits(
-    binned: BinnedFeatures,
-    bin_start: NDArray[np.int64],
-    leaves: Sequence[Leaf],
-    columns: NDArray[np.bool_],
-    terms: SplitTerms,
+    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaves: Sequence[Leaf]
 ) -> list[Split | None]:
     """The best cut of each leaf, or None where no cut is allowed.
 
@@ -202,7 +241,6 @@ def find_splits(
 
     Args:
         leaves: K, one or two.
-        columns: (C,), whether a column may be used.
     """
     first, last = leaves[0], leaves[-1]
     gains = np.empty((len(leaves), binned.num_columns))
@@ -213,7 +251,7 @@ def find_splits(
         bin_start,
         (first.histogram, last.histogram),
         (first.rows, last.rows),
-        columns,
+        (first.columns, last.columns),
         terms,
         gains,
         cuts,
@@ -235,7 +273,7 @@ def _search(
     bin_start: NDArray[np.int64],
     histograms: tuple[Histogram, Histogram],
     rows: tuple[Rows, Rows],
-    columns: NDArray[np.bool_],
+    columns: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
@@ -250,7 +288,7 @@ def _search(
         cells = np.empty((3, 256))
         for c in range(8 * group, min(8 * group + 8, num_columns)):
             gains[k, c] = -np.inf
-            if columns[c]:
+            if columns[k][c]:
                 sums = histograms[k][bin_start[c] : bin_start[c + 1]]
                 gains[k, c], cuts[k, c, 0], cuts[k, c, 1] = _best_cut(sums, unrefused, terms, cells)
     for k in range(num_leaves):

@@ -10,7 +10,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -92,6 +92,8 @@ _POSITIONS = "position_bias_"
 """What the names of arrays in a saved model begin with that hold what was learned of positions."""
 
 Number = TypeVar("Number", int, float)
+
+_LIKE_CRITERION_LIKE_VALUE = (("newton", "newton"), ("least_squares", "mean"))
 
 log = logging.getLogger("ltrbench")
 
@@ -179,12 +181,21 @@ class NativeRanker(BoostingRanker):
     cut_without_gain: bool = False
     """Cuts a leaf by its best cut also where that gains nothing, unless all its gradients are alike (RankLib,
     pyltr), so that trees reach num_leaves; min_split_gain must then be 0."""
+    l1: float = 0.0
+    """Subtracted from a leaf's |G| before its step (LightGBM's lambda_l1, XGBoost's reg_alpha): where the
+    gradients nearly cancel out, the leaf takes no step at all. In units of LightGBM's gradients."""
+    monotone: dict[str, int] = field(default_factory=dict)
+    """Name of a feature -> 1: scores may only rise with it, other features equal; -1: only fall (LightGBM's
+    basic monotone_constraints, XGBoost's). For what is known beforehand; cuts that deny it are refused."""
     queries_per_tree: int | float | str = 1.0
     """How many queries a tree learns from: a share up to 1, above 1 a count."""
     documents_per_tree: int | float | str = 1.0
     """How many of those queries' documents it learns from; the lambdas are those of whole queries."""
     features_per_tree: int | float | str = 1.0
     """How many features it may use; also sqrt or log2 of all."""
+    features_per_split: int | float | str = 1.0
+    """How many of these a leaf may be cut by, drawn for each (pyltr's max_features, feature_fraction_bynode,
+    colsample_bynode), so that a strong feature does not hide the others; also sqrt or log2 of them."""
     resample_every: int = 1
     """How many trees in turn learn from one draw of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = None
@@ -278,16 +289,30 @@ class NativeRanker(BoostingRanker):
         require_choice("growth", self.growth, list(ORDERS))
         require("max_depth", self.max_depth, at_least=0)
         require("min_docs_in_split", self.min_docs_in_split, at_least=2)
+        require("l1", self.l1, at_least=0)
+        self._check_monotone()
         if self.cut_without_gain and self.min_split_gain:
             raise ConfigError(
                 f"min_split_gain is {self.min_split_gain}, but cut_without_gain takes every cut; set "
                 "min_split_gain=0 or cut_without_gain=false."
             )
 
+    def _check_monotone(self) -> None:
+        for name, sign in self.monotone.items():
+            if sign not in (-1, 0, 1):
+                raise ConfigError(f"monotone.{name} is {sign}; it must be 1, -1 or, for neither, 0.")
+        if self.monotone and (self.split_criterion, self.leaf_value) not in _LIKE_CRITERION_LIKE_VALUE:
+            raise ConfigError(
+                f"monotone is set beside split_criterion={self.split_criterion} and "
+                f"leaf_value={self.leaf_value}; cuts bound values of their own kind only: set newton and "
+                "newton, or least_squares and mean."
+            )
+
     def _check_sampling(self) -> None:
         _require_size("queries_per_tree", self.queries_per_tree)
         _require_size("documents_per_tree", self.documents_per_tree)
         _require_size("features_per_tree", self.features_per_tree, tuple(ROOTS))
+        _require_size("features_per_split", self.features_per_split, tuple(ROOTS))
         require("resample_every", self.resample_every, at_least=1)
         top, other = self.goss_top_rate, self.goss_other_rate
         require("goss_top_rate", top, above=0, at_most=1)
@@ -467,7 +492,12 @@ class NativeRanker(BoostingRanker):
 
     def unmatched(self) -> tuple[str, ...]:
         unset = tuple(name for name in unset_fields(self) if name != "truncation" or self._truncates())
-        sizes = (self.queries_per_tree, self.documents_per_tree, self.features_per_tree)
+        sizes = (
+            self.queries_per_tree,
+            self.documents_per_tree,
+            self.features_per_tree,
+            self.features_per_split,
+        )
         departures = self._departures()
         sentences = {
             f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
@@ -490,10 +520,12 @@ class NativeRanker(BoostingRanker):
                 self.split_criterion == "least_squares"
             ),
             "A leaf's value is a mean and no Newton step.": self.leaf_value == "mean",
+            "Leaves are shrunk by l1, too.": self.l1 > 0,
+            f"Scores are monotone in {', '.join(self.monotone)}.": bool(self.monotone),
             f"Trees are grown {self.growth.replace('_', ' ')}, and not best-first.": (
                 self.growth != "best_first"
             ),
-            "Queries, documents and features are sampled in native's own way.": sizes != (1, 1, 1),
+            "Queries, documents and features are sampled in native's own way.": sizes != (1, 1, 1, 1),
             "Documents are sampled by GOSS.": self.goss_top_rate is not None,
             "DART leaves trees out and weighs them anew.": self.drop_rate > 0,
             f"Position bias is corrected: {self.position_bias}.": self.position_bias is not None,
@@ -586,6 +618,7 @@ class NativeRanker(BoostingRanker):
             growth=self.growth,
             split_criterion=self.split_criterion,
             leaf_value=self.leaf_value,
+            monotone=dict(self.monotone),
             seed=self.seed,
             objective=self._objective(),
             splits=SplitSettings(
@@ -594,6 +627,7 @@ class NativeRanker(BoostingRanker):
                 min_split_gain=float(_or(self.min_split_gain, 0.0)),
                 max_delta_step=float(_or(self.max_delta_step, 0.0)),
                 l2=float(_or(self.l2, 0.0)),
+                l1=float(self.l1),
                 min_docs_in_split=self.min_docs_in_split,
                 max_depth=self.max_depth,
                 cut_without_gain=self.cut_without_gain,
@@ -602,6 +636,7 @@ class NativeRanker(BoostingRanker):
                 queries=self.queries_per_tree,
                 documents=self.documents_per_tree,
                 features=self.features_per_tree,
+                features_per_split=self.features_per_split,
                 every=self.resample_every,
             ),
             goss=self._goss(learning_rate),

@@ -11,6 +11,7 @@ from ltrbench.native.binning import bin_features
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS, best_first, by_deviance, depth_wise
 from ltrbench.native.histogram import quantise
+from ltrbench.native.sampling import Sampler, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Tree
 
@@ -161,3 +162,26 @@ def test_any_number_of_threads_grows_the_same_tree(order: str) -> None:
             trees.append(grow(3, order, 12).tree)
     for one, other in zip(*trees, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("size", [1 / 3, 3, "sqrt"])
+def test_every_leaf_draws_the_features_that_it_may_be_cut_by(size: float | str) -> None:
+    data = make_dataset(4, num_queries=80)
+    sampler = Sampler(data, SamplingSettings(features_per_split=size), np.random.default_rng(0))
+    drawn = []
+
+    def draw(features: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        drawn.append(sampler.features_of_leaf(features))
+        return drawn[-1]
+
+    used = np.arange(data.num_features) != 0
+    gradients = gradients_of(4, data.num_documents)
+    rows = np.arange(data.num_documents, dtype=np.uint32)
+    grower = Grower(bin_features(data.features, 255, np.random.default_rng(0)), 9, LOOSE)
+    tree = grower.grow(quantise(gradients, np.ones_like(gradients)), rows, used, draw).tree
+    num_chosen = {1 / 3: 3, 3: 3, "sqrt": 3}[size]
+    assert {int(features.sum()) for features in drawn} == {num_chosen}
+    assert not any(features[0] for features in drawn)
+    # The root is drawn for first.
+    assert drawn[0][tree.feature[0]]
+    assert len({tuple(features) for features in drawn}) > 1

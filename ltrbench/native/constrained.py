@@ -1,0 +1,168 @@
+"""Splitting under an l1 penalty, and along features with which scores may only rise, or only fall.
+
+    shrink(G)   = sign(G) * max(|G| - l1, 0)
+    step(G, H)  = -shrink(G) / (H + l2), clipped as there, then to the leaf's bounds
+    score(G, H) = -step * (2 * shrink(G) + (H + l2) * step)
+
+l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf whose |G| is below it takes no step. Monotone
+constraints are LightGBM's "basic" method, which is XGBoost's too: a cut of a feature of sign +1 is refused
+where its right side would step lower than its left, and if it is made, neither side's later leaves may cross
+the middle of the two steps. A cut's gain is over the leaf's own score without its bounds, as in LightGBM, so
+that a bound may leave nothing to gain.
+
+All else is as in `splitting`, whose loop over cuts stays short without this: here all cuts of a leaf stand in
+arrays of NumPy. Shapes: B bins of all columns, and beside them two, missing values right and missing left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.native.binning import BinnedFeatures
+from ltrbench.native.histogram import Histogram, Quantised, Rows
+from ltrbench.native.splitting import (
+    Bounds,
+    FindSplits,
+    Leaf,
+    PrepareSearch,
+    Split,
+    SplitSettings,
+    newton_step,
+    score,
+)
+
+Signs = NDArray[np.int8]  # 1: scores may only rise with it; -1: only fall; 0: either
+
+
+def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) -> Signs:
+    """(F,), of the features by name.
+
+    Raises:
+        ConfigError: on a name that no feature has.
+
+    >>> monotone_signs(["bm25", "age"], {"age": -1}).tolist()
+    [0, -1]
+    """
+    signs = np.zeros(len(feature_names), dtype=np.int8)
+    for name, sign in monotone.items():
+        if name not in feature_names:
+            raise ConfigError(
+                f"monotone.{name} is {sign}, but no feature has that name{did_you_mean(name, feature_names)}"
+            )
+        signs[list(feature_names).index(name)] = sign
+    return signs
+
+
+def prepare_constrained(signs: Signs) -> PrepareSearch:
+    """The search for cuts that follow the (F,) signs, and l1."""
+
+    def prepare(
+        binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+    ) -> FindSplits:
+        search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
+        return lambda leaves: [_find_split(search, leaf) for leaf in leaves]
+
+    return prepare
+
+
+class _Search(NamedTuple):
+    """What is the same for all leaves of a tree; signs (C,)."""
+
+    binned: BinnedFeatures
+    bin_start: NDArray[np.int64]
+    quantised: Quantised
+    settings: SplitSettings
+    signs: Signs
+
+
+class _Cuts(NamedTuple):
+    """All cuts of a leaf.
+
+    Attributes:
+        gains: (B, 2), -inf where a cut is not allowed.
+        middles: (B, 2), halfway between the steps of the two sides.
+        left_is_larger: (B, 2), whether there is at least as much hessian on the left.
+    """
+
+    gains: NDArray[np.float64]
+    middles: NDArray[np.float64]
+    left_is_larger: NDArray[np.bool_]
+
+
+def _find_split(search: _Search, leaf: Leaf) -> Split | None:
+    """The cut of the highest gain that leaves both sides enough documents."""
+    cuts, is_counted = _all_cuts(search, leaf), np.zeros(search.binned.num_columns, dtype=np.bool_)
+    while True:
+        cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equals
+        if not cuts.gains[cell, missing_left] > search.settings.gain_to_exceed:
+            return None
+        column = int(np.searchsorted(search.bin_start, cell, side="right")) - 1
+        bins = slice(search.bin_start[column], search.bin_start[column + 1])
+        if is_counted[column]:
+            break
+        cuts.gains[bins][_too_few(search, leaf.rows, column)] = -np.inf
+        is_counted[column] = True
+    gain, middle = float(cuts.gains[cell, missing_left]), float(cuts.middles[cell, missing_left])
+    if leaf.histogram[bins.stop - 1] == 0:
+        missing_left = bool(cuts.left_is_larger[cell, missing_left])
+    left, right = _bounds_below(leaf.bounds, int(search.signs[column]), middle)
+    return Split(gain, column, cell - int(bins.start), bool(missing_left), left, right)
+
+
+def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bounds]:
+    """Those of the leaves left and right of a cut."""
+    low, high = bounds
+    if sign == 0:
+        return bounds, bounds
+    return ((low, middle), (middle, high)) if sign > 0 else ((middle, high), (low, middle))
+
+
+def _all_cuts(search: _Search, leaf: Leaf) -> _Cuts:
+    settings, num_bins = search.settings, search.binned.num_bins
+    left = _left_sums(leaf.histogram, search.bin_start)
+    total = leaf.histogram[: search.bin_start[1]].sum()
+    g_left, h_left = _unpack(left, search.quantised)
+    g_right, h_right = _unpack(total - left, search.quantised)
+    is_last = np.zeros(len(left), dtype=np.bool_)
+    is_last[search.bin_start[1:] - 1] = True
+    allowed = np.repeat(leaf.columns, num_bins)[:, None] & ~is_last[:, None]
+    allowed = allowed & (np.minimum(h_left, h_right) >= settings.least_hessian)
+    step_left = newton_step(g_left, h_left, settings, leaf.bounds)
+    step_right = newton_step(g_right, h_right, settings, leaf.bounds)
+    allowed &= np.repeat(search.signs, num_bins)[:, None] * (step_right - step_left) >= 0
+    gains = score(g_left, h_left, step_left, settings) + score(g_right, h_right, step_right, settings)
+    g, h = _unpack(total, search.quantised)
+    gains -= score(g, h, newton_step(g, h, settings), settings)
+    return _Cuts(np.where(allowed, gains, -np.inf), (step_left + step_right) / 2, h_left >= h_right)
+
+
+def _left_sums(histogram: Histogram, bin_start: NDArray[np.int64]) -> Histogram:
+    """(B, 2), what lies left of the cut behind each bin."""
+    # Of all columns in a row; what overflows is gone again in the difference.
+    sums, num_bins = np.cumsum(histogram), np.diff(bin_start)
+    before = np.repeat(np.append(0, sums)[bin_start[:-1]], num_bins)
+    missing = np.repeat(histogram[bin_start[1:] - 1], num_bins)
+    return np.stack([sums - before, sums - before + missing], axis=1)
+
+
+def _unpack(
+    packed: NDArray[np.int64] | np.int64, quantised: Quantised
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gradients and the hessians of packed sums."""
+    gradients = np.asarray(packed >> 32, dtype=np.float64) * quantised.gradient_unit
+    return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
+
+
+def _too_few(search: _Search, rows: Rows, column: int) -> NDArray[np.bool_]:
+    """(bins, 2), whether a cut of the column leaves a side fewer documents than min_docs_in_leaf."""
+    word, shift = search.binned.words[column // 8], np.uint64(8 * (column % 8))
+    bins = ((word[rows] >> shift) & np.uint64(255)).astype(np.int64)
+    counts = np.bincount(bins, minlength=int(search.binned.num_bins[column]))
+    left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
+    too_few: NDArray[np.bool_] = np.minimum(left, len(rows) - left) < search.settings.min_docs_in_leaf
+    return too_few

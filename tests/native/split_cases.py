@@ -1,0 +1,97 @@
+"""What the tests of searches for cuts share: made-up leaves, and the settings to search them by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.native import splitting
+from ltrbench.native.binning import BinnedFeatures, bin_features, reference_bins
+from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
+from ltrbench.native.splitting import (
+    UNBOUNDED,
+    Bounds,
+    PrepareSearch,
+    Split,
+    SplitSettings,
+    may_be_cut,
+    prepare_search,
+    reference_split,
+)
+
+
+class Leaf(NamedTuple):
+    """Some documents of a binned data set, with quantised gradients."""
+
+    binned: BinnedFeatures
+    bins: NDArray[np.uint8]
+    quantised: Quantised
+    rows: NDArray[np.uint32]
+
+    def find(
+        self,
+        settings: SplitSettings,
+        columns: NDArray[np.bool_] | None = None,
+        prepare: PrepareSearch = prepare_search,
+        bounds: Bounds = UNBOUNDED,
+    ) -> Split | None:
+        bin_start = bin_starts(self.binned)
+        histogram = np.empty(bin_start[-1], dtype=np.int64)
+        build_histogram(self.binned, bin_start, self.rows, self.quantised.packed, histogram)
+        used = np.ones(self.binned.num_columns, dtype=np.bool_) if columns is None else columns
+        if not may_be_cut(settings, self.quantised, self.rows, depth=0):
+            return None
+        leaf = splitting.Leaf(histogram, self.rows, used, bounds)
+        find_splits = prepare(self.binned, bin_start, self.quantised, settings)
+        # Alone, and beside another leaf, which has columns of its own.
+        (alone,) = find_splits([leaf])
+        other = leaf._replace(columns=np.zeros_like(used))
+        assert find_splits([leaf, leaf]) == [alone, alone]
+        assert find_splits([leaf, other]) == [alone, None]
+        assert find_splits([other, leaf]) == [None, alone]
+        return alone
+
+    def find_by_reference(
+        self, settings: SplitSettings, signs: NDArray[np.int8] | None = None, bounds: Bounds = UNBOUNDED
+    ) -> Split | None:
+        packed = self.quantised.packed[self.rows]
+        gradients = (packed >> 32).astype(np.float64) * self.quantised.gradient_unit
+        hessians = (packed & 0xFFFFFFFF).astype(np.float64) * self.quantised.hessian_unit
+        bins = self.bins[:, self.rows]
+        return reference_split(gradients, hessians, bins, self.binned.num_bins, settings, signs, bounds)
+
+
+def make_leaf(
+    features: NDArray[np.float64], gradients: NDArray[np.float64], hessians: NDArray[np.float64]
+) -> Leaf:
+    values = features.astype(np.float32)
+    binned = bin_features(values, 10, np.random.default_rng(0))
+    bins = reference_bins(values, binned)
+    return Leaf(binned, bins, quantise(gradients, hessians), np.arange(len(features), dtype=np.uint32))
+
+
+def random_leaf(seed: int, missing_share: float) -> Leaf:
+    """Gradients follow a feature, hessians are as uneven as those of lambdas, and some documents are out."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(60, 4))
+    features[:, 1] = np.round(features[:, 1])
+    gradients = np.where(features[:, 2] > 0.5, -1.0, 0.3) + rng.normal(size=60)
+    hessians = rng.random(60) ** 4
+    hessians[rng.random(60) < 0.2] = 0.0
+    features[rng.random(features.shape) < missing_share] = np.nan
+    leaf = make_leaf(features, gradients, hessians)
+    return leaf._replace(rows=np.flatnonzero(rng.random(60) < 0.7).astype(np.uint32))
+
+
+any_settings = st.builds(
+    SplitSettings,
+    min_docs_in_leaf=st.integers(1, 22),
+    min_sum_hessian=st.sampled_from([0.0, 1e-3, 0.5]),
+    min_split_gain=st.sampled_from([0.0, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.2]),
+    l2=st.sampled_from([0.0, 1.0]),
+    cut_without_gain=st.booleans(),
+)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE, dataset, make_dataset
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from split_cases import any_settings, make_leaf, random_leaf
+
+from ltrbench.compilation import threads
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.constrained import monotone_signs, prepare_constrained
+from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.tree import NO_FEATURE, Forest, add_scores
+
+NO_SIGNS = np.zeros(4, dtype=np.int8)
+seeds = st.integers(0, 2**32 - 1)
+missing_shares = st.sampled_from([0.0, 0.3])
+
+
+@given(
+    seeds,
+    missing_shares,
+    any_settings,
+    st.sampled_from([0.0, 0.5]),
+    st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
+    st.sampled_from([(-np.inf, np.inf), (-0.5, 0.1), (0.0, 0.4)]),
+)
+@MAY_COMPILE
+def test_the_search_does_what_the_reference_says(
+    seed: int,
+    missing_share: float,
+    settings: SplitSettings,
+    l1: float,
+    some_signs: list[int],
+    bounds: tuple[float, float],
+) -> None:
+    leaf, signs = random_leaf(seed, missing_share), np.array(some_signs, dtype=np.int8)
+    settings = replace(settings, l1=l1)
+    got = leaf.find(settings, prepare=prepare_constrained(signs), bounds=bounds)
+    expected = leaf.find_by_reference(settings, signs, bounds)
+    if expected is None or got is None:
+        assert got is expected
+        return
+    assert got.gain == pytest.approx(expected.gain, rel=1e-9, abs=1e-9)
+    # Which of several cuts that gain alike is the best, rounding decides: where a bound or l1 holds all back.
+    if (bounds, l1, settings.max_delta_step) == ((-np.inf, np.inf), 0.0, 0.0):
+        assert got[1:4] == expected[1:4]
+
+
+@given(seeds, missing_shares, any_settings)
+@MAY_COMPILE
+def test_without_a_constraint_the_cut_is_that_of_the_kernel(
+    seed: int, missing_share: float, settings: SplitSettings
+) -> None:
+    leaf = random_leaf(seed, missing_share)
+    got, kernels = leaf.find(settings, prepare=prepare_constrained(NO_SIGNS)), leaf.find(settings)
+    if got is None or kernels is None:
+        assert got is kernels
+        return
+    assert got.gain == pytest.approx(kernels.gain, rel=1e-9, abs=1e-12)
+    if kernels.gain > 1e-9:
+        assert got[1:] == kernels[1:]
+
+
+def test_a_cut_against_the_sign_is_refused_and_one_along_it_bounds_both_sides() -> None:
+    # The steps are 1 on the left and -1 on the right.
+    leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
+    settings = SplitSettings(min_docs_in_leaf=1)
+    rising, falling, either = (
+        leaf.find(settings, prepare=prepare_constrained(np.array([sign], dtype=np.int8)), bounds=(-3.0, 2.0))
+        for sign in (1, -1, 0)
+    )
+    assert rising is None
+    assert falling is not None
+    assert falling.left_bounds == pytest.approx((0.0, 2.0), abs=1e-8)
+    assert falling.right_bounds == pytest.approx((-3.0, 0.0), abs=1e-8)
+    assert either is not None
+    assert either.left_bounds == either.right_bounds == (-3.0, 2.0)
+
+
+def test_a_leaf_of_less_gradient_than_l1_takes_no_step() -> None:
+    data = make_dataset(0)
+    splits = SplitSettings(min_docs_in_leaf=3, l2=0.5)
+    plain, shrunk = (
+        boost(data, BoostingSettings(num_trees=1, num_leaves=6, splits=replace(splits, l1=l1))).forest.nodes
+        for l1 in (0.0, 4.0)
+    )
+    leaves = shrunk.feature == NO_FEATURE
+    assert (shrunk.value[leaves] == 0).any()
+    assert (shrunk.value[leaves] != 0).any()
+    assert np.abs(shrunk.value).max() < np.abs(plain.value).max()
+
+
+def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    scores = np.zeros(len(features))
+    add_scores(forest, np.ascontiguousarray(features), scores)
+    return scores
+
+
+MONOTONE = BoostingSettings(
+    num_trees=15,
+    num_leaves=12,
+    learning_rate=0.3,
+    monotone={"1": 1, "2": -1},
+    splits=SplitSettings(min_docs_in_leaf=2),
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"split_criterion": "least_squares", "leaf_value": "mean"},
+        {"growth": "depth_wise", "max_bins": 600},
+        {"splits": SplitSettings(min_docs_in_leaf=2, l1=0.1, l2=1.0, max_delta_step=0.5)},
+    ],
+    ids=str,
+)
+def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict[str, Any]) -> None:
+    data = make_dataset(1, num_queries=80)
+    forest = boost(data, replace(MONOTONE, **changes)).forest
+    free = boost(data, replace(MONOTONE, monotone={}, **changes)).forest
+    grid = np.linspace(-3, 3, 61, dtype=np.float32)
+    broken = 0
+    for document in data.features[:40]:
+        for feature, sign in ((0, 1), (1, -1)):
+            line = np.tile(document, (len(grid), 1))
+            line[:, feature] = grid
+            assert (sign * np.diff(scores_of(forest, line)) >= -1e-12).all()
+            broken += int((sign * np.diff(scores_of(free, line)) < -1e-12).any())
+    assert broken > 0
+    assert (forest.nodes.feature == 0).any()
+
+
+def few_valued(seed: int) -> RankingDataset:
+    """Features of few values, so that LightGBM's bins and ours are the same, and one that is misleading."""
+    rng = np.random.default_rng(seed)
+    # All above zero, which LightGBM parts from other values by 1e-35 and not halfway.
+    features = np.round(3 * rng.normal(size=(3_000, 6))) + 20
+    utility = features[:, 0] + features[:, 1] * (features[:, 2] > 20) - 30 + rng.normal(size=3_000)
+    return dataset(features, np.digitize(utility, [2.0, 6.0, 12.0]), [30] * 100)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("signs", "l1"), [([0, 0, 0, 0, 0, 0], 3.0), ([1, -1, 1, 1, 0, -1], 0.0), ([-1, 1, 0, 0, 0, 0], 1.0)]
+)
+def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float) -> None:
+    data = few_valued(seed)
+    parameters = {
+        "objective": "lambdarank",
+        "num_leaves": 12,
+        "learning_rate": 1.0,
+        "min_data_in_leaf": 1,  # because LightGBM estimates counts from hessians
+        "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": 0.5,
+        # Where no cut on a feature gains, LightGBM does not look at it again below, which bounds and l1 can
+        # undo: a leaf of hardly any gain is then cut by us only.
+        "min_gain_to_split": 0.1,
+        "lambda_l1": l1,
+        "monotone_constraints": signs,
+        "verbose": -1,
+        "num_threads": 1,
+        "deterministic": True,
+    }
+    train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
+    expected = np.asarray(lgb.train(parameters, train_set, 1).predict(data.features), dtype=np.float64)
+    settings = BoostingSettings(
+        num_trees=1,
+        num_leaves=12,
+        learning_rate=1.0,
+        monotone={str(f + 1): sign for f, sign in enumerate(signs)},
+        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5, min_split_gain=0.1, l1=l1),
+    )
+    # LightGBM's gradients are float32 and its sigmoid comes from a table.
+    np.testing.assert_allclose(
+        scores_of(boost(data, settings).forest, data.features), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    data = make_dataset(2, num_queries=60)
+    forests = []
+    for num_threads in (1, 2):
+        with threads(num_threads):
+            forests.append(boost(data, MONOTONE).forest)
+    for one, other in zip(*(forest.nodes for forest in forests), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_feature_that_does_not_exist_has_no_sign() -> None:
+    with pytest.raises(ConfigError, match=r"monotone\.bm52 is 1, but no feature has that name; did you mean"):
+        monotone_signs(["bm25", "age"], {"bm52": 1})
