@@ -8,7 +8,8 @@ l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf whose |G| is below it
 constraints are LightGBM's "basic" method, which is XGBoost's too: a cut of a feature of sign +1 is refused
 where its right side would step lower than its left, and if it is made, neither side's later leaves may cross
 the middle of the two steps. A cut's gain is over the leaf's own score without its bounds, as in LightGBM, so
-that a bound may leave nothing to gain.
+that a bound may leave nothing to gain; a feature of which no cut gains in one leaf is looked at again below
+it, which LightGBM leaves out.
 
 All else is as in `splitting`, whose loop over cuts stays short without this: here all cuts of a leaf stand in
 arrays of NumPy. Shapes: B bins of all columns, and beside them two, missing values right and missing left.

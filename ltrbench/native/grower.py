@@ -139,7 +139,7 @@ class Grower:
         return nodes.grown()
 
     def _partition(self, leaf: OpenLeaf) -> int:
-        _, column, last_bin, missing_left = leaf.split
+        _, column, last_bin, missing_left, *_ = leaf.split
         binned = self.binned
         return _partition(
             binned.words, binned.num_bins, column, last_bin, missing_left, leaf.rows, self._scratch
