@@ -8,7 +8,7 @@ one-side sampling), as LightGBM has it. Of n documents
 
 so that sums over a leaf stay, in the mean, those over all documents. It saves time on histograms alone, since
 lambdas are of all documents: with a = 0.2 and b = 0.1 a fit of 200,000 documents took 0.85 of the time, and
-validation NDCG@10 over MQ2008's folds was 0.687 instead of 0.690, LightGBM's 0.681 instead of 0.682 [measured,
+validation NDCG@10 over MQ2008's folds was 0.687 for 0.690, LightGBM's 0.681 for 0.682 [measured, with
 one thread, 50 and 100 trees]. The first 1 / learning_rate trees learn from all documents, because before them
 gradients say little about which documents are hard.
 """
