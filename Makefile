@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-nojit lint format lock docs bench results reproduce screenshot ui clean
+.PHONY: help setup demo walkthrough test test-nojit lint format lock docs bench results reproduce screenshot ui clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ setup: .venv/installed ## create .venv with the locked versions and this checkou
 
 demo: setup ## compare native, LightGBM and XGBoost on the built-in synthetic data
 	$(RUN) model=native,lightgbm,xgboost -m
+
+walkthrough: setup ## LambdaMART on ten documents, step by step, in numbers of the engine's own
+	$(RUN) walkthrough
 
 test: setup ## the whole test suite
 	$(BIN)/python -m pytest

@@ -37,6 +37,7 @@ from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
 
 from ltrbench.cli.verbs import verbs
+from ltrbench.cli.walkthrough import tell
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
@@ -719,6 +720,12 @@ def _evaluator_keys(argument: str, page: str) -> str:
     return table(["key", "it must be"], [[_code(key), meaning] for key, (_, meaning) in _KEYS.items()])
 
 
+def _walkthrough(argument: str, page: str) -> str:
+    """What `python -m ltrbench walkthrough` prints."""
+    del argument, page
+    return tell()
+
+
 def _ndcg_by_library(argument: str, page: str) -> str:
     """NDCG@2 of one set of scores under every convention: the first thing that a reader sees."""
     del argument, page
@@ -753,5 +760,6 @@ GENERATORS: dict[str, Callable[[str, str], str]] = {
     "backends": _backends,
     "evaluator-keys": _evaluator_keys,
     "ndcg-by-library": _ndcg_by_library,
+    "walkthrough": _walkthrough,
 }
 """Name of a placeholder -> what fills it, from the placeholder's argument and the page."""

@@ -1,4 +1,4 @@
-"""The verb `explain`: the lambdas of one query, step by step, as a tutorial prints them.
+"""The verbs `explain`, the lambdas of one query step by step, and `walkthrough`, all of LambdaMART on one.
 
 The sums, which trees are fitted to, are those of the compiled objective that training calls; what each pair
 adds to them comes from its specification, `ltrbench.native.pairs`.
@@ -109,6 +109,18 @@ def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSetting
     with announcing_compilation(lambda: click.echo("compiling the engine, once per machine", err=True)):
         # `pair_lambdas` draws by the same seed.
         return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
+
+
+@click.command()
+def walkthrough() -> None:
+    """Teaches LambdaMART on ten documents, step by step, in numbers that the native engine computes.
+
+    \b
+      python -m ltrbench walkthrough
+    """
+    from ltrbench.cli.walkthrough import tell
+
+    click.echo(tell())
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:

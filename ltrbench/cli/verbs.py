@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.evaluating import conventions, evaluate
-from ltrbench.cli.explain import explain
+from ltrbench.cli.explain import explain, walkthrough
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
@@ -134,7 +134,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (evaluate, conventions, explain, inspect, reproduce, show, trees):
+for _verb in (evaluate, conventions, explain, inspect, reproduce, show, trees, walkthrough):
     verbs.add_command(_verb)
 
 

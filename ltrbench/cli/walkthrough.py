@@ -1,0 +1,400 @@
+"""What the verb `walkthrough` tells: LambdaMART on ten documents, from their labels to the second iteration.
+
+`walkthrough.md` has the words, with a name in braces for each number, table and function; this file computes
+what stands there, by the functions of the engine that the text speaks of, so that no number is typed.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.tables import markdown_table
+from ltrbench.data import RankingDataset
+from ltrbench.metrics import evaluate
+from ltrbench.native.binning import bin_features
+from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
+from ltrbench.native.dialects import PRESETS, PairSettings
+from ltrbench.native.grower import Grower
+from ltrbench.native.growth import OpenLeaf, by_deviance
+from ltrbench.native.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.lambdas import lambdas
+from ltrbench.native.pairs import PairLambdas, logistic, pair_lambdas
+from ltrbench.native.splitting import Split, SplitSettings, find_splits, reference_split
+from ltrbench.native.tree import Tree
+from ltrbench.shapes import Scores
+
+LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
+FEATURES = {
+    1: (0.002736, 0.025992, 0.001368, 0.188782, 0.077975, 0.075239, 0.079343, 0.147743, 0.058824, 0.071135),
+    5: (0.002736, 0.027360, 0.001368, 0.195622, 0.086183, 0.077975, 0.084815, 0.147743, 0.058824, 0.073871),
+}
+"""RankLib's worked example, query 1830: number of a feature -> its values."""
+TUTORIAL_THRESHOLD = np.float32(0.058824)
+"""Where the tutorials cut feature 1."""
+
+DIALECT = PRESETS["ranklib"]
+"""The lambdas of Burges, 2010, as they are; its truncation leaves no pair of ten documents out."""
+SETTINGS = BoostingSettings(
+    num_leaves=2,  # a tree of one cut can be followed by hand
+    binning="equal_width",  # of so few values each is a threshold
+    split_criterion="least_squares",
+    objective=DIALECT,
+    splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0),
+)
+NAMED = (
+    *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
+    *(reference_split, by_deviance, find_splits, Grower, PairSettings),
+)
+"""What the text points to."""
+WIDTH = 100  # columns
+
+Values = NDArray[np.float64]  # (10,), one a document
+Rows = NDArray[np.bool_]  # (10,), which documents
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """What the engine computed.
+
+    Attributes:
+        data: the ten documents, one query.
+        trees: one an iteration.
+        scores: before the first tree and after each, (10,).
+        pairs: what the pairs come to at each of these scores.
+    """
+
+    data: RankingDataset
+    trees: list[Tree]
+    scores: list[Scores]
+    pairs: list[PairLambdas]
+
+    def metric(self, name: str, scores: Scores) -> float:
+        return evaluate(self.data, scores, [name], DIALECT.convention).means[name]
+
+
+def walk() -> Walk:
+    """Fits the ten documents, and keeps what happens on the way."""
+    data = RankingDataset(
+        features=np.array(list(FEATURES.values()), dtype=np.float32).T.copy(),
+        labels=np.array(LABELS, dtype=np.float64),
+        query_start=np.array([0, len(LABELS)]),
+    )
+    scores: list[Scores] = [np.zeros(len(LABELS))]
+
+    def keep(num_trees: int, train_scores: Scores, *_: object) -> bool:
+        del num_trees
+        scores.append(train_scores)
+        return False
+
+    trees = boost(data, SETTINGS, on_iteration=keep).forest.trees()
+    return Walk(data, trees, scores, [pair_lambdas(data.labels, each, DIALECT) for each in scores])
+
+
+def tell() -> str:
+    """The whole walk as Markdown."""
+    walked = walk()
+    words = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    places = {item.__name__: _place(item) for item in NAMED}
+    filled = words.format(
+        **places,
+        **_of_ranking(walked),
+        **_of_lambdas(walked),
+        **_of_histogram(walked),
+        **_of_cuts(walked),
+        **_of_leaves(walked),
+        **_of_second_iteration(walked),
+    )
+    return "\n\n".join(map(_wrapped, filled.rstrip().split("\n\n")))
+
+
+def _wrapped(block: str) -> str:
+    """A paragraph in lines of one width, whatever was filled in; a heading, formula or table as it is."""
+    if block.startswith(("#", " ", "|")):
+        return block
+    return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _place(item: Callable[..., object]) -> str:
+    return f"`{item.__name__}` in `{item.__module__.replace('.', '/')}.py`"
+
+
+# A function for each part of the text: its names in braces -> what stands there.
+
+
+def _of_ranking(walked: Walk) -> dict[str, Any]:
+    data, pairs = walked.data, walked.pairs[0]
+    relevant = int(np.flatnonzero(data.labels)[0])
+    exchanged = -pairs.ranks.astype(np.float64)
+    exchanged[[0, relevant]] = exchanged[[relevant, 0]]
+    columns = {
+        "label": _cells(data.labels, 0),
+        **{f"feature {number}": _cells(data.features[:, f], 6) for f, number in enumerate(FEATURES)},
+        "score": _cells(walked.scores[0]),
+        "rank r": _cells(pairs.ranks, 0),
+        "gain G": _cells(pairs.gains, 0),
+        "discount D": _cells(pairs.discounts),
+    }
+    return {
+        "documents": _by_document(columns),
+        "dcg": walked.metric("dcg", walked.scores[0]),
+        "ideal_dcg": walked.metric("dcg", data.labels),
+        "ndcg": [walked.metric("ndcg", scores) for scores in walked.scores],
+        "deltas": _pairs_table(data.labels, pairs.delta, with_sums=False),
+        "ndcg_exchanged": walked.metric("ndcg", exchanged),
+    }
+
+
+def _of_lambdas(walked: Walk) -> dict[str, Any]:
+    first_two = list(zip(walked.scores[:2], walked.pairs[:2], strict=True))
+    labels = walked.data.labels
+    return {
+        "sigma": DIALECT.sigma,
+        "lambdas_of_pairs": [_pairs_table(labels, np.abs(pairs.lambda_matrix)) for _, pairs in first_two],
+        "lambdas_of_documents": [_lambdas_table(labels, scores, pairs) for scores, pairs in first_two],
+        "sum_of_lambdas": abs(walked.pairs[0].gradients.sum()),
+    }
+
+
+def _of_histogram(walked: Walk) -> dict[str, Any]:
+    pairs, rule = walked.pairs[0], BINNINGS[SETTINGS.binning]
+    binned = bin_features(walked.data.features, SETTINGS.max_bins, np.random.default_rng(0), rule)
+    quantised, start = quantise(pairs.gradients, pairs.hessians), bin_starts(binned)
+    histogram = np.empty(int(start[-1]), dtype=np.int64)
+    build_histogram(binned, start, np.arange(len(LABELS), dtype=np.uint32), quantised.packed, histogram)
+    sums = histogram[: binned.num_bins[0] - 1]  # without the bin of missing values, which is empty
+    pushes, hessians = -quantised.gradient_unit * (sums >> 32), quantised.hessian_unit * (sums & 0xFFFFFFFF)
+    columns = {
+        "bin": [str(number) for number in range(len(sums))],
+        "values up to": [*_cells(binned.thresholds[0, : len(sums) - 1], 6), "any"],
+        "lambda": _cells(pushes),
+        "hessian": _cells(hessians),
+        "lambda so far": _cells(np.cumsum(pushes)),
+        "hessian so far": _cells(np.cumsum(hessians)),
+    }
+    return {"histogram": _table(columns), "unit_of_lambda": quantised.gradient_unit}
+
+
+class Cut(NamedTuple):
+    """A cut of one feature, and what it is worth for the first tree.
+
+    Attributes:
+        threshold: the largest value that goes left.
+        left: (10,), who goes left.
+        mean_left: of their lambdas.
+        mean_right: of the others' lambdas.
+        error_left: the squared distances of lambdas from their mean, added up.
+        error_right: likewise.
+        least_squares: the gain by least squares.
+        newton: the gain to second order.
+    """
+
+    threshold: np.float32
+    left: Rows
+    mean_left: float
+    mean_right: float
+    error_left: float
+    error_right: float
+    least_squares: float
+    newton: float
+
+
+def cuts_of(walked: Walk, feature: int) -> list[Cut]:
+    """All cuts of one of FEATURES, by rising threshold."""
+    values = walked.data.features[:, list(FEATURES).index(feature)]
+    return [_cut(walked.pairs[0], values <= threshold, threshold) for threshold in np.sort(values)[:-1]]
+
+
+def _cut(pairs: PairLambdas, left: Rows, threshold: np.float32) -> Cut:
+    flat, lambdas_of_rows = np.ones(len(left)), -pairs.gradients
+    of_counts, of_hessians = (_only_split(pairs, left, each) for each in (flat, pairs.hessians))
+    quantised = quantise(pairs.gradients, flat)
+    sides = [OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), of_counts) for side in (left, ~left)]
+    error_left, error_right = (-by_deviance(side, quantised)[0] for side in sides)
+    return Cut(
+        threshold,
+        left,
+        float(lambdas_of_rows[left].mean()),
+        float(lambdas_of_rows[~left].mean()),
+        error_left,
+        error_right,
+        of_counts.gain,
+        of_hessians.gain,
+    )
+
+
+def _only_split(pairs: PairLambdas, left: Rows, hessians: Values) -> Split:
+    """The split of a column that can be cut in one way: a bin for the left, one for the right."""
+    bins = np.where(left, 0, 1).astype(np.uint8)[None, :]
+    num_bins = np.array([3])  # the last for missing values
+    split = reference_split(pairs.gradients, hessians, bins, num_bins, SETTINGS.splits)
+    assert split is not None  # any cut gains where lambdas differ
+    return split
+
+
+def tutorial_cut(walked: Walk) -> Cut:
+    return next(cut for cut in cuts_of(walked, 1) if cut.threshold == TUTORIAL_THRESHOLD)
+
+
+def best_cut(walked: Walk, feature: int) -> Cut:
+    return max(cuts_of(walked, feature), key=lambda cut: cut.least_squares)
+
+
+class OneCut(NamedTuple):
+    """A tree of one cut; the feature is a key of FEATURES."""
+
+    feature: int
+    threshold: np.float32
+    gain: float
+    value_left: float
+    value_right: float
+
+
+def one_cut(tree: Tree) -> OneCut:
+    feature, values = list(FEATURES)[tree.feature[0]], tree.value
+    return OneCut(feature, tree.threshold[0], tree.gain[0], values[tree.left[0]], values[tree.right[0]])
+
+
+def _of_cuts(walked: Walk) -> dict[str, Any]:
+    cuts, tutorial = cuts_of(walked, 1), tutorial_cut(walked)
+    disputed = _disputed(cuts)
+    columns = {
+        "threshold": _cells([cut.threshold for cut in cuts], 6),
+        "left": [str(np.count_nonzero(cut.left)) for cut in cuts],
+        "mean left": _cells([cut.mean_left for cut in cuts]),
+        "mean right": _cells([cut.mean_right for cut in cuts]),
+        "error left": _cells([cut.error_left for cut in cuts], 4),
+        "error right": _cells([cut.error_right for cut in cuts], 4),
+        "least squares": _cells([cut.least_squares for cut in cuts]),
+        "Newton": _cells([cut.newton for cut in cuts]),
+    }
+    return {
+        "cuts": _table(columns),
+        "tutorial": tutorial,
+        "tutorial_left": _documents(tutorial.left),
+        "tutorial_right": _documents(~tutorial.left),
+        "best": best_cut(walked, 1),
+        "best_of_feature_5": best_cut(walked, 5),
+        "first_tree": one_cut(walked.trees[0]),
+        "disputed": disputed,
+        "disputed_documents": _documents(disputed[0].left ^ disputed[1].left),
+        "num_leaves": SETTINGS.num_leaves,
+    }
+
+
+def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
+    """The first two of which least squares prefers the one and Newton the other."""
+    return next(
+        (a, b) for a in cuts for b in cuts if a.least_squares > b.least_squares and a.newton < b.newton
+    )
+
+
+def leaf_values(walked: Walk, left: Rows, leaf_value: str) -> list[float]:
+    """What the two leaves come to of a tree that can be cut in one way only."""
+    data = RankingDataset(
+        features=np.where(left, 0, 1).astype(np.float32)[:, None],
+        labels=walked.data.labels,
+        query_start=walked.data.query_start,
+    )
+    tree = boost(data, replace(SETTINGS, num_trees=1, leaf_value=leaf_value)).forest.trees()[0]
+    return [float(tree.value[tree.left[0]]), float(tree.value[tree.right[0]])]
+
+
+def _of_leaves(walked: Walk) -> dict[str, Any]:
+    pairs, cuts = walked.pairs[0], [best_cut(walked, 1), tutorial_cut(walked)]
+    sides = [side for cut in cuts for side in (cut.left, ~cut.left)]
+    columns = {
+        "feature 1": [f"{sign} {cut.threshold:.6f}" for cut in cuts for sign in ("up to", "above")],
+        "documents": [_documents(side) for side in sides],
+        "sum of lambda": _cells([-pairs.gradients[side].sum() for side in sides]),
+        "of hessian": _cells([pairs.hessians[side].sum() for side in sides]),
+        "mean lambda": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "mean")]),
+        "Newton step": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "newton")]),
+    }
+    new = {
+        "label": _cells(walked.data.labels, 0),
+        "value": _cells(walked.scores[1] / SETTINGS.learning_rate),
+        "score": _cells(walked.scores[1]),
+        "rank r": _cells(walked.pairs[1].ranks, 0),
+    }
+    return {
+        "leaves": _table(columns),
+        "learning_rate": SETTINGS.learning_rate,
+        "new_scores": _by_document(new),
+    }
+
+
+def _of_second_iteration(walked: Walk) -> dict[str, Any]:
+    scores = walked.scores[1]
+    distance = scores.max() - scores.min()
+    shown = (0, 1, 2, 10, 100)
+    pushes = [np.maximum(-walked.pairs[k].gradients, 0.0).sum() for k in shown]
+    history = {
+        "trees": [str(k) for k in shown],
+        "NDCG": _cells([walked.metric("ndcg", walked.scores[k]) for k in shown]),
+        "score of the relevant": _cells([walked.scores[k].max() for k in shown]),
+        "of the others": _cells([walked.scores[k].min() for k in shown]),
+        "all that pushes up": _cells(pushes),
+    }
+    dialects = {
+        name: _cells(-pair_lambdas(walked.data.labels, walked.scores[0], preset).gradients)
+        for name, preset in PRESETS.items()
+    }
+    return {
+        "distance": distance,
+        "p": float(logistic(distance, DIALECT.sigma)),
+        "second_tree": one_cut(walked.trees[1]),
+        "history": _table(history),
+        "dialects": _by_document(dialects),
+    }
+
+
+# Tables.
+
+
+def _pairs_table(labels: Values, matrix: NDArray[np.float64], with_sums: bool = True) -> str:
+    """Of a symmetric (10, 10) matrix the part that is not 0: irrelevant by relevant documents."""
+    relevant, irrelevant = np.flatnonzero(labels), np.flatnonzero(labels == 0)
+    block = matrix[np.ix_(irrelevant, relevant)]
+    ends = ["pushed up"] if with_sums else []
+    columns = {"document": [*(str(row + 1) for row in irrelevant), *ends]}
+    for row, cells in zip(relevant, block.T, strict=True):
+        columns[f"with {row + 1}"] = _cells([*cells, *([cells.sum()] if with_sums else [])])
+    if with_sums:
+        columns["pushed down"] = [*_cells(block.sum(axis=1)), ""]
+    return _table(columns)
+
+
+def _lambdas_table(labels: Values, scores: Scores, pairs: PairLambdas) -> str:
+    columns = {
+        "label": _cells(labels, 0),
+        "score": _cells(scores),
+        "rank r": _cells(pairs.ranks, 0),
+        "lambda": _cells(-pairs.gradients),
+        "hessian": _cells(pairs.hessians),
+    }
+    return _by_document(columns)
+
+
+def _by_document(columns: dict[str, list[str]]) -> str:
+    return _table({"document": [str(row + 1) for row in range(len(LABELS))], **columns})
+
+
+def _table(columns: dict[str, list[str]]) -> str:
+    return markdown_table(list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:
+    # z: what rounds to 0 has no sign.
+    return [f"{value:z.{digits}f}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _documents(rows: Rows) -> str:
+    """Their numbers from 1, as in the text."""
+    return " ".join(str(row + 1) for row in np.flatnonzero(rows))
