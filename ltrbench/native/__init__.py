@@ -1,22 +1,41 @@
-"""Native LambdaMART: the algorithm to be read, one file a stage, each importing only from those before it.
+"""Native LambdaMART: the algorithm to be read; `python -m ltrbench walkthrough` follows it on ten documents.
 
-    pairs       the lambdas of one query pair by pair, in every library's dialect: the specification
-    lambdas     the gradients of NDCG: which way each document should move, and how far
-    binning     feature values to small integers
-    equal_width where RankLib cuts a feature
-    histogram   sums of gradients by bin
-    splitting   the best cut of a leaf
-    constrained the best cut under an l1 penalty or monotone constraints
-    tree        what a grown tree is, and the scores that many trees give
-    growth      which leaf is cut next
-    grower      growing one tree
-    ensemble    the trees so far, their weights and the scores they give
-    boosting    the loop over trees; start here, and follow its calls
+Start at the loop in `boosting`, and follow its calls. The core, 1,100 lines of code beside their prose, each
+file importing only from those above it:
 
-Beside them, a file each, what other dialects of the loop need: sampling, goss, dart, position_bias (as in
-LightGBM) and propensity (as in XGBoost).
+    lambdas        the gradients of NDCG: which way each document should move, and how far
+    binning        feature values to small integers
+    histogram      sums of gradients by bin
+    splitting      the best cut of a leaf
+    tree           what a grown tree is, and the scores that many trees give
+    grower         growing one tree
+    boosting       the loop over trees
 
-A stage's file reads from the formula to the plain NumPy reference, the public function, and the compiled
+What the trees are fitted to, in every library's dialect:
+
+    dialects       what implementations differ in, as named settings, and what the libraries have there
+    pairs          the specification: the lambdas of one query pair by pair
+    pairwise       the same compiled, for every pairwise objective; `lambdas` is native's own, faster
+    swaps          what a metric changes by when two documents change places, laid out for `pairwise`
+    xendcg         a cross entropy instead of pairs
+    objectives     a data set and any of these settings to a function from scores to gradients
+    position_bias  clicks corrected for the position shown, by a term of the score
+    propensity     the same by a weight of pairs
+
+What a tree sees, and how it grows:
+
+    equal_width    where RankLib cuts a feature
+    sampling       the queries, documents and features that a tree learns from
+    goss           the documents of the largest gradients, and some of the rest
+    constrained    splitting with monotone features and an l1 penalty
+    growth         which leaf is cut next
+
+What becomes of the trees:
+
+    dart           earlier trees left out while a new one is learned
+    ensemble       the trees so far, their weights, and the scores that they give
+
+A file with a compiled loop reads from the formula to the plain NumPy reference, the public function, and the
 loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:
 threads share out independent outputs only, and sums over documents are of integers or in a fixed order.
 """
