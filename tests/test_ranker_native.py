@@ -487,11 +487,6 @@ def test_after_warm_up_nothing_is_left_to_compile(
             early_stopping=EarlyStopping(),
         ).fit(data, valid).predict(valid.features)
         small(drop_rate=0.5).fit(data)
-        small(binning="equal_width", max_bins=600, split_criterion="least_squares", leaf_value="mean").fit(
-            data
-        )
-        small(growth="by_deviance", cut_without_gain=True, features_per_split=0.5).fit(data)
-        small(l1=1, monotone={"bm25_title": 1}).fit(data)
         small(learning_rate=0.5, goss_top_rate=0.2, goss_other_rate=0.2).fit(data)
         small(sigma=1, l2=1, max_delta_step=1, min_split_gain=1, min_sum_hessian=1).fit(data)
         small().fit(data).predict(np.zeros((3, data.num_features), dtype=np.float32))

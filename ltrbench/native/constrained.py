@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.native.binning import BinnedFeatures
-from ltrbench.native.histogram import Histogram, Quantised, Rows
+from ltrbench.native.histogram import Histogram, Quantised
 from ltrbench.native.splitting import (
     Bounds,
     FindSplits,
@@ -33,6 +33,7 @@ from ltrbench.native.splitting import (
     PrepareSearch,
     Split,
     SplitSettings,
+    estimated_counts,
     newton_step,
     score,
 )
@@ -106,8 +107,12 @@ def _find_split(search: _Search, leaf: Leaf) -> Split | None:
         bins = slice(search.bin_start[column], search.bin_start[column + 1])
         if is_counted[column]:
             break
-        cuts.gains[bins][_too_few(search, leaf.rows, column)] = -np.inf
+        cuts.gains[bins][_too_few(search, leaf, column, leaf.histogram[bins])] = -np.inf
         is_counted[column] = True
+    if search.settings.highest_of_equals:
+        is_equal = (cuts.gains[bins] == cuts.gains[cell, missing_left]).any(axis=1)
+        cell = int(bins.start) + int(np.flatnonzero(is_equal)[-1])
+        missing_left = int(np.argmax(cuts.gains[cell]))
     gain, middle = float(cuts.gains[cell, missing_left]), float(cuts.middles[cell, missing_left])
     if leaf.histogram[bins.stop - 1] == 0:
         missing_left = bool(cuts.left_is_larger[cell, missing_left])
@@ -159,11 +164,14 @@ def _unpack(
     return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
 
 
-def _too_few(search: _Search, rows: Rows, column: int) -> NDArray[np.bool_]:
+def _too_few(search: _Search, leaf: Leaf, column: int, sums: Histogram) -> NDArray[np.bool_]:
     """(bins, 2), whether a cut of the column leaves a side fewer documents than min_docs_in_leaf."""
     word, shift = search.binned.words[column // 8], np.uint64(8 * (column % 8))
-    bins = ((word[rows] >> shift) & np.uint64(255)).astype(np.int64)
-    counts = np.bincount(bins, minlength=int(search.binned.num_bins[column]))
+    if search.settings.counts_by_hessian:
+        counts = estimated_counts(sums, len(leaf.rows))
+    else:
+        bins = ((word[leaf.rows] >> shift) & np.uint64(255)).astype(np.int64)
+        counts = np.bincount(bins, minlength=len(sums))
     left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
-    too_few: NDArray[np.bool_] = np.minimum(left, len(rows) - left) < search.settings.min_docs_in_leaf
+    too_few: NDArray[np.bool_] = np.minimum(left, len(leaf.rows) - left) < search.settings.min_docs_in_leaf
     return too_few

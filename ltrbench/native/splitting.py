@@ -18,13 +18,15 @@ Approximation", equation 35): as long as all hessians are 1, they are one criter
 
 A cut must gain more than min_split_gain, and leave on either side min_docs_in_leaf documents and
 min_sum_hessian of hessian. Among equal gains the first is taken, in the order of feature, threshold, and
-missing values right before left. Missing values that a leaf has none of go to the side of more hessian.
+missing values right before left; with highest_of_equals, of a feature's cuts the last. Missing values that a
+leaf has none of go to the side of more hessian.
 
 Histograms do not count documents, so the search goes in two steps. First every column's best cut, whatever
 the counts; its gain is a bound. Then the column of the highest bound: if on either side there is more
 hessian than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by
 bin and the column's best cut is found again, until the highest gain is that of a counted column. Few are
-ever counted.
+ever counted. With counts_by_hessian no document is: as in LightGBM, a bin of hessian h in a leaf of n
+documents and hessian H is taken to hold n h / H documents, rounded, and the first bin what the others leave.
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ class SplitSettings:
     l1: float = 0.0
     max_depth: int = 0
     cut_without_gain: bool = False
+    highest_of_equals: bool = False
+    counts_by_hessian: bool = False
 
     @property
     def gain_to_exceed(self) -> float:
@@ -102,6 +106,8 @@ class SplitTerms(NamedTuple):
         enough_hessian: more of it than min_docs - 1 documents can have.
         gain_unit: what a gain of 1 means.
         gain_to_exceed: not in units.
+        highest_of_equals: as in SplitSettings.
+        counts_by_hessian: likewise.
     """
 
     l2: float
@@ -111,20 +117,27 @@ class SplitTerms(NamedTuple):
     enough_hessian: int
     gain_unit: float
     gain_to_exceed: float
+    highest_of_equals: bool
+    counts_by_hessian: bool
 
 
 def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
     """The settings for trees grown on these gradients and hessians."""
     gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
+    enough_hessian = quantised.largest_hessian * (settings.min_docs_in_leaf - 1)
+    if settings.counts_by_hessian:
+        enough_hessian = 2**32  # which no sum reaches: each cut that is to be made is looked at
     return SplitTerms(
         # Squares of it must be finite, however small the unit.
         l2=min(settings.l2 / hessian_unit, 1e100),
         largest_step=settings.largest_step * hessian_unit / gradient_unit,
         least_hessian=settings.least_hessian / hessian_unit,
         min_docs=settings.min_docs_in_leaf,
-        enough_hessian=quantised.largest_hessian * (settings.min_docs_in_leaf - 1),
+        enough_hessian=enough_hessian,
         gain_unit=gradient_unit * gradient_unit / hessian_unit,
         gain_to_exceed=settings.gain_to_exceed,
+        highest_of_equals=settings.highest_of_equals,
+        counts_by_hessian=settings.counts_by_hessian,
     )
 
 
@@ -169,16 +182,34 @@ def reference_split(
     for c, b, missing_left in _all_cuts(num_bins):
         missing = bins[c] == num_bins[c] - 1
         left = np.where(missing, missing_left, bins[c] <= b)
-        if min(left.sum(), (~left).sum()) < settings.min_docs_in_leaf:
+        counts = _reference_counts(hessians, bins[c], num_bins[c], settings)
+        num_left = counts[: b + 1].sum() + missing_left * counts[-1]
+        if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
             continue
         g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
         steps = newton_step(g, h, settings, bounds)
         if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
             continue
         gain = float(score(g, h, steps, settings).sum() - own_score)
-        if gain > (best.gain if best else settings.gain_to_exceed):
+        is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
+        if gain > (best.gain if best else settings.gain_to_exceed) or (
+            is_higher_equal and settings.highest_of_equals
+        ):
             best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
     return best
+
+
+def _reference_counts(
+    hessians: Hessians, bins: NDArray[np.uint8], num_bins: int, settings: SplitSettings
+) -> NDArray[np.int64]:
+    """(bins,), the documents in each bin of a column, or with counts_by_hessian what they are taken to be."""
+    counts: NDArray[np.int64] = np.bincount(bins, minlength=num_bins)
+    if not settings.counts_by_hessian:
+        return counts
+    shares = np.bincount(bins, hessians, minlength=num_bins) / hessians.sum()
+    counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
+    counts[0] = len(bins) - counts[1:].sum()
+    return counts
 
 
 def _is_pure(gradients: NDArray[np.float64] | NDArray[np.int64]) -> bool:
@@ -318,10 +349,13 @@ def _choose(
             if sums[-1] == 0:
                 cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
             return c
-        counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
+        if terms.counts_by_hessian:
+            counts = estimated_counts(sums, len(rows))
+        else:
+            counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
         refused = _refused(counts, terms.min_docs)
         gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, refused, terms, cells)
-        if counts[-1] == 0:
+        if sums[-1] == 0:
             cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
         is_counted[c] = True
 
@@ -344,6 +378,17 @@ def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: in
     counts = np.zeros(num_bins, dtype=np.int64)
     for i in range(len(rows)):
         counts[(words[rows[i]] >> shift) & np.uint64(255)] += 1
+    return counts
+
+
+@kernel
+def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
+    """(bins,), what `_count` would find if all documents of the leaf had the same hessian."""
+    counts = np.empty(len(sums), dtype=np.int64)
+    docs_per_hessian = num_docs / float(sums.sum() & 0xFFFFFFFF)
+    for b in range(len(sums)):
+        counts[b] = int(float(sums[b] & 0xFFFFFFFF) * docs_per_hessian + 0.5)
+    counts[0] = num_docs - counts[1:].sum()
     return counts
 
 
@@ -373,8 +418,7 @@ def _best_cut(
         left += sums[b]
         cells[0, b], cells[1, b] = left >> 32, left & 0xFFFFFFFF
     missing = sums[num_cuts]
-    total = left + missing
-    gradient, hessian = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF)
+    gradient, hessian = float((left + missing) >> 32), float((left + missing) & 0xFFFFFFFF)
     best, best_bin = _best_score(cells, num_cuts, gradient, hessian, refused, terms)
     missing_left = 0
     if missing != 0:
@@ -382,7 +426,8 @@ def _best_cut(
             cells[0, b] += missing >> 32
             cells[1, b] += missing & 0xFFFFFFFF
         other, other_bin = _best_score(cells, num_cuts, gradient, hessian, refused[len(sums) :], terms)
-        if other > best or (other == best and other_bin < best_bin):
+        comes_first = other_bin > best_bin if terms.highest_of_equals else other_bin < best_bin
+        if other > best or (other == best and comes_first):
             best, best_bin, missing_left = other, other_bin, 1
     return terms.gain_unit * (best - _score(gradient, hessian, terms)), best_bin, missing_left
 
@@ -412,7 +457,7 @@ def _best_score(
     if len(refused) > 0:
         for b in range(first, end):
             cells[2, b] = -1.0 if refused[b] else cells[2, b]
-    best = _first_largest(scores)
+    best = _last_largest(scores) if terms.highest_of_equals else _first_largest(scores)
     return (scores[best], first + best) if scores[best] >= 0.0 else (-np.inf, 0)
 
 
@@ -453,3 +498,12 @@ def _first_largest(scores: Values) -> int:
     while bits[first] != largest:
         first += 1
     return first
+
+
+@kernel
+def _last_largest(scores: Values) -> int:
+    last = len(scores) - 1
+    for b in range(last - 1, -1, -1):
+        if scores[b] > scores[last]:
+            last = b
+    return last

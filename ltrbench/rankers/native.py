@@ -23,6 +23,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention
 from ltrbench.metrics.convention import TableGain, Ties, exponential_gain, linear_gain
+from ltrbench.native.binning import COLUMN_BINS
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.dart import NORMALIZATIONS, DartSettings
 from ltrbench.native.dialects import FLOAT32_OFFSET, IN_ROW_ORDER, PairSettings, QueryNorm, Sigmoid
@@ -190,6 +191,12 @@ class NativeRanker(BoostingRanker):
     monotone: dict[str, int] = field(default_factory=dict)
     """Name of a feature -> 1: scores may only rise with it, other features equal; -1: only fall (LightGBM's
     basic monotone_constraints, XGBoost's). For what is known beforehand; cuts that deny it are refused."""
+    equal_cuts: str = "lowest"
+    """Which of a feature's cuts that gain the same is made, as those do between which no document of the leaf
+    lies: `lowest` (XGBoost, RankLib) or `highest` (LightGBM) threshold. Other documents may fall between."""
+    document_counts: str = "exact"
+    """How documents are counted for min_docs_in_leaf: `exact`; `by_hessian`: from the share of the leaf's
+    hessian, as LightGBM does, which then makes smaller leaves of documents that weigh much."""
     queries_per_tree: int | float | str = 1.0
     """How many queries a tree learns from: a share up to 1, above 1 a count."""
     documents_per_tree: int | float | str = 1.0
@@ -290,10 +297,17 @@ class NativeRanker(BoostingRanker):
         require_choice("split_criterion", self.split_criterion, ["newton", "least_squares"])
         require_choice("leaf_value", self.leaf_value, ["newton", "mean"])
         require_choice("growth", self.growth, list(ORDERS))
+        require_choice("equal_cuts", self.equal_cuts, ["lowest", "highest"])
+        require_choice("document_counts", self.document_counts, ["exact", "by_hessian"])
         require("max_depth", self.max_depth, at_least=0)
         require("min_docs_in_split", self.min_docs_in_split, at_least=2)
         require("l1", self.l1, at_least=0)
         self._check_monotone()
+        if self.equal_cuts == "highest" and _or(self.max_bins, 255) > COLUMN_BINS:
+            raise ConfigError(
+                f"max_bins is {self.max_bins}, but equal_cuts=highest can only tell {COLUMN_BINS} bins of a "
+                f"feature apart; set max_bins={COLUMN_BINS} or equal_cuts=lowest."
+            )
         if self.cut_without_gain and self.min_split_gain:
             raise ConfigError(
                 f"min_split_gain is {self.min_split_gain}, but cut_without_gain takes every cut; set "
@@ -634,6 +648,8 @@ class NativeRanker(BoostingRanker):
                 min_docs_in_split=self.min_docs_in_split,
                 max_depth=self.max_depth,
                 cut_without_gain=self.cut_without_gain,
+                highest_of_equals=self.equal_cuts == "highest",
+                counts_by_hessian=self.document_counts == "by_hessian",
             ),
             sampling=SamplingSettings(
                 queries=self.queries_per_tree,

@@ -106,7 +106,7 @@ def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float
 
 
 MONOTONE = BoostingSettings(
-    num_trees=8,
+    num_trees=15,
     num_leaves=12,
     learning_rate=0.3,
     monotone={"1": 1, "2": -1},
@@ -125,12 +125,12 @@ MONOTONE = BoostingSettings(
     ids=str,
 )
 def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict[str, Any]) -> None:
-    data = make_dataset(1)
+    data = make_dataset(1, num_queries=80)
     forest = boost(data, replace(MONOTONE, **changes)).forest
     free = boost(data, replace(MONOTONE, monotone={}, **changes)).forest
-    grid = np.linspace(-3, 3, 31, dtype=np.float32)
+    grid = np.linspace(-3, 3, 61, dtype=np.float32)
     broken = 0
-    for document in data.features[:12]:
+    for document in data.features[:40]:
         for feature, sign in ((0, 1), (1, -1)):
             line = np.tile(document, (len(grid), 1))
             line[:, feature] = grid

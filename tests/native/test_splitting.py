@@ -102,6 +102,29 @@ def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
     assert (split.column, split.bin) == (0, 0)
 
 
+@pytest.mark.parametrize(("highest", "expected_bin"), [(False, 1), (True, 4)])
+def test_of_a_features_cuts_that_gain_the_same_the_lowest_or_the_highest_is_made(
+    highest: bool, expected_bin: int
+) -> None:
+    # The leaf has documents 0, 1, 5 and 6: nothing of it lies between the cuts of bins 1 to 4.
+    column = np.arange(7.0)
+    leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 0, 0, 0, 1, 1]), np.ones(7))
+    leaf = leaf._replace(rows=np.array([0, 1, 5, 6], dtype=np.uint32))
+    split = leaf.find(SplitSettings(min_docs_in_leaf=1, highest_of_equals=highest))
+    assert split is not None
+    # Of features that cut alike the first is taken all the same.
+    assert (split.column, split.bin) == (0, expected_bin)
+
+
+def test_counting_by_hessian_takes_heavy_documents_for_many() -> None:
+    gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
+    leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
+    split = leaf.find(SplitSettings(min_docs_in_leaf=3, counts_by_hessian=True))
+    assert split is not None
+    # Of 10 documents and a hessian of 26, one of 9 counts as round(90 / 26) = 3, the light ones as none.
+    assert split.bin == 0
+
+
 def test_a_column_that_may_not_be_used_is_not() -> None:
     column = np.array([0.0, 0, 1, 1])
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 1, 1]), np.ones(4))

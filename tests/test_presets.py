@@ -1,0 +1,83 @@
+"""The presets of the native engine, conf/model/native_*.yaml, against the libraries whose names they bear.
+
+RankLib's has a file of its own, test_native_ranklib.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
+
+from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.native.dialects import IN_ROW_ORDER, PRESETS, PairSettings
+from ltrbench.native.objectives import prepare
+from ltrbench.rankers.native import NativeRanker
+
+NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
+
+
+def make(name: str, *overrides: str) -> NativeRanker:
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        choice = ["model=native_" + name, "early_stopping=null", *overrides]
+        return build(compose("config", overrides=choice), "model", NativeRanker)
+
+
+def made_up(seed: int = 0) -> RankingDataset:
+    rng = np.random.default_rng(seed)
+    query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 40, 50))])
+    features = rng.normal(size=(query_start[-1], 6)).astype(np.float32)
+    utility = features[:, 0] + features[:, 1] * features[:, 2] + rng.normal(size=len(features))
+    labels = np.digitize(utility, [0.0, 1.0, 2.0]).astype(np.float64)
+    return RankingDataset(features=features, labels=labels, query_start=query_start)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_yaml_has_the_pairs_that_explain_shows(name: str) -> None:
+    settings = make(name)._objective()
+    assert isinstance(settings, PairSettings)
+    expected = PRESETS[name]
+    if name == "pyltr":
+        # All pairs, of which those below rank 10 do not change its NDCG@10.
+        expected = replace(expected, truncation=10)
+    # A preset's convention is named after its library, and holds what that refuses; it computes the same.
+    ours, theirs = settings.convention, expected.convention
+    assert (ours.ties, ours.gain, ours.discount) == (theirs.ties, theirs.gain, theirs.discount)
+    assert replace(settings, convention=IN_ROW_ORDER) == replace(
+        expected, convention=IN_ROW_ORDER, weights_within_queries=True
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_the_shared_parameters_a_preset_takes_the_number_of_trees_only(name: str) -> None:
+    others = ("learning_rate=0.7", "num_leaves=3", "min_docs_in_leaf=9", "l2=8.0", "max_bins=16")
+    changed = make(name, "params.num_trees=7", *(f"params.{other}" for other in others))
+    assert changed == make(name, "params.num_trees=7")
+    assert changed.num_trees == 7
+
+
+def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
+    # As pyltr does: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
+    data, num_trees = made_up(), 5
+    objective = prepare(data, make("pyltr")._objective())
+    scores = np.zeros(data.num_documents)
+    for _ in range(num_trees):
+        gradients, hessians = objective(scores, None, np.random.default_rng(0))
+        tree = DecisionTreeRegressor(max_depth=3, random_state=0).fit(data.features, -gradients)
+        leaf: NDArray[np.int64] = tree.apply(data.features)
+        step = np.bincount(leaf, -gradients) / np.maximum(np.bincount(leaf, hessians), 1e-300)
+        scores = scores + 0.1 * step[leaf]
+    ours = make("pyltr", f"params.num_trees={num_trees}").fit(data).predict(data.features)
+    np.testing.assert_allclose(ours, scores, rtol=0, atol=1e-9)
+
+
+def test_the_highest_of_equal_cuts_needs_bins_that_a_byte_can_tell_apart() -> None:
+    with pytest.raises(ConfigError, match="max_bins is 300, but equal_cuts=highest can only tell 255 bins"):
+        make("lightgbm", "model.max_bins=300")
