@@ -1,4 +1,4 @@
-"""Growth: which of a tree's open leaves is cut next. Of all leaves the one of the least key is.
+"""Growth: which of a tree's open leaves is cut next, namely that of the least key. By name, it is
 
     best_first    the leaf whose cut gains most (LightGBM, XGBoost's lossguide); first among equals the leaf
                   that was made first

@@ -144,7 +144,10 @@ def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
 def newton_step(
     gradients: Gradients, hessians: Hessians, settings: SplitSettings, bounds: Bounds = UNBOUNDED
 ) -> NDArray[np.float64]:
-    """The step of a leaf by its sum of gradients and of hessians; 0 where the latter is too small."""
+    """The step of a leaf by its sum of gradients and of hessians; 0 where the latter is too small.
+
+    What l1 and bounds do is told in `constrained`.
+    """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
     step = np.divide(-shrunk, hessians + settings.l2, out=np.zeros_like(shrunk), where=has_step)
