@@ -421,7 +421,9 @@ def _best_cut(
         left += sums[b]
         cells[0, b], cells[1, b] = left >> 32, left & 0xFFFFFFFF
     missing = sums[num_cuts]
-    gradient, hessian = float((left + missing) >> 32), float((left + missing) & 0xFFFFFFFF)
+    total = left + missing
+    # NumPy's floats, because uncompiled a division of Python's by zero raises.
+    gradient, hessian = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF)
     best, best_bin = _best_score(cells, num_cuts, gradient, hessian, refused, terms)
     missing_left = 0
     if missing != 0:

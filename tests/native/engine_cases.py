@@ -17,6 +17,9 @@ from ltrbench.data import RankingDataset
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
 """For properties: the first call of a kernel takes seconds, and every call does where it is not compiled."""
+COMPILED = pytest.mark.skipif(config.DISABLE_JIT, reason="for compiled loops: threads, many documents")
+"""A test that would take uncompiled loops minutes, or says nothing of them."""
+USUAL_QUERIES = 12 if config.DISABLE_JIT else 40
 
 
 def query(labels: list[float], features: Any = None) -> RankingDataset:
@@ -37,7 +40,7 @@ def dataset(
 
 
 def make_dataset(
-    seed: int, num_queries: int = 40, num_features: int = 9, weighted: bool = False
+    seed: int, num_queries: int = USUAL_QUERIES, num_features: int = 9, weighted: bool = False
 ) -> RankingDataset:
     """Labels that follow three features; with missing values, and a column that has no others."""
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_cases import dataset, make_dataset, query
+from engine_cases import COMPILED, dataset, make_dataset, query
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
@@ -49,6 +49,7 @@ def assert_same(first: Forest, second: Forest) -> None:
         np.testing.assert_array_equal(array, other_array)
 
 
+@COMPILED
 @pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT, GOSS, DART])
 def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
     data = make_dataset(0, num_queries=120, weighted=True)
@@ -248,6 +249,7 @@ def test_documents_that_cannot_be_told_apart_get_no_score() -> None:
     np.testing.assert_allclose(scores_of(learn(data, SMALL), data), 0.0, atol=1e-12)
 
 
+@COMPILED
 def test_queries_of_ten_thousand_documents_and_grades_above_thirty_are_learned() -> None:
     rng = np.random.default_rng(9)
     features = rng.normal(size=(10_000, 3))

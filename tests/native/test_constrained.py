@@ -6,7 +6,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from engine_cases import MAY_COMPILE, dataset, make_dataset
+from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -114,6 +114,7 @@ MONOTONE = BoostingSettings(
 )
 
 
+@COMPILED
 @pytest.mark.parametrize(
     "changes",
     [
@@ -151,6 +152,7 @@ def few_valued(seed: int) -> RankingDataset:
 
 # Under l1 a leaf may have no cut that gains, and leaves below it several; below a leaf where a feature gains
 # nothing LightGBM does not look at the feature again, and we do. So deep trees are compared without l1.
+@COMPILED
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("signs", "l1", "num_leaves"),
@@ -191,6 +193,7 @@ def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float, num
     )
 
 
+@COMPILED
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     data = make_dataset(2, num_queries=60)
     forests = []

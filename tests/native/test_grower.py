@@ -3,7 +3,7 @@ from __future__ import annotations
 import lightgbm as lgb
 import numpy as np
 import pytest
-from engine_cases import MAY_COMPILE, dataset, make_dataset
+from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -107,6 +107,7 @@ def few_valued(seed: int) -> RankingDataset:
     return dataset(features, np.digitize(utility, [2.0, 6.0, 12.0]), [30] * 100)
 
 
+@COMPILED
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_tree_is_lightgbms(seed: int) -> None:
     data = few_valued(seed)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_cases import make_dataset
+from engine_cases import COMPILED, make_dataset
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
@@ -24,7 +24,7 @@ def gradients_of(seed: int, num_documents: int) -> NDArray[np.float64]:
 
 def grow(seed: int, order: str, num_leaves: int, settings: SplitSettings = LOOSE) -> GrownTree:
     """A least-squares tree of random gradients, with features that follow some of them."""
-    data = make_dataset(seed)
+    data = make_dataset(seed, num_queries=40)
     binned = bin_features(data.features, 255, np.random.default_rng(0))
     gradients = gradients_of(seed, data.num_documents)
     rows = np.arange(data.num_documents, dtype=np.uint32)
@@ -154,6 +154,7 @@ def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
         np.testing.assert_allclose(predicted[rows], -gradients[rows].mean(), rtol=1e-9)
 
 
+@COMPILED
 @pytest.mark.parametrize("order", list(ORDERS))
 def test_any_number_of_threads_grows_the_same_tree(order: str) -> None:
     trees = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_cases import golden_lambdas
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import Judgments
@@ -84,6 +84,7 @@ def test_what_one_document_of_a_pair_gains_the_other_loses(
 
 @pytest.mark.parametrize("metric", ["ndcg", "ndcg@3", "err@10", "map", "mrr", "dcg@2", "precision@2", "wta"])
 @given(documents)
+@settings(max_examples=25, deadline=None)
 def test_delta_is_the_change_of_the_metric_when_two_documents_change_places(
     metric: str, documents: list[tuple[int, int]]
 ) -> None:
@@ -103,6 +104,7 @@ def test_delta_is_the_change_of_the_metric_when_two_documents_change_places(
 
 
 @given(documents)
+@settings(max_examples=25, deadline=None)
 def test_the_formula_of_ndcg_and_its_swaps_agree_where_no_truncation_tells_them_apart(
     documents: list[tuple[int, int]],
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import MAY_COMPILE, dataset, golden_lambdas, make_dataset, query
+from engine_cases import COMPILED, MAY_COMPILE, dataset, golden_lambdas, make_dataset, query
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -199,6 +199,7 @@ OBJECTIVES: list[ObjectiveSettings] = [
 ]
 
 
+@COMPILED
 @pytest.mark.parametrize("settings", OBJECTIVES)
 def test_any_number_of_threads_gives_the_same_bits(settings: ObjectiveSettings) -> None:
     data = make_dataset(0)
@@ -344,6 +345,7 @@ def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, mes
         prepare(query([0.0, 1.0]), settings)
 
 
+@COMPILED
 def test_a_query_of_ten_thousand_documents_costs_no_more_than_its_pairs() -> None:
     rng = np.random.default_rng(11)
     labels = rng.integers(0, 5, 10_000)

@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from engine_cases import MAY_COMPILE
+from engine_cases import COMPILED, MAY_COMPILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -243,6 +243,7 @@ def test_a_correction_resumes_where_another_ended(kind: type) -> None:
         np.testing.assert_array_equal(values, rest.factors(2)[name])
 
 
+@COMPILED
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     scores = RNG.normal(size=CLICKED.num_documents)
     results = []
