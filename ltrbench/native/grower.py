@@ -100,6 +100,7 @@ class Grower:
             features_of_leaf: which of these a leaf may be cut by; asked once for each.
         """
         nodes, free = _Nodes(rows), list(self._histograms)
+        columns = features[self.binned.feature_of_column]
         find_splits = self.search(self.binned, self.bin_start, quantised, self.settings)
         open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
@@ -107,7 +108,8 @@ class Grower:
             return may_be_cut(self.settings, quantised, nodes.rows_of(node), nodes.depth[node])
 
         def columns_of_leaf() -> NDArray[np.bool_]:
-            return features_of_leaf(features)[self.binned.feature_of_column]
+            drawn = features_of_leaf(features)
+            return columns if drawn is features else drawn[self.binned.feature_of_column]
 
         def search(candidates: Sequence[tuple[int, Histogram]]) -> None:
             leaves = [

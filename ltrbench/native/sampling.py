@@ -109,7 +109,9 @@ class Sampler:
         return self._some(np.ones(self._train.num_features, dtype=np.bool_), self._settings.features)
 
     def _some(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
-        """(F,), a sample of the features that are True."""
+        """(F,), a sample of the features that are True; where it takes all, the array itself."""
+        if size == 1:
+            return features
         candidates = np.flatnonzero(features)
         num_chosen = sample_size(size, len(candidates))
         if num_chosen == len(candidates):
