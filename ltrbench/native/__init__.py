@@ -1,7 +1,7 @@
 """Native LambdaMART: the algorithm to be read; `python -m ltrbench walkthrough` follows it on ten documents.
 
-Start at the loop in `boosting`, and follow its calls. The core, 1,100 lines of code beside their prose, each
-file importing only from those above it:
+Start at the loop in `boosting`, and follow its calls. The core, about 1,200 lines of code beside their prose,
+each file importing only from those above it:
 
     lambdas        the gradients of NDCG: which way each document should move, and how far
     binning        feature values to small integers
