@@ -25,6 +25,7 @@ from ltrbench.experiment import Experiment
 from ltrbench.importance import PermutationImportance
 from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
+from ltrbench.study import Study
 from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")
@@ -67,6 +68,7 @@ class Config:
     seed: int = MISSING
     num_threads: int = MISSING
     cv: int | None = None
+    study: dict[str, Any] | None = None
 
 
 def register_schema() -> None:
@@ -116,6 +118,18 @@ def build_experiment(
         sweep=sweep,
         config=to_record(config),
     )
+
+
+def run_study(config: DictConfig) -> Path:
+    """Runs what `config.study` describes, with its models and data sets, and returns the table it wrote.
+
+    Raises:
+        ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
+    """
+    study = build(config.study, "what", Study)
+    models = {str(name): build(config.study.models, str(name), Ranker) for name in config.study.models}
+    data = {str(name): build(config.study.data, str(name), DataSource) for name in config.study.data}
+    return study.run(models, data)
 
 
 def _permutation_importance(config: DictConfig) -> PermutationImportance | None:

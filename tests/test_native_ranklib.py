@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
-from numpy.typing import NDArray
 
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data.letor import read_letor
 from ltrbench.metrics import evaluate, preset
+from ltrbench.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 from ltrbench.rankers.native import NativeRanker
-
-NDCG_ON_TEST = {1: 0.4891, 2: 0.4560, 3: 0.4821, 4: 0.5504, 5: 0.5473}
-"""RankLib's NDCG@10 by fold, as its log prints it."""
 
 
 def make(*overrides: str) -> NativeRanker:
@@ -35,30 +30,6 @@ def whole_fit() -> NativeRanker:
     )
 
 
-def ranklib_trees(path: Path) -> list[ElementTree.Element]:
-    """The trees of RankLib's model file, which begins with a head that is no XML."""
-    return ElementTree.fromstring(path.read_text().partition("\n\n")[2]).findall("tree")
-
-
-def scores_of(tree: ElementTree.Element, features: NDArray[np.float32]) -> NDArray[np.float64]:
-    """What a tree adds to the scores of documents."""
-    scores = np.zeros(len(features))
-    below = [(cast(ElementTree.Element, tree.find("split")), np.arange(len(features)))]
-    while below:
-        node, rows = below.pop()
-        if node.find("output") is not None:
-            scores[rows] = float(tree.get("weight", "")) * float(node.findtext("output", ""))
-            continue
-        goes_left = features[rows, int(node.findtext("feature", "")) - 1] <= np.float32(
-            node.findtext("threshold", "")
-        )
-        below.extend(
-            (child, rows[goes_left if child.get("pos") == "left" else ~goes_left])
-            for child in node.findall("split")
-        )
-    return scores
-
-
 @pytest.mark.parametrize("fold", [1, 2])
 def test_the_first_three_trees_give_every_training_document_ranklibs_score(
     fold: int, letor_data: Callable[[str], Path], golden: Callable[[str], Path]
@@ -67,7 +38,7 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
     train = read_letor(letor_data("MQ2008") / f"Fold{fold}" / "train.txt")
     expected = np.zeros(train.num_documents)
     for num_trees, tree in enumerate(trees, start=1):
-        expected += scores_of(tree, train.features)
+        expected += ranklib_scores(tree, train.features)
         got = make(f"params.num_trees={num_trees}", "early_stopping=null").fit(train).predict(train.features)
         # RankLib adds up a leaf's lambdas in float32, and its outputs are float32.
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
@@ -83,7 +54,7 @@ def test_the_whole_model_is_ranklibs(
     ranker = whole_fit().fit(train, valid)
     assert ranker.summary is not None
     assert ranker.summary.num_trees == len(model)
-    expected = np.sum([scores_of(tree, train.features) for tree in model], axis=0)
+    expected = np.sum([ranklib_scores(tree, train.features) for tree in model], axis=0)
     np.testing.assert_allclose(ranker.predict(train.features), expected, rtol=0, atol=1e-4)
     # Cuts of different features may part the documents of train alike, and RankLib's rounding choose another
     # than ours, so that single documents of test go elsewhere.
@@ -91,7 +62,7 @@ def test_the_whole_model_is_ranklibs(
     assert np.mean(np.abs(differences) > 1e-4) < 0.001
 
 
-@pytest.mark.parametrize(("fold", "printed"), NDCG_ON_TEST.items())
+@pytest.mark.parametrize(("fold", "printed"), RANKLIB_NDCG.items())
 def test_early_stopped_it_ranks_test_as_ranklib_does(
     fold: int, printed: float, letor_data: Callable[[str], Path]
 ) -> None:

@@ -34,7 +34,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
 from ltrbench.cli.progress import showing, terminal_width
 from ltrbench.cli.sweep import register_sweeper
-from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError, did_you_mean
 from ltrbench.experiment import run
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
@@ -69,6 +69,9 @@ class Session:
 
     def job(self, config: DictConfig) -> None:
         """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
+        if config.study is not None:
+            self._study(config)
+            return
         composed = HydraConfig.get()
         sweep = _sweep_name(composed) if composed.mode == RunMode.MULTIRUN else None
         overrides = tuple(composed.overrides.task)
@@ -87,6 +90,15 @@ class Session:
             # The folder is another run's, whose numbers must not be shown as this one's.
             self.folders.remove(folder)
             self._tell(error)
+        except Exception as error:
+            self._tell(error)
+
+    def _study(self, config: DictConfig) -> None:
+        """A study that is no run: it leaves a table, and neither a run's folder nor anything to track."""
+        try:
+            table = run_study(config)
+            click.echo(table.read_text())
+            click.echo(f"Table: {table}", err=True)
         except Exception as error:
             self._tell(error)
 
