@@ -225,7 +225,7 @@ def _write(folder: Path, rows: list[Row], causes: list[str]) -> Path:
     table.write_text(
         f"# {folder.resolve().name}\n\n{render(rows)}\n\n"
         f"## What makes the difference\n\n{named or 'No data was at hand.'}\n\n"
-        f"Made by python -m ltrbench experiment=parity, commit {environment['commit']}: "
+        f"Made by `python -m ltrbench experiment=parity`, commit {environment['commit']}: "
         f"{', '.join(f'{name} {version}' for name, version in found.items())}.\n"
     )
     return table
