@@ -81,8 +81,8 @@ class Grower:
         self.order = order
         self.search = search
         self.bin_start = bin_starts(binned)
-        self._histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
-        self._scratch = np.empty(binned.num_documents, dtype=np.uint32)
+        self.histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
+        self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
 
     def grow(
         self,
@@ -99,56 +99,90 @@ class Grower:
             features: (F,), whether a feature may be used.
             features_of_leaf: which of these a leaf may be cut by; asked once for each.
         """
-        nodes, free = _Nodes(rows), list(self._histograms)
-        columns = features[self.binned.feature_of_column]
-        find_splits = self.search(self.binned, self.bin_start, quantised, self.settings)
-        open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
+        growth = _Growth(self, quantised, _Nodes(rows), features, features_of_leaf)
+        growth.open_root()
+        while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
+            growth.cut_next()
+        return growth.nodes.grown()
 
-        def may_cut(node: int) -> bool:
-            return may_be_cut(self.settings, quantised, nodes.rows_of(node), nodes.depth[node])
 
-        def columns_of_leaf() -> NDArray[np.bool_]:
-            drawn = features_of_leaf(features)
-            return columns if drawn is features else drawn[self.binned.feature_of_column]
+class _Growth:
+    """One tree while it grows: its nodes, its open leaves in the order of cutting, and unused histograms."""
 
-        def search(candidates: Sequence[tuple[int, Histogram]]) -> None:
-            leaves = [
-                Leaf(histogram, nodes.rows_of(node), columns_of_leaf(), nodes.bounds[node])
-                for node, histogram in candidates
-            ]
-            splits = find_splits(leaves)
-            for (node, histogram), leaf, split in zip(candidates, leaves, splits, strict=True):
-                if split is None:
-                    free.append(histogram)
-                else:
-                    open_leaf = OpenLeaf(node, leaf.rows, split)
-                    heapq.heappush(open_leaves, (self.order(open_leaf, quantised), open_leaf, histogram))
+    def __init__(
+        self,
+        grower: Grower,
+        quantised: Quantised,
+        nodes: _Nodes,
+        features: NDArray[np.bool_],
+        features_of_leaf: FeatureDraw,
+    ) -> None:
+        self.grower = grower
+        self.quantised = quantised
+        self.nodes = nodes
+        self.features = features
+        self.features_of_leaf = features_of_leaf
+        self.columns = features[grower.binned.feature_of_column]
+        self.find_splits = grower.search(grower.binned, grower.bin_start, quantised, grower.settings)
+        self.unused = list(grower.histograms)
+        self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
-        if may_cut(0):
-            histogram = free.pop()
-            build_histogram(self.binned, self.bin_start, rows, quantised.packed, histogram)
-            search([(0, histogram)])
-        while open_leaves and nodes.num_leaves < self.num_leaves:
-            _, leaf, histogram = heapq.heappop(open_leaves)
-            smaller, larger = nodes.cut(leaf, self.binned, self._partition(leaf))
-            candidates = [node for node in (smaller, larger) if may_cut(node)]
-            histograms = {larger: histogram}
-            if candidates and nodes.num_leaves < self.num_leaves:
-                histograms[smaller] = free.pop()
-                self._share(nodes.rows_of(smaller), quantised, histograms[smaller], histogram)
-                search([(node, histograms.pop(node)) for node in candidates])
-            free.extend(histograms.values())
-        return nodes.grown()
+    def open_root(self) -> None:
+        if self.may_cut(0):
+            grower, histogram = self.grower, self.unused.pop()
+            build_histogram(
+                grower.binned, grower.bin_start, self.nodes.rows, self.quantised.packed, histogram
+            )
+            self.open([(0, histogram)])
 
-    def _partition(self, leaf: OpenLeaf) -> int:
+    def cut_next(self) -> None:
+        """Cuts the first of the open leaves, and opens those of the two new ones that may be cut."""
+        grower, nodes = self.grower, self.nodes
+        _, leaf, histogram = heapq.heappop(self.open_leaves)
+        smaller, larger = nodes.cut(leaf, grower.binned, self.partition(leaf))
+        candidates = [node for node in (smaller, larger) if self.may_cut(node)]
+        histograms = {larger: histogram}
+        if candidates and nodes.num_leaves < grower.num_leaves:
+            histograms[smaller] = self.unused.pop()
+            build_and_subtract(
+                grower.binned,
+                grower.bin_start,
+                nodes.rows_of(smaller),
+                self.quantised.packed,
+                histograms[smaller],
+                histogram,
+            )
+            self.open([(node, histograms.pop(node)) for node in candidates])
+        self.unused.extend(histograms.values())
+
+    def open(self, candidates: Sequence[tuple[int, Histogram]]) -> None:
+        """Searches one or two leaves for their best cuts; one without a cut stays a leaf."""
+        leaves = [
+            Leaf(histogram, self.nodes.rows_of(node), self.columns_of_leaf(), self.nodes.bounds[node])
+            for node, histogram in candidates
+        ]
+        splits = self.find_splits(leaves)
+        for (node, histogram), leaf, split in zip(candidates, leaves, splits, strict=True):
+            if split is None:
+                self.unused.append(histogram)
+            else:
+                open_leaf = OpenLeaf(node, leaf.rows, split)
+                key = self.grower.order(open_leaf, self.quantised)
+                heapq.heappush(self.open_leaves, (key, open_leaf, histogram))
+
+    def may_cut(self, node: int) -> bool:
+        rows, depth = self.nodes.rows_of(node), self.nodes.depth[node]
+        return may_be_cut(self.grower.settings, self.quantised, rows, depth)
+
+    def columns_of_leaf(self) -> NDArray[np.bool_]:
+        drawn = self.features_of_leaf(self.features)
+        return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
+
+    def partition(self, leaf: OpenLeaf) -> int:
         _, column, last_bin, missing_left, *_ = leaf.split
-        binned = self.binned
-        return _partition(
-            binned.words, binned.num_bins, column, last_bin, missing_left, leaf.rows, self._scratch
-        )
-
-    def _share(self, rows: Rows, quantised: Quantised, smaller: Histogram, parent: Histogram) -> None:
-        build_and_subtract(self.binned, self.bin_start, rows, quantised.packed, smaller, parent)
+        words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
+        scratch = self.grower.scratch
+        return _partition(words, num_bins, column, last_bin, missing_left, leaf.rows, scratch)
 
 
 class _Nodes:
