@@ -165,6 +165,11 @@ def test_what_cannot_be_honoured_is_refused_with_the_remedy(fields: dict[str, An
         XGBoostRanker(**fields)
 
 
+def test_a_silenced_library_still_tells_of_a_name_it_ignores() -> None:
+    with xgb.config_context(verbosity=0), pytest.raises(ConfigError, match=r"extra\.reg_alfa has no effect"):
+        XGBoostRanker(extra={"reg_alfa": 1})
+
+
 def test_what_xgboost_alone_does_is_said_when_it_applies() -> None:
     plain, other = XGBoostRanker(l2=0.0), XGBoostRanker(l2=0.0, subsample=0.5, objective="pairwise")
     assert len(other.unmatched()) == len(plain.unmatched()) + 2

@@ -411,7 +411,8 @@ class XGBoostRanker(BoostingRanker):
                 "iteration; leave it out."
             )
         nothing = xgb.DMatrix(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1)
-        with warnings.catch_warnings(record=True) as caught:
+        # Another user of XGBoost in this process may have silenced it.
+        with xgb.config_context(verbosity=1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 xgb.Booster(self.own_parameters(), [nothing]).save_config()
