@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ltrbench import __version__
 
+_CHANGES = ("status", "--porcelain", "--untracked-files=no", "--", ":(top,exclude)results")
 _ALWAYS = ("numpy", "scipy", "hydra-core")
 
 
@@ -33,11 +34,14 @@ def machine() -> dict[str, str | int]:
 
 
 def commit() -> str | None:
-    """The git commit of the current folder, "-dirty" behind it where the folder differs; None outside git."""
+    """The git commit of the current folder, "-dirty" behind it where the folder differs; None outside git.
+
+    What differs below results/ does not count: `make results` writes there what the next study does not read.
+    """
     head = _git("rev-parse", "HEAD")
     if head is None:
         return None
-    return f"{head}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else head
+    return f"{head}-dirty" if _git(*_CHANGES) else head
 
 
 def without_password(text: str) -> str:

@@ -1,0 +1,40 @@
+"""The commit that a result names: marked where code differs from it, not where results do."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ltrbench.provenance import commit
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "results").mkdir()
+    for name in ("code.py", "results/table.md"):
+        (tmp_path / name).write_text("first")
+    monkeypatch.chdir(tmp_path)
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=first")):
+        subprocess.run(["git", *words], check=True)
+    return tmp_path
+
+
+def test_a_result_written_anew_leaves_the_commit_as_it_is(checkout: Path) -> None:
+    (checkout / "results" / "table.md").write_text("second")
+    made_by = commit()
+    assert made_by is not None
+    assert not made_by.endswith("-dirty")
+
+
+def test_changed_code_marks_the_commit(checkout: Path) -> None:
+    (checkout / "code.py").write_text("second")
+    assert str(commit()).endswith("-dirty")
+
+
+def test_outside_of_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit() is None
