@@ -114,13 +114,22 @@ def _build(
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
-    packed_of_row = packed[rows]
+    packed_of_row = _gather(packed, rows)
     for group in numba.prange(len(words)):
         sums = _sums_of_word(words[group], rows, packed_of_row)
         for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
             sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]
             _put(sums_of_column, histogram[bin_start[c] :])
             _take(sums_of_column, parent[bin_start[c] :])
+
+
+@kernel
+def _gather(packed: Packed, rows: Rows) -> Packed:
+    """packed[rows]; as a loop, because NumPy's indexing takes seconds to compile."""
+    gathered = np.empty(len(rows), dtype=np.int64)
+    for i in range(len(rows)):
+        gathered[i] = packed[rows[i]]
+    return gathered
 
 
 @kernel

@@ -169,7 +169,7 @@ def _one_query(
     """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
     n, sigma = len(scores), settings.sigma
     _rank(scores, order)
-    s, gain = scores[order], gains[order]
+    s, gain = _gather(scores, order), _gather(gains, order)
     g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
     push, curvature = np.empty(n), np.empty(n)
     # The divisor of delta is offset + slope * distance, so that its two cases need no branch.
@@ -198,6 +198,15 @@ def _one_query(
         factor = weights[order[i]] * scale
         gradients[order[i]] = g[i] * factor
         hessians[order[i]] = h[i] * factor
+
+
+@kernel
+def _gather(values: Values, order: Order) -> Values:
+    """values[order]; as a loop, because NumPy's indexing takes seconds to compile."""
+    gathered = np.empty(len(order))
+    for i in range(len(order)):
+        gathered[i] = values[order[i]]
+    return gathered
 
 
 @kernel
