@@ -38,6 +38,15 @@ FOLLOWED: dict[str, dict[str, Any]] = {
 }
 """A library -> settings of its preset that its first tree shows, each with native's own choice instead."""
 
+WITHOUT_DISTANCE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "XGBoost": (
+        {"normalize_distance": False, "distance_offset": None},
+        {"lambdarank_score_normalization": False},
+    )
+}
+"""A library of float32 scores -> its preset's fields and its own that switch off the division by the distance
+of two scores, which magnifies their rounding a hundredfold where they are close."""
+
 
 @dataclass(kw_only=True)
 class ParityStudy(Study):
@@ -126,16 +135,29 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
     if pair is None:
         yield from (claim, later)
         return
+    yield _first_tree(claim, pair)
+    yield _many_trees(later, pair)
+    if library in WITHOUT_DISTANCE:
+        native, peer = WITHOUT_DISTANCE[library]
+        calm = replace(pair, native=replace(pair.native, **native), peer=replace(pair.peer, **peer))
+        yield _many_trees(
+            replace(later, what=f"{later.what}, neither dividing by the distance of scores"), calm
+        )
+
+
+def _first_tree(claim: Row, pair: _Pair) -> Row:
     native, peer = (ranker.trees().trees for ranker in pair.fitted(1))
     apart, cuts = cuts_apart(native[0].root, peer[0].root), num_cuts(peer[0].root)
     alike = f"{cuts} cuts alike" if apart == 0 else f"{apart} of {cuts} cuts apart"
-    yield replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
-    ours, theirs = pair.fitted(NUM_TREES)
-    same = trees_alike(ours.trees().trees, theirs.trees().trees)
-    yield replace(
-        later,
-        difference=abs(_ndcg(ours, pair.valid) - _ndcg(theirs, pair.valid)),
-        detail=f"{_ndcg(ours, pair.valid):.4f}; the first {same} trees are cut alike",
+    return replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
+
+
+def _many_trees(claim: Row, pair: _Pair) -> Row:
+    native, peer = pair.fitted(NUM_TREES)
+    same = trees_alike(native.trees().trees, peer.trees().trees)
+    ours, theirs = _ndcg(native, pair.valid), _ndcg(peer, pair.valid)
+    return replace(
+        claim, difference=abs(ours - theirs), detail=f"{ours:.4f}; the first {same} trees are cut alike"
     )
 
 
