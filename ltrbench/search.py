@@ -83,9 +83,7 @@ class GridSearch(Study):
         for chosen, tried in found:
             figures = [f"{worth:.4f}" for worth in (*tried.values(), float(np.mean(list(tried.values()))))]
             lines.append("| " + " | ".join([*(str(value) for value in chosen.values()), *figures]) + " |")
-        table = folder / "table.md"
-        table.write_text(
-            f"# {folder.resolve().name}\n\n{self.metric} on validation, where {model} stopped; best first. "
-            "Test was not looked at.\n\n" + "\n".join(lines) + f"\n\nMade by commit {environment['commit']}.\n"
-        )
+        intro = f"{self.metric} on validation, where {model} stopped; best first. Test was not looked at."
+        rows, table = "\n".join(lines), folder / "table.md"
+        table.write_text(f"# {folder.resolve().name}\n\n{intro}\n\n{rows}\n\nMade by commit {commit()}.\n")
         return table

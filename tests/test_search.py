@@ -1,0 +1,46 @@
+"""The search by validation, and that conf/model/native_best.yaml is what it found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ltrbench.config import conf_dir
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.search import GridSearch
+
+COMMITTED = Path(__file__).parents[1] / "results" / "native_best" / "environment.json"
+
+
+def search(folder: Path) -> GridSearch:
+    return GridSearch(output=str(folder), metric="ndcg@10", grid={"num_leaves": [2, 15], "l2": [0.0, 50.0]})
+
+
+def test_the_best_of_a_grid_stands_first_and_is_recorded(tmp_path: Path) -> None:
+    model = NativeRanker(num_trees=10, early_stopping=EarlyStopping(patience=5))
+    data = {"made up": Synthetic(name="made up", num_queries=60)}
+    lines = search(tmp_path).run({"native": model}, data).read_text().splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| ") and "num_leaves" not in line]
+    means = [float(row[-1]) for row in rows]
+    assert len(means) == 4
+    assert means == sorted(means, reverse=True)
+    best = json.loads((tmp_path / "environment.json").read_text())["best"]
+    assert [str(value) for value in best.values()] == [cell.strip() for cell in rows[0][:2]]
+
+
+def test_a_search_is_of_boosted_trees(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"models\.random has no trees"):
+        search(tmp_path).run({"random": RandomRanker()}, {})
+
+
+def test_native_best_is_what_the_committed_search_found() -> None:
+    best = json.loads(COMMITTED.read_text())["best"]
+    preset = OmegaConf.load(conf_dir() / "model" / "native_best.yaml")
+    assert {name: preset[name] for name in best} == best
