@@ -34,20 +34,6 @@ def letor_data() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def golden() -> Callable[[str], Path]:
-    """`golden("pyltr_lambdas.json")`: a file of a peer's own output. The test skips where it is absent."""
-
-    def find(name: str) -> Path:
-        beside_checkout = Path(__file__).parents[2] / "shared" / "golden"
-        path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, name)
-        if not path.is_file():
-            pytest.skip(f"{name} is neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
-        return path
-
-    return find
-
-
-@pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database with its migrations done, which take seconds, to copy from."""
     # Late, because most tests can do without the seconds that MLflow's import takes.

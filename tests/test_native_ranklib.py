@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_files import golden_file
 from hydra import compose, initialize_config_dir
 
 from ltrbench.config import build, conf_dir, register_schema
@@ -32,9 +33,9 @@ def whole_fit() -> NativeRanker:
 
 @pytest.mark.parametrize("fold", [1, 2])
 def test_the_first_three_trees_give_every_training_document_ranklibs_score(
-    fold: int, letor_data: Callable[[str], Path], golden: Callable[[str], Path]
+    fold: int, letor_data: Callable[[str], Path]
 ) -> None:
-    trees = ranklib_trees(golden(f"ranklib_MQ2008_Fold{fold}_first3trees.xml"))
+    trees = ranklib_trees(golden_file(f"ranklib_MQ2008_Fold{fold}_first3trees.xml"))
     train = read_letor(letor_data("MQ2008") / f"Fold{fold}" / "train.txt")
     expected = np.zeros(train.num_documents)
     for num_trees, tree in enumerate(trees, start=1):
@@ -44,12 +45,10 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
-def test_the_whole_model_is_ranklibs(
-    letor_data: Callable[[str], Path], golden: Callable[[str], Path]
-) -> None:
+def test_the_whole_model_is_ranklibs(letor_data: Callable[[str], Path]) -> None:
     folder = letor_data("MQ2008") / "Fold1"
-    model = ranklib_trees(golden("ranklib_MQ2008_Fold1_model.xml"))
-    printed = golden("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
+    model = ranklib_trees(golden_file("ranklib_MQ2008_Fold1_model.xml"))
+    printed = golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
     train, valid, test = (read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test"))
     ranker = whole_fit().fit(train, valid)
     assert ranker.summary is not None

@@ -1,12 +1,8 @@
-"""What the tests against the libraries share: queries that tell conventions apart, and golden files."""
+"""What the tests against the libraries share: queries that tell conventions apart."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
@@ -60,12 +56,3 @@ def row_weights(data: RankingDataset) -> NDArray[np.float64] | None:
 
 def mean(values: PerQuery, data: RankingDataset) -> float:
     return float(np.average(values, weights=data.query_weights))
-
-
-def golden_file(name: str) -> Path:
-    """A file of the peers' own outputs. The test skips where it is absent."""
-    beside_checkout = Path(__file__).parents[3] / "shared" / "golden"
-    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, name)
-    if not path.is_file():
-        pytest.skip(f"{name} is neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
-    return path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library_cases import golden_file
+from golden_files import golden_file
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.metrics import evaluate, preset

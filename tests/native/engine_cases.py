@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden_files import golden_file
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -57,9 +56,18 @@ def make_dataset(
 
 def golden_lambdas(file: str = "lightgbm_xgboost_lambdas.json") -> list[dict[str, Any]]:
     """Real queries with the libraries' gradients and hessians; skips the test where they are absent."""
-    beside_checkout = Path(__file__).parents[3] / "shared" / "golden"
-    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, file)
-    if not path.is_file():
-        pytest.skip("the golden files are neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
-    queries: list[dict[str, Any]] = json.loads(path.read_text())
+    queries: list[dict[str, Any]] = json.loads(golden_file(file).read_text())
     return queries
+
+
+OFF = {"normalize_distance": False, "normalize_query": False}
+GOLDEN_DIALECTS: list[tuple[str, dict[str, Any], str]] = [
+    ("lightgbm", {}, "lightgbm"),
+    ("lightgbm", OFF, "lightgbm,norm=false"),
+    ("lightgbm", {"truncation": 3}, "lightgbm,truncation=3"),
+    ("lightgbm", {"sigma": 2.0}, "lightgbm,sigma=2"),
+    ("xgboost", {}, "xgboost"),
+    ("xgboost", {"truncation": 3}, "xgboost,truncation=3"),
+    ("xgboost", OFF, "xgboost,normalization=false,score_normalization=false"),
+]
+"""A preset of pairs, what is varied in it, and the name of its lambdas in the golden file."""
