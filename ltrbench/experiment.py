@@ -301,9 +301,10 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     if experiment.timing == CLEAN:
         seconds["fit_clean"] = _fit_clean(ranker, splits)
 
-    scored = {"test": ScoredSplit(splits.test, test_scores)}
+    scored = {"test": ScoredSplit(splits.test, test_scores, splits.test.file_rows)}
     if splits.valid is not None:
-        scored["valid"] = ScoredSplit(splits.valid, ranker.predict(splits.valid.features))
+        valid = splits.valid
+        scored["valid"] = ScoredSplit(valid, ranker.predict(valid.features), valid.file_rows)
     evaluations = {
         split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
     }

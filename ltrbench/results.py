@@ -4,7 +4,8 @@ A run's folder holds
 
     result.json          what was run and what came out: the fields of RunResult
     scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query starts,
-                         query ids, document ids and weights: any metric can be computed from it later
+                         query ids, document ids and weights: any metric can be computed from it later; and
+                         the rows' places in the file, where a reader brought the rows of queries together
     per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
     learning_curve.csv   a row an iteration
     importances.csv      a row a feature, a column a kind of importance
@@ -81,6 +82,7 @@ class RunResult:
         best_iteration: trees kept; None for a model without trees.
         threads: how many the ranker was given.
         unmatched: where the backend departs from the shared parameters.
+        notes: what else a reader of its figures must know, such as where scores were imported from.
         overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
         started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
@@ -101,6 +103,7 @@ class RunResult:
     best_iteration: int | None = None
     threads: int = 0
     unmatched: Sequence[str] = ()
+    notes: Sequence[str] = ()
     overrides: Sequence[str] = ()
     sweep: str | None = None
     started_in: str = ""
@@ -116,10 +119,15 @@ class RunResult:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSplit:
-    """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype."""
+    """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype.
+
+    `file_rows`, (D,), are the rows, from 0, at which the documents stood in what was read; None: in this
+    order.
+    """
 
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
+    file_rows: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +140,16 @@ class LearningCurve:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run that stands in a folder."""
+    """A run that stands in a folder, or one that is made of others' scores and held in memory.
+
+    Attributes:
+        path: its folder; of one held in memory, the file that its scores come from.
+        held: "valid", "test" -> its scores; None: they are in the folder.
+    """
 
     path: Path
     result: RunResult
+    held: Mapping[str, ScoredSplit] | None = None
 
     def scored(self, split: str) -> ScoredSplit:
         """The raw scores of "valid" or "test" with their judgments.
@@ -143,6 +157,13 @@ class Run:
         Raises:
             ResultError: where the run has no scores of that split, or the file cannot be read.
         """
+        if self.held is not None:
+            if split not in self.held:
+                raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
+            return self.held[split]
+        return self._stored(split)
+
+    def _stored(self, split: str) -> ScoredSplit:
         try:
             with np.load(self.path / SCORES_FILE, allow_pickle=False) as stored:
                 names = [name for name in stored.files if name.startswith(f"{split}_")]
@@ -156,7 +177,7 @@ class Run:
             judgments = Judgments(**{name: array for name, array in arrays.items() if name in known})
         except TypeError as error:
             raise ResultError(f"{self.path / SCORES_FILE} is incomplete ({error}); run it again.") from None
-        return ScoredSplit(judgments, arrays["scores"])
+        return ScoredSplit(judgments, arrays["scores"], arrays.get("file_rows"))
 
     def learning_curve(self) -> LearningCurve:
         """Metric values by iteration; empty where none were recorded."""
@@ -340,6 +361,8 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for split, item in scored.items():
         arrays[f"{split}_scores"] = item.scores
+        if item.file_rows is not None:
+            arrays[f"{split}_file_rows"] = item.file_rows
         for column in fields(Judgments):
             value = getattr(item.judgments, column.name)
             if value is not None:

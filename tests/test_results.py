@@ -16,6 +16,7 @@ from ltrbench.results import (
     FAILED,
     FINISHED,
     LearningCurve,
+    Run,
     RunResult,
     ScoredSplit,
     claim,
@@ -56,6 +57,23 @@ def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: P
     np.testing.assert_array_equal(stored.scores, SCORES)
     for name in ("labels", "query_start", "query_ids", "document_ids", "query_weights"):
         np.testing.assert_array_equal(getattr(stored.judgments, name), getattr(JUDGMENTS, name))
+
+
+def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(tmp_path: Path) -> None:
+    scored = {
+        "test": ScoredSplit(JUDGMENTS, SCORES, np.array([2, 0, 1])),
+        "valid": ScoredSplit(JUDGMENTS, SCORES),
+    }
+    run = write_run(tmp_path, RESULT, scored=scored)
+    np.testing.assert_array_equal(run.scored("test").file_rows, [2, 0, 1])
+    assert run.scored("valid").file_rows is None
+
+
+def test_a_run_held_in_memory_answers_from_there(tmp_path: Path) -> None:
+    run = Run(tmp_path, RESULT, {"test": ScoredSplit(JUDGMENTS, SCORES)})
+    assert run.scored("test").scores is SCORES
+    with pytest.raises(ResultError, match="native has no scores of 'valid'"):
+        run.scored("valid")
 
 
 def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:

@@ -37,16 +37,43 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     [0.5, -0.001, 2.0]
     """
     name = "standard input" if str(path) == STANDARD_INPUT else str(path)
-    lines = _read(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    scores = np.array([_score(line, name, number) for number, line in enumerate(lines, 1)], dtype=np.float64)
+    scores = parse_scores(_read(path), name)
     if len(scores) != num_documents:
         raise DataError(
             f"{name}: holds {len(scores)} scores, but the data has {num_documents} documents. Give a line a "
             "document, in the order of the data's rows, and no header."
         )
     return scores
+
+
+def parse_scores(text: bytes, name: str) -> NDArray[np.float64]:
+    """The scores of a file's text, one a line.
+
+    Args:
+        name: what messages call the file.
+
+    Raises:
+        DataError: where a line is not one number.
+    """
+    lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    if not lines[-1].strip():
+        lines.pop()
+    return np.array([_score(line, name, number) for number, line in enumerate(lines, 1)], dtype=np.float64)
+
+
+def parse_score(token: bytes) -> float | None:
+    """The score that a text says, infinite ones too; None where it says none.
+
+    >>> parse_score(b"1e-3"), parse_score(b"-inf"), parse_score(b"1e400"), parse_score(b"nan")
+    (0.001, -inf, None, None)
+    """
+    try:
+        score = float(token)
+    except ValueError:
+        return None
+    # Python's own notation 1_000 is nobody's score, and 1e400 is not infinite but too large for a double.
+    too_large = math.isinf(score) and b"inf" not in token.lower()
+    return None if math.isnan(score) or b"_" in token or too_large else score
 
 
 def _read(path: str | Path) -> bytes:
@@ -56,12 +83,8 @@ def _read(path: str | Path) -> bytes:
 
 
 def _score(line: bytes, name: str, number: int) -> float:
-    try:
-        score = float(line)
-    except ValueError:
-        score = math.nan
-    # Python's own notation 1_000 is nobody's score, and 1e400 is not infinite but too large for a double.
-    if math.isnan(score) or b"_" in line or (math.isinf(score) and b"inf" not in line.lower()):
+    score = parse_score(line)
+    if score is None:
         raise DataError(f"{name}:{number}: {_fault(line)}")
     return score
 

@@ -1,0 +1,242 @@
+"""TREC's files: runs, which say how a system scored documents, and qrels, which say how they were judged.
+
+    run      query Q0 document rank score tag
+    qrels    query 0 document label
+
+trec_eval ranks by the score, rounded to float32, and tied documents by their id, descending; it looks neither
+at the rank nor at the order of the lines. So the score is what is read here, and in what is written the rank
+is that of the score in full, tied documents by id as there. A score is written in full: it reads back to the
+same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.compression import read_blocks
+from ltrbench.data.dataset import Judgments
+from ltrbench.data.gathering import gather
+from ltrbench.data.letor_line import document_id, show
+from ltrbench.data.scores import parse_score
+from ltrbench.errors import DataError
+from ltrbench.shapes import Scores
+
+TrecRun = dict[str, dict[str, float]]
+"""Query -> document -> score: what pytrec_eval and its like take as well."""
+
+RUN_LINE = "query Q0 document rank score tag"
+QRELS_LINE = "query 0 document label"
+RUN_COLUMNS, QRELS_COLUMNS = len(RUN_LINE.split()), len(QRELS_LINE.split())
+
+
+def read_trec_run(path: str | Path) -> TrecRun:
+    """Reads a TREC run, plain or compressed (gz, bz2, xz, zst).
+
+    In RankLib's `-indri` files the whole comment of a LETOR line stands for the document: its id is taken, as
+    from the data.
+
+    Raises:
+        DataError: where the file cannot be read, a line is not one of a run, or a document comes twice in a
+            query.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "run.trec")
+    ...     _ = file.write_text("q1 Q0 a 1 2.5 bm25\\nq1 Q0 b 2 -1 bm25\\n")
+    ...     read_trec_run(file)
+    {'q1': {'a': 2.5, 'b': -1.0}}
+    """
+    run: TrecRun = {}
+    for where, columns in _lines(Path(path)):
+        if len(columns) < RUN_COLUMNS:
+            raise DataError(f"{where}: {_columns(columns)} A line of a run reads '{RUN_LINE}'.")
+        *_, score, _ = columns
+        middle = columns[2:-3]
+        document = _text(middle[0]) if len(middle) == 1 else document_id(b" ".join(middle))
+        documents = run.setdefault(_text(columns[0]), {})
+        if document in documents:
+            raise DataError(
+                f"{where}: document {document!r} comes a second time in query {_text(columns[0])!r}. Keep "
+                "the line with its score."
+            )
+        documents[document] = _score(score, where)
+    return run
+
+
+def read_qrels(path: str | Path) -> Judgments:
+    """Reads TREC qrels, plain or compressed (gz, bz2, xz, zst), the documents of a query brought together.
+
+    Raises:
+        DataError: where the file cannot be read or is empty, a line is not one of qrels, a label is no whole
+            number of 0 or more, or a document is judged twice in a query.
+    """
+    queries, documents, labels, places = [], [], [], []
+    judged: set[tuple[str, str]] = set()
+    for where, columns in _lines(Path(path)):
+        if len(columns) != QRELS_COLUMNS:
+            raise DataError(f"{where}: {_columns(columns)} A line of qrels reads '{QRELS_LINE}'.")
+        query, document = _text(columns[0]), _text(columns[2])
+        if (query, document) in judged:
+            raise DataError(f"{where}: document {document!r} is judged twice in query {query!r}. Keep one.")
+        judged.add((query, document))
+        queries.append(query)
+        documents.append(document)
+        labels.append(_label(columns[3], where))
+        places.append(where)
+    if not queries:
+        raise DataError(f"{path}: is empty; a line a judged document was expected, '{QRELS_LINE}'.")
+    gathered = gather(queries, sort_queries=True, place=places.__getitem__)
+    return Judgments(
+        labels=gathered.take(np.array(labels)),
+        query_start=gathered.query_start,
+        query_ids=gathered.query_ids,
+        document_ids=gathered.take(np.array(documents)),
+    )
+
+
+def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_], tag: str) -> Iterator[str]:
+    """The lines of a run: query by query in the order of the data, the highest score first.
+
+    Args:
+        scores: (D,).
+        names: (D,), what the documents are called: see `document_names`.
+        tag: what the system is called; its blanks become '_'.
+
+    Raises:
+        DataError: where the id of a query has a blank.
+
+    >>> judgments = Judgments(labels=[0, 2, 1], query_start=[0, 3])
+    >>> scores = np.array([0.5, 0.25, 0.5])
+    >>> print(*trec_run_lines(judgments, scores, np.array(["a", "b", "c"]), "bm25"), sep="", end="")
+    1 Q0 c 1 0.5 bm25
+    1 Q0 a 2 0.5 bm25
+    1 Q0 b 3 0.25 bm25
+    """
+    words = _query_words(judgments)
+    tag = "_".join(tag.split()) or "-"
+    # Ids descending; lexsort is stable and rises, so the numbers of the sorted names are turned round.
+    _, number_of_name = np.unique(names, return_inverse=True)
+    order = np.lexsort((-number_of_name, -scores.astype(np.float64), judgments.query_of_document))
+    # As Python's float, whose text reads back to the same bits, also where the score is a float32.
+    texts = [repr(score) for score in scores[order].tolist()]
+    places = zip(
+        judgments.query_of_document[order].tolist(),
+        names[order].tolist(),
+        judgments.ranks_of_rows,
+        texts,
+        strict=True,
+    )
+    for query, document, rank, text in places:
+        yield f"{words[query]} Q0 {document} {rank + 1} {text} {tag}\n"
+
+
+def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
+    """The lines of qrels, in the order of the data.
+
+    Args:
+        names: (D,), what the documents are called: see `document_names`.
+
+    Raises:
+        DataError: where a label is not whole, or the id of a query has a blank.
+    """
+    if not judgments.has_whole_labels:
+        row = int((judgments.labels != np.floor(judgments.labels)).argmax())
+        raise DataError(
+            f"labels[{row}] is {judgments.labels[row]:g}; qrels hold whole labels, and trec_eval would cut "
+            "off the fraction. Map the labels to 0, 1, 2, ..."
+        )
+    words = _query_words(judgments)
+    labels = judgments.labels.astype(np.int64).tolist()
+    for query, document, label in zip(
+        judgments.query_of_document.tolist(), names.tolist(), labels, strict=True
+    ):
+        yield f"{words[query]} 0 {document} {label}\n"
+
+
+def document_names(
+    judgments: Judgments, file_rows: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.str_], str]:
+    """What TREC's files call each document, (D,): its id, or its row in what was read, counted from 1.
+
+    Rows are numbers of the split's documents, in the order in which they stood in its files, and so the same
+    in every run on these data.
+
+    Args:
+        file_rows: (D,), the row of each document in what was read, from 0; None: as they stand.
+
+    Returns:
+        The names, and why they are rows; an empty text where they are ids.
+
+    >>> document_names(Judgments(labels=[0, 1], query_start=[0, 2], document_ids=["a", "a"]))
+    (array(['1', '2'], dtype='<U21'), "document 'a' comes twice in query '1'")
+    """
+    reason = _why_no_ids(judgments)
+    if not reason and judgments.document_ids is not None:
+        return judgments.document_ids, ""
+    rows = np.arange(judgments.num_documents) if file_rows is None else file_rows
+    return (rows + 1).astype(np.str_), reason
+
+
+def _why_no_ids(judgments: Judgments) -> str:
+    if judgments.document_ids is None:
+        return "the data names no documents"
+    ids = judgments.document_ids.tolist()
+    bad = next((document for document in ids if len(document.split()) != 1), None)
+    if bad is not None:
+        return f"document id {bad!r} is not one word"
+    distinct, numbers = np.unique(judgments.document_ids, return_inverse=True)
+    keys, first = np.unique(judgments.query_of_document * len(distinct) + numbers, return_index=True)
+    if len(keys) == len(ids):
+        return ""
+    row = int(np.setdiff1d(np.arange(len(ids)), first)[0])
+    query = judgments.query_ids[judgments.query_of_document[row]]
+    return f"document {ids[row]!r} comes twice in query {str(query)!r}"
+
+
+def _query_words(judgments: Judgments) -> list[str]:
+    """(Q,), the ids of the queries, each of them one word."""
+    words = [str(query) for query in judgments.query_ids.tolist()]
+    bad = next((word for word in words if len(word.split()) != 1), None)
+    if bad is not None:
+        raise DataError(
+            f"query_ids: {bad!r} cannot stand in a line of words between blanks. Give the query an id of one "
+            "word."
+        )
+    return words
+
+
+def _lines(path: Path) -> Iterator[tuple[str, list[bytes]]]:
+    """`path:line` and the columns of each line that is not empty."""
+    for text, first_line in read_blocks(path):
+        for number, line in enumerate(text.split(b"\n"), first_line):
+            columns = line.split()
+            if columns:
+                yield f"{path}:{number}", columns
+
+
+def _score(token: bytes, where: str) -> float:
+    score = parse_score(token)
+    if score is None:
+        raise DataError(f"{where}: the score {show(token)} is not a number. {RUN_LINE!r} was expected.")
+    return score
+
+
+def _label(token: bytes, where: str) -> int:
+    if not token.isdigit():
+        raise DataError(
+            f"{where}: the label {show(token)} is not a whole number of 0 or more. Where a negative one says "
+            "that a document is not relevant, make it 0; where it says that it was not judged, leave it out."
+        )
+    return int(token)
+
+
+def _columns(columns: list[bytes]) -> str:
+    return f"{show(b' '.join(columns))} has {len(columns)} columns."
+
+
+def _text(token: bytes) -> str:
+    return token.decode(errors="backslashreplace")

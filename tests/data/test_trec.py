@@ -1,0 +1,228 @@
+"""TREC's files, and those of RankLib: what is written reads back, and trec_eval's figures of it are ours."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltrbench.data import Judgments
+from ltrbench.data.ranklib_files import parse_ranklib_scores
+from ltrbench.data.score_files import read_score_file
+from ltrbench.data.trec import document_names, qrels_lines, read_qrels, read_trec_run, trec_run_lines
+from ltrbench.errors import DataError
+from ltrbench.metrics import evaluate, preset
+from ltrbench.shapes import Scores
+
+
+def make(labels: list[float], query_start: list[int], **ids: list[str] | None) -> Judgments:
+    given = {name: np.array(values) for name, values in ids.items() if values is not None}
+    return Judgments(labels=np.array(labels), query_start=np.array(query_start), **given)
+
+
+def judged(sizes: tuple[int, ...] = (3, 1, 4), names: bool = True) -> Judgments:
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    rng = np.random.default_rng(len(sizes))
+    documents = np.array([f"d{row}" for row in rng.permutation(start[-1])])
+    return Judgments(
+        labels=rng.integers(0, 3, start[-1]),
+        query_start=start,
+        query_ids=np.array([f"q{number}" for number in range(len(sizes))]),
+        document_ids=documents if names else None,
+    )
+
+
+def write_run(path: Path, judgments: Judgments, scores: Scores) -> Path:
+    path.write_text("".join(trec_run_lines(judgments, scores, document_names(judgments)[0], "a system")))
+    return path
+
+
+@given(
+    st.lists(st.floats(allow_nan=False), min_size=8, max_size=8), st.sampled_from([np.float32, np.float64])
+)
+@settings(max_examples=50)
+def test_a_run_that_is_written_reads_back_with_the_same_bits(
+    tmp_path_factory: pytest.TempPathFactory, values: list[float], dtype: type[np.floating]
+) -> None:
+    with np.errstate(over="ignore"):
+        scores = np.array(values).astype(dtype)
+    path = write_run(tmp_path_factory.getbasetemp() / "run.trec", judged(), scores)
+    np.testing.assert_array_equal(read_score_file(path).match(judged(), None, "test").scores, scores)
+
+
+def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_number(
+    tmp_path: Path,
+) -> None:
+    judgments = judged((3, 2))
+    (first, *_), file = judgments.document_ids, tmp_path / "run.trec"  # type: ignore[misc]
+    file.write_text(f"q0 Q0 {first} 1 -7 x\nq0 Q0 stranger 2 -8 x\nq9 Q0 {first} 1 3 x\n")
+    matched = read_score_file(file).match(judgments, None, "test")
+    assert matched.scores.tolist() == [-7.0, *[-np.inf] * 4]
+    assert matched.notes == (
+        "4 of 5 documents of test were not retrieved, and rank last, tied; 1 of 2 queries have none that "
+        "was.",
+        "1 of 2 retrieved documents are not in test and were left out.",
+        "1 of 2 queries of the file are not in test and were left out.",
+    )
+
+
+def test_a_run_of_other_documents_is_refused_with_an_id_of_each(tmp_path: Path) -> None:
+    (tmp_path / "run.trec").write_text("7 Q0 stranger 1 0.5 x\n")
+    with pytest.raises(
+        DataError, match=r"begins with document 'stranger' of query '7', test with 'd\d' of 'q0'"
+    ):
+        read_score_file(tmp_path / "run.trec").match(judged(), None, "test")
+
+
+def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stand_apart(
+    tmp_path: Path,
+) -> None:
+    judgments = judged((2, 2))
+    lines = list(qrels_lines(judgments, document_names(judgments)[0]))
+    (tmp_path / "qrels.gz").write_bytes(gzip.compress("".join(lines[i] for i in (0, 2, 1, 3)).encode()))
+    read = read_qrels(tmp_path / "qrels.gz")
+    for name in ("labels", "query_start", "query_ids", "document_ids"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(judgments, name))
+
+
+def test_trec_evals_figures_of_the_files_are_ours_under_its_preset(tmp_path: Path) -> None:
+    judgments = judged((6, 1, 12, 5))
+    scores = np.random.default_rng(1).integers(0, 4, judgments.num_documents) / 3  # with ties
+    write_run(tmp_path / "run.trec", judgments, scores)
+    lines = qrels_lines(judgments, document_names(judgments)[0])
+    (tmp_path / "qrels").write_text("".join(lines))
+    with (tmp_path / "qrels").open() as qrels, (tmp_path / "run.trec").open() as run:
+        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.3", "map"})
+        theirs = evaluator.evaluate(pytrec_eval.parse_run(run))
+    ours = evaluate(judgments, scores, ["ndcg@3", "map"], preset("trec_eval"))
+    for name, its in (("ndcg@3", "ndcg_cut_3"), ("map", "map")):
+        expected = [theirs[query][its] for query in judgments.query_ids.tolist()]
+        np.testing.assert_allclose(ours.per_query[name], expected, rtol=0, atol=1e-9)
+
+
+def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
+    judgments = make(labels=[0, 1, 2], query_start=[0, 3], document_ids=["b", "é", "a"])
+    lines = trec_run_lines(judgments, np.array([1.0, 1.0, 2.0]), document_names(judgments)[0], "x")
+    assert [line.split()[2] for line in lines] == ["a", "é", "b"]
+
+
+def test_ranklibs_own_run_of_letor_data_is_read_by_the_document_id_in_its_comment(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("10 Q0 docid = GX-1 inc = 1 prob = 0.5 1 2.25 indri\n")
+    assert read_trec_run(tmp_path / "run") == {"10": {"GX-1": 2.25}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "reason"),
+    [
+        (None, "the data names no documents"),
+        (["a", "b c", "d"], "document id 'b c' is not one word"),
+        (["a", "", "d"], "document id '' is not one word"),
+        (["a", "d", "d"], "document 'd' comes twice in query '2'"),
+    ],
+)
+def test_documents_without_an_id_of_their_own_are_called_by_their_row_in_the_file(
+    documents: list[str] | None, reason: str
+) -> None:
+    judgments = make(labels=[0, 1, 2], query_start=[0, 1, 3], document_ids=documents)
+    names, why = document_names(judgments, np.array([1, 0, 2]))
+    assert (names.tolist(), why) == (["2", "1", "3"], reason)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 Q0 a 1 0.5\n", "run:1: '1 Q0 a 1 0.5' has 5 columns"),
+        ("1 Q0 a 1 0.5 x\n\n1 Q0 b 2 high x\n", "run:3: the score 'high' is not a number"),
+        ("1 Q0 a 1 0.5 x\n1 Q0 a 2 0.4 x\n", "run:2: document 'a' comes a second time in query '1'"),
+    ],
+)
+def test_a_line_that_is_none_of_a_run_is_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "run").write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_trec_run(tmp_path / "run")
+    assert f"{tmp_path}/{message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 0 a\n", "qrels:1: '1 0 a' has 3 columns"),
+        ("1 0 a 1\n1 0 b -2\n", "qrels:2: the label '-2' is not a whole number of 0 or more"),
+        ("1 0 a 1\n1 0 a 0\n", "qrels:2: document 'a' is judged twice in query '1'"),
+        ("\n", "qrels: is empty"),
+    ],
+)
+def test_a_line_that_is_none_of_qrels_is_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "qrels").write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_qrels(tmp_path / "qrels")
+    assert f"{tmp_path}/{message}" in str(caught.value)
+
+
+def test_labels_with_a_fraction_are_no_qrels() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 0.5; qrels hold whole labels"):
+        list(qrels_lines(make(labels=[1, 0.5], query_start=[0, 2]), np.array(["a", "b"])))
+
+
+def test_a_query_id_with_a_blank_cannot_stand_in_a_line() -> None:
+    judgments = make(labels=[1], query_start=[0, 1], query_ids=["red shoes"])
+    with pytest.raises(DataError, match="query_ids: 'red shoes' cannot stand"):
+        list(trec_run_lines(judgments, np.ones(1), np.array(["a"]), "x"))
+
+
+def test_scores_a_line_are_in_the_order_of_the_file_where_its_queries_stand_apart(tmp_path: Path) -> None:
+    (tmp_path / "scores").write_text("10\n20\n30\n")
+    file_rows = np.array([0, 2, 1])  # the second row of the file is of the second query
+    judgments = make(labels=[0, 0, 0], query_start=[0, 2, 3])
+    matched = read_score_file(tmp_path / "scores").match(judgments, file_rows, "test")
+    assert matched.scores.tolist() == [10.0, 30.0, 20.0]
+
+
+def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_apart_anew(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "scores").write_text("q1\t0\t4.5\nq0\t0\t1\nq1\t0\t2\nq1\t1\t3\n")
+    judgments = make(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "q1"])
+    assert read_score_file(tmp_path / "scores").match(judgments, None, "test").scores.tolist() == [
+        1,
+        4.5,
+        2,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("0.5\n1\n", "scores: holds 2 scores, but test has 8 documents"),
+        ("q0\t0\t1\n", "scores: holds 1 scores of query 'q0', which has 3 documents in test"),
+        ("query,score\n", "scores:1: 'query,score' holds 2 columns"),
+        ("query score\n1 2\n", "scores:1: 'query score' is the beginning of no file of scores"),
+        ("", "scores:1: '' is the beginning of no file of scores"),
+    ],
+)
+def test_a_file_that_does_not_score_the_documents_is_named(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "scores").write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_score_file(tmp_path / "scores").match(judged(), None, "test")
+    assert f"{tmp_path}/{message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"q 0 1\nq 2 1\n", "scores:2: index 2 of query 'q' does not follow the line before"),
+        (b"q 0 1\nq 1 high\n", "scores:2: 'q 1 high' is no line of RankLib's -score"),
+        (b"q 1 1\n", "scores:1: index 1 of query 'q' does not follow"),
+    ],
+)
+def test_a_line_that_is_none_of_ranklibs_scores_is_named(text: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=f"^{message}"):
+        parse_ranklib_scores(text, "scores")
