@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here, `show.py`, `trees.py`), on scores (`evaluating.py`, `explain.py`), and
-on data (`inspecting.py`).
+"""The verbs: commands on runs (here, `show.py`, `trees.py`, `exporting.py`), on scores (`evaluating.py`,
+`explain.py`), and on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -18,6 +18,7 @@ import click
 
 from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain, walkthrough
+from ltrbench.cli.exporting import export
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
@@ -134,7 +135,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (evaluate, conventions, explain, inspect, reproduce, show, trees, walkthrough):
+for _verb in (evaluate, conventions, explain, export, inspect, reproduce, show, trees, walkthrough):
     verbs.add_command(_verb)
 
 

@@ -1,0 +1,152 @@
+"""The verb `export`: a run's scores and figures as files of TREC's and RankLib's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from ltrbench.cli.files import PATH
+
+if TYPE_CHECKING:
+    from ltrbench.results import Run, ScoredSplit
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option(
+    "--format",
+    "kind",
+    required=True,
+    type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores"]),
+    help="What the lines are: see above.",
+)
+@click.option(
+    "--split", type=click.Choice(["test", "valid"]), default="test", show_default=True, help="Of what."
+)
+@click.option(
+    "--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Of ranklib-idv: the figures."
+)
+@click.option(
+    "--convention",
+    default="ranklib",
+    show_default=True,
+    metavar="NAME",
+    help="Of ranklib-idv: how the figures are computed.",
+)
+@click.option(
+    "--output",
+    type=PATH,
+    help="Write to this file instead of standard output; packed by its ending .gz, .bz2, .xz or .zst.",
+)
+def export(run: Path, kind: str, split: str, metric: str, convention: str, output: Path | None) -> None:
+    """Writes the scores of the finished RUN, from its folder, for the tools of others.
+
+    \b
+    trec-run     query Q0 document rank score tag: what trec_eval, pytrec_eval and ir_measures read
+    qrels        query 0 document label: the judgments beside it
+    ranklib-idv  NDCG@10   query   value: a metric of each query, as RankLib's -idv writes it
+    scores       one score a line, in the order of the data's rows
+
+    Documents go by their ids; where the data has none, by their row, from 1, which is said. Scores are
+    written in full.
+
+    \b
+      python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
+    """
+    from ltrbench.results import read_run
+
+    asked = _Asked(read_run(run), split, metric, convention)
+    lines = _WRITERS[kind](asked, asked.run.scored(split))
+    _write(lines, output)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    run: Run
+    split: str
+    metric: str
+    convention: str
+
+
+def _trec_run(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+    from ltrbench.data.trec import document_names, trec_run_lines
+
+    names, reason = document_names(scored.judgments, scored.file_rows)
+    _say_of_names(reason)
+    _say_of_ties(scored)
+    return trec_run_lines(scored.judgments, scored.scores, names, asked.run.result.model)
+
+
+def _qrels(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+    from ltrbench.data.trec import document_names, qrels_lines
+
+    names, reason = document_names(scored.judgments, scored.file_rows)
+    _say_of_names(reason)
+    return qrels_lines(scored.judgments, names)
+
+
+def _ranklib_idv(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+    from ltrbench.data.ranklib_files import idv_lines
+    from ltrbench.metrics import evaluate, preset
+
+    evaluation = evaluate(scored.judgments, scored.scores, [asked.metric], preset(asked.convention))
+    values = evaluation.per_query[asked.metric]
+    counted = ~np.isnan(values)
+    if not counted.all():
+        left_out = f"{(~counted).sum()} of {len(counted)} queries"
+        _say(f"{left_out} do not count under the convention {asked.convention}, and have no line.")
+    queries = scored.judgments.query_ids[counted].tolist()
+    pairs = zip(queries, values[counted].tolist(), strict=True)
+    return idv_lines(asked.metric, pairs, evaluation.means[asked.metric])
+
+
+def _scores(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+    in_file = scored.scores if scored.file_rows is None else scored.scores[np.argsort(scored.file_rows)]
+    return (f"{score!r}\n" for score in in_file.tolist())
+
+
+_WRITERS: dict[str, Callable[[_Asked, ScoredSplit], Iterator[str]]] = {
+    "trec-run": _trec_run,
+    "qrels": _qrels,
+    "ranklib-idv": _ranklib_idv,
+    "scores": _scores,
+}
+
+
+def _say_of_names(reason: str) -> None:
+    if reason:
+        _say(f"{reason[0].upper()}{reason[1:]}: documents are called by their row, counted from 1.")
+
+
+def _say_of_ties(scored: ScoredSplit) -> None:
+    """Ties as trec_eval sees them, which keeps scores in float32."""
+    from ltrbench.metrics import rank
+
+    with np.errstate(over="ignore"):
+        sizes = rank(scored.judgments, scored.scores.astype(np.float32)).tie_size
+    tied = int(sizes[sizes > 1].sum())
+    if tied:
+        _say(
+            f"{tied} of {scored.judgments.num_documents} documents share their score, in float32, with "
+            "another of their query: trec_eval puts them in the order of their ids, descending."
+        )
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def _write(lines: Iterator[str], output: Path | None) -> None:
+    from ltrbench.data.compression import write_whole
+
+    text = "".join(lines)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with write_whole(output) as stream:
+        stream.write(text.encode(errors="backslashreplace"))

@@ -1,0 +1,129 @@
+"""The verb export: what it writes is what trec_eval and RankLib's tools read, and we read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from ltrbench.cli import main
+from ltrbench.data import Judgments
+from ltrbench.data.score_files import read_score_file
+from ltrbench.data.trec import read_qrels
+from ltrbench.metrics import evaluate, preset
+from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
+
+RESULT = RunResult(
+    status=FINISHED,
+    model="native",
+    params="matched",
+    seed=0,
+    data={
+        "name": "toy",
+        "train": {"fingerprint": "a", "features": 1},
+        "test": {"fingerprint": "b", "queries_without_relevant_document": 0.5},
+    },
+    metrics={"test/ndcg@10": 0.5},
+    convention={"name": "default", "gain": "exponential_gain"},
+)
+JUDGMENTS = Judgments(
+    labels=np.array([0, 2, 1, 0, 0]),
+    query_start=np.array([0, 3, 5]),
+    query_ids=np.array(["q1", "q2"]),
+    document_ids=np.array(["a", "b", "c", "a", "b"]),
+)
+SCORES = np.array([0.5, 1 / 3, 0.5, -1e-30, 7], dtype=np.float32)
+
+
+def write(folder: Path, judgments: Judgments = JUDGMENTS, file_rows: list[int] | None = None) -> Run:
+    scored = ScoredSplit(judgments, SCORES, None if file_rows is None else np.array(file_rows))
+    return write_run(folder, RESULT, scored={"test": scored, "valid": scored})
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Callable[..., Path]:
+    """The file that `export` writes of the run in the current folder."""
+
+    def run(kind: str, *options: str) -> Path:
+        output = tmp_path / kind
+        words = ["export", str(tmp_path), "--format", kind, "--output", str(output), *options]
+        assert main(words) == 0
+        return output
+
+    return run
+
+
+def test_trec_eval_reads_the_run_and_the_qrels_and_its_figures_are_ours(
+    tmp_path: Path, exported: Callable[..., Path]
+) -> None:
+    write(tmp_path)
+    with exported("qrels").open() as qrels, exported("trec-run").open() as run:
+        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.10"})
+        figures = evaluator.evaluate(pytrec_eval.parse_run(run))
+    ours = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("trec_eval")).per_query["ndcg@10"]
+    assert [figures[query]["ndcg_cut_10"] for query in ("q1", "q2")] == pytest.approx(ours.tolist())
+
+
+@pytest.mark.parametrize("split", ["test", "valid"])
+@pytest.mark.parametrize("kind", ["trec-run", "scores"])
+@pytest.mark.parametrize("document_ids", [JUDGMENTS.document_ids, None])
+def test_scores_read_back_to_the_same_bits_also_where_queries_stand_apart_in_the_file(
+    tmp_path: Path, exported: Callable[..., Path], split: str, kind: str, document_ids: np.ndarray | None
+) -> None:
+    judgments, file_rows = replace(JUDGMENTS, document_ids=document_ids), [0, 2, 4, 1, 3]
+    write(tmp_path, judgments, file_rows)
+    read = read_score_file(exported(kind, "--split", split))
+    np.testing.assert_array_equal(read.match(judgments, np.array(file_rows), split).scores, SCORES)
+
+
+def test_the_judgments_read_back(tmp_path: Path, exported: Callable[..., Path]) -> None:
+    write(tmp_path)
+    read = read_qrels(exported("qrels"))
+    np.testing.assert_array_equal(read.labels, JUDGMENTS.labels)
+    np.testing.assert_array_equal(read.document_ids, JUDGMENTS.document_ids)
+
+
+def test_figures_of_queries_are_those_of_ranklib_and_end_with_their_mean(
+    tmp_path: Path, exported: Callable[..., Path]
+) -> None:
+    write(tmp_path)
+    lines = [line.split("   ") for line in exported("ranklib-idv").read_text().splitlines()]
+    evaluation = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("ranklib"))
+    first, second = evaluation.per_query["ndcg@10"].tolist()
+    assert [(name, query, float(value)) for name, query, value in lines] == [
+        ("NDCG@10", "q1", first),
+        ("NDCG@10", "q2", second),
+        ("NDCG@10", "all", evaluation.means["ndcg@10"]),
+    ]
+
+
+def test_a_query_that_does_not_count_has_no_line_which_is_said(
+    tmp_path: Path, exported: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path)
+    text = exported("ranklib-idv", "--metric", "map", "--convention", "default").read_text()
+    assert [line.split()[:2] for line in text.splitlines()] == [["MAP", "q1"], ["MAP", "all"]]
+    assert "1 of 2 queries do not count under the convention default" in capsys.readouterr().err
+
+
+def test_ties_and_documents_without_ids_are_said(
+    tmp_path: Path, exported: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, replace(JUDGMENTS, document_ids=None))
+    names = [line.split()[2] for line in exported("trec-run").read_text().splitlines()]
+    assert names == ["3", "1", "2", "5", "4"]
+    said = capsys.readouterr().err
+    assert "The data names no documents: documents are called by their row, counted from 1." in said
+    assert "2 of 5 documents share their score, in float32, with another of their query" in said
+
+
+def test_an_unknown_format_is_refused_with_those_that_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path)
+    assert main(["export", str(tmp_path), "--format", "csv"]) == 2
+    assert "'trec-run', 'qrels', 'ranklib-idv', 'scores'" in capsys.readouterr().err
