@@ -247,6 +247,38 @@ def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -
     np.testing.assert_allclose(summed, expected, rtol=1e-5 if expected.dtype == np.float32 else 1e-12)
 
 
+def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_score(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
+    ranker = fitted[model]
+    found = ranker.contributions(features)
+    if found is None:
+        # CatBoost's do not add up in trees that are not symmetric, which num_leaves asks for.
+        assert not isinstance(ranker, BoostingRanker) or model == "catboost"
+        return
+    assert found.shape == (len(features), TRAIN.num_features + 1)
+    assert found.dtype == np.float64
+    expected = ranker.predict(features)
+    rounding = 1e-5 if expected.dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(found.sum(axis=1), expected, rtol=rounding, atol=rounding)
+    assert (found[:, -1] == found[0, -1]).all()
+    for feature, splits in enumerate(ranker.importance()["split"]):
+        assert (splits == 0) == (not found[:, feature].any())
+
+
+def test_contributions_want_the_features_that_the_model_was_fitted_on(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    if fitted[model].contributions(TEST.features) is None:
+        return
+    with pytest.raises(DataError, match="8 features"):
+        fitted[model].contributions(TEST.features[:, :5])
+    nothing = fitted[model].contributions(TEST.features[:0])
+    assert nothing is not None
+    assert nothing.shape == (0, TRAIN.num_features + 1)
+
+
 def leaf_value(node: Node, document: NDArray[np.float32]) -> float:
     while isinstance(node, InnerNode):
         x = float(document[node.feature])

@@ -188,6 +188,15 @@ def test_a_tree_has_the_leaves_that_it_was_given() -> None:
     assert oblivious["split"].sum() == 3 * 4
 
 
+def test_only_symmetric_trees_explain_their_scores() -> None:
+    data = graded()
+    ranker = fitted(data, num_trees=3, grow_policy="SymmetricTree", depth=4)
+    found = ranker.contributions(data.features)
+    assert found is not None
+    np.testing.assert_allclose(found.sum(axis=1), ranker.predict(data.features), rtol=1e-10)
+    assert fitted(data, num_trees=3, num_leaves=7).contributions(data.features) is None
+
+
 def test_l2_is_added_to_hessians_that_the_weights_scale() -> None:
     weights = np.linspace(0.5, 2.0, 60)
     usual = LOSSES["YetiRank"]

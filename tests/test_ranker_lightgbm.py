@@ -69,6 +69,23 @@ def test_every_parameter_arrives(fields: dict[str, Any]) -> None:
     assert not np.array_equal(scores_of(data, **fields), scores_of(data))
 
 
+@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
+def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str) -> None:
+    data = graded()
+    ranker = LightGBMRanker(
+        num_trees=6, num_threads=1, bagging_fraction=0.5, bagging_freq=1, extra={"boosting": boosting}
+    ).fit(data)
+    found = ranker.contributions(data.features)
+    assert found is not None
+    np.testing.assert_allclose(found.sum(axis=1), ranker.predict(data.features), atol=1e-10)
+
+
+def test_linear_leaves_have_no_contributions() -> None:
+    data = graded()
+    ranker = LightGBMRanker(num_trees=2, num_threads=1, extra={"linear_tree": True}).fit(data)
+    assert ranker.contributions(data.features) is None
+
+
 def test_query_weights_weigh_every_document_of_the_query() -> None:
     data = graded()
     # A query that counts four times is a query that is there four times.

@@ -444,6 +444,20 @@ def test_a_model_whose_trees_have_no_weights_is_refused(data: RankingDataset, tm
         NativeRanker.load(tmp_path)
 
 
+def test_trees_saved_before_documents_were_counted_predict_but_do_not_explain(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    ranker = small().fit(data)
+    ranker.save(tmp_path)
+    with np.load(tmp_path / "model.npz") as arrays:
+        content = io.BytesIO()
+        np.savez(content, **{name: arrays[name] for name in arrays if name != "num_documents"})
+    write_model(tmp_path, ranker, "model.npz", content.getvalue())
+    loaded = NativeRanker.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+    assert loaded.contributions(data.features) is None
+
+
 def test_importance_counts_every_cut_and_its_gain(data: RankingDataset) -> None:
     importance = small().fit(data).importance()
     assert importance["split"].shape == importance["gain"].shape == (data.num_features,)

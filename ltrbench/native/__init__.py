@@ -34,6 +34,7 @@ What becomes of the trees:
 
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give
+    tree_shap      what each feature adds to a score
 
 A file with a compiled loop reads from the formula to the plain NumPy reference, the public function, and the
 loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:

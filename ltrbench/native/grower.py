@@ -247,6 +247,7 @@ class _Nodes:
             missing_left=np.array(self.missing_left, dtype=np.bool_),
             gain=np.array(self.gain),
             value=np.zeros(len(self.feature)),
+            num_documents=np.array(self.end) - np.array(self.first),
         )
         leaves, first = np.flatnonzero(tree.feature == NO_FEATURE), np.array(self.first)
         leaves = leaves[np.argsort(first[leaves])]

@@ -51,6 +51,7 @@ class Tree(NamedTuple):
         missing_left: (N,), whether a missing value goes left.
         gain: (N,), what the cut gained; 0 at a leaf.
         value: (N,), a leaf's value before the tree's weight shrinks it; 0 at an inner node.
+        num_documents: (N,), the documents that reached the node while the tree was learned.
     """
 
     feature: NDArray[np.int32]
@@ -60,6 +61,7 @@ class Tree(NamedTuple):
     missing_left: NDArray[np.bool_]
     gain: NDArray[np.float64]
     value: NDArray[np.float64]
+    num_documents: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

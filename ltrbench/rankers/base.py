@@ -109,6 +109,15 @@ class Ranker(ABC):
         """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
         return {}
 
+    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+        """(D, F) -> (D, F + 1): how far each feature moves each document's score, by TreeSHAP, and last the
+        score that is expected of any document; a row adds up to the raw score. None: this model has none.
+
+        Raises:
+            DataError: where F is not what the model was fitted on.
+        """
+        return None
+
     def trees(self) -> Ensemble:
         """What the model looks like from inside.
 

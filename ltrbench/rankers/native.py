@@ -44,6 +44,7 @@ from ltrbench.native.sampling import ROOTS, SampleSize, SamplingSettings
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.swaps import parse_layout
 from ltrbench.native.tree import NO_FEATURE, Forest, Tree, add_scores
+from ltrbench.native.tree_shap import tree_shap
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -447,6 +448,14 @@ class NativeRanker(BoostingRanker):
             for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
         }
 
+    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+        forest = check_fitted(self._forest)
+        check_features(features, len(self.feature_names))
+        if (forest.nodes.num_documents[forest.roots[:-1]] == 0).any():
+            return None  # saved, or continued from what was, before trees counted their documents
+        with threads(resolve_threads(self.num_threads)):
+            return tree_shap(forest, np.ascontiguousarray(features, dtype=np.float32))
+
     def trees(self) -> Ensemble:
         forest = check_fitted(self._forest)
         return Ensemble(
@@ -478,7 +487,9 @@ class NativeRanker(BoostingRanker):
                     f"{folder / MODEL_FILE} was saved by an earlier version of ltrbench, whose trees had no "
                     "weights; load it with that version, or fit again."
                 )
-            nodes = Tree(*(arrays[name] for name in Tree._fields))
+            # Earlier versions did not count the documents at a node.
+            counts = {"num_documents": np.zeros(len(arrays["feature"]), dtype=np.int64)}
+            nodes = Tree(**counts | {name: arrays[name] for name in Tree._fields if name in arrays})
             ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
             ranker.position_factors = {

@@ -199,6 +199,16 @@ class XGBoostRanker(BoostingRanker):
             )
         }
 
+    def contributions(self, features: Features) -> NDArray[np.float64]:
+        """Its expectations weigh a tree's branches by their hessians, where the others count documents."""
+        booster = check_fitted(self._booster)
+        check_features(features, booster.num_features())
+        if not len(features):
+            return np.empty((0, booster.num_features() + 1))
+        rows = np.ascontiguousarray(features, dtype=np.float32)
+        matrix = xgb.DMatrix(rows, nthread=resolve_threads(self.num_threads))
+        return np.asarray(booster.predict(matrix, pred_contribs=True), dtype=np.float64)
+
     def trees(self) -> Ensemble:
         learner = json.loads(bytes(check_fitted(self._booster).save_raw("json")))["learner"]
         # A list from version 3.1 on.

@@ -13,11 +13,15 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
     """Leaves are cut at random until there are enough."""
     size = 2 * num_leaves - 1
     feature, left, right = np.full(size, NO_FEATURE), np.arange(size), np.arange(size)
+    num_documents = np.full(size, 1000)
     leaves = [0]
     for first_new in range(1, size, 2):
         node = leaves.pop(rng.integers(len(leaves)))
         feature[node] = rng.integers(num_features)
         left[node], right[node] = first_new, first_new + 1
+        # Of few documents, the other leaf would have none.
+        num_documents[first_new] = rng.integers(1, max(2, num_documents[node]))
+        num_documents[first_new + 1] = max(1, num_documents[node] - num_documents[first_new])
         leaves += [first_new, first_new + 1]
     return Tree(
         feature=feature.astype(np.int32),
@@ -27,6 +31,7 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
         missing_left=rng.random(size) < 0.5,
         gain=np.zeros(size),
         value=np.where(feature == NO_FEATURE, rng.normal(size=size), 0.0),
+        num_documents=num_documents,
     )
 
 
@@ -88,6 +93,7 @@ def test_a_value_equal_to_the_threshold_goes_left() -> None:
         missing_left=np.array([True, False, False]),
         gain=np.zeros(3),
         value=np.array([0.0, -1.0, 1.0]),
+        num_documents=np.array([2, 1, 1]),
     )
     above = np.nextafter(np.float32(0.1), np.float32(1))
     features = np.array([[0.1], [above], [np.nan], [-np.inf], [np.inf]], dtype=np.float32)

@@ -1,0 +1,282 @@
+"""TreeSHAP: how far each feature moves a document's score away from the score that is expected of any.
+
+Of a document x only the features in S may be known. What a tree is then expected to say, v(S), follows x at
+the nodes that ask for one of them and takes both branches at the others, each weighed by its share of the
+training documents (Lundberg, Erion and Lee, 2018, "Consistent Individualized Feature Attribution for Tree
+Ensembles", Algorithm 1). A feature's contribution is its Shapley value in this game of all F features:
+
+    phi_j = sum over S without j of |S|! (F - |S| - 1)! / F! (v(S + j) - v(S))
+
+With m the features that the path from the root to a leaf asks for, o_i whether x goes along at all its nodes
+that ask for i (1 or 0), and z_i the product of the shares of those that go along there,
+
+    v(S) = sum over leaves of value prod_{i in S} o_i prod_{i not in S} z_i
+
+Lundberg's Algorithm 2 makes the sum over subsets a recursion on the coefficients of a polynomial, from which
+it takes a feature out again by subtraction. Here each path is a game of its own, as in GPUTreeShap (Mitchell,
+Frank and Holmes, 2022), and the polynomial is integrated: if each feature is known with the chance t, then
+(Owen, 1972, "Multilinear Extensions of Games", theorem 5)
+
+    phi_j = sum over leaves of value (o_j - z_j) integral_0^1 prod_{i != j} (t o_i + (1 - t) z_i) dt,
+
+which Gauss and Legendre's rule gives exactly from ceil(m / 2) points, because the degree is m - 1. The values
+are those of Algorithm 2 at the same cost, without its cancellation: nothing is subtracted under the integral.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations
+from math import factorial
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.native.tree import NO_FEATURE, Forest, Tree
+from ltrbench.shapes import Features
+
+Contributions = NDArray[np.float64]
+"""(D, F + 1), a column a feature, and last the score that is expected of any document; a row's sum is the
+document's score."""
+
+
+def reference_contributions(forest: Forest, features: Features) -> Contributions:
+    """The specification: the sum over all subsets of the features, so for few of them."""
+    num_documents, num_features = features.shape
+    found = np.zeros((num_documents, num_features + 1))
+    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
+        found[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
+        for d, document in enumerate(features):
+            for j in range(num_features):
+                found[d, j] += weight * _shapley_value(tree, document, j)
+    return found
+
+
+def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
+    num_features, total = len(document), 0.0
+    others = [feature for feature in range(num_features) if feature != j]
+    for size in range(num_features):
+        share = factorial(size) * factorial(num_features - size - 1) / factorial(num_features)
+        for subset in map(frozenset, combinations(others, size)):
+            with_j = _expected(tree, document, subset | {j}, 0)
+            total += share * (with_j - _expected(tree, document, subset, 0))
+    return total
+
+
+def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int) -> float:
+    """v(known) of the tree below a node: Algorithm 1."""
+    feature, left, right = int(tree.feature[node]), int(tree.left[node]), int(tree.right[node])
+    if feature == NO_FEATURE:
+        return float(tree.value[node])
+    if feature in known:
+        x = document[feature]
+        goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
+        return _expected(tree, document, known, left if goes_left else right)
+    shares = tree.num_documents[[left, right]] / tree.num_documents[node]
+    of_left, of_right = (_expected(tree, document, known, below) for below in (left, right))
+    return float(shares[0] * of_left + shares[1] * of_right)
+
+
+def tree_shap(forest: Forest, features: Features) -> Contributions:
+    """The contributions of all trees to the scores of documents, (D, F) in C order.
+
+    The same bits in every batch and on any number of threads: a document's are added up path after path.
+    """
+    paths = _paths(forest)
+    found = np.zeros((len(features), features.shape[1] + 1))
+    longest = int(np.diff(paths.first).max())
+    # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
+    features = features.view()
+    features.flags.writeable = False
+    _all_blocks(paths, *_rules((longest + 1) // 2), features, found)
+    return found
+
+
+class _Paths(NamedTuple):
+    """P paths from a root to a leaf, with E steps in all: a step for each feature that a path asks for.
+
+    x goes along a step where not x <= low and x <= high, or where it is missing and `missing` says so.
+
+    Attributes:
+        first: (P + 1,), each path's first step, and E.
+        feature: (E,), what a step asks for.
+        low: (E,), the largest value that does not go along; NaN for none.
+        high: (E,), the largest value that does.
+        missing: (E,), whether a missing value does.
+        share: (E,), z: of the training documents at the step's nodes, those that went along.
+        value: (P,), what the leaf adds to a score: its value times the tree's weight.
+    """
+
+    first: NDArray[np.uint64]
+    feature: NDArray[np.uint32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    missing: NDArray[np.bool_]
+    share: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
+class _Step(NamedTuple):
+    low: float = np.nan
+    high: float = np.inf
+    missing: bool = True
+    share: float = 1.0
+
+
+def _paths(forest: Forest) -> _Paths:
+    first, values = [0], []
+    features: list[int] = []
+    steps: list[_Step] = []
+    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
+        for path, value in _paths_below(Tree._make(array.tolist() for array in tree), 0, {}):
+            features += path.keys()
+            steps += path.values()
+            first.append(len(steps))
+            values.append(weight * value)
+    low, high, missing, share = zip(*steps, strict=True) if steps else ((), (), (), ())
+    return _Paths(
+        first=np.array(first, dtype=np.uint64),
+        feature=np.array(features, dtype=np.uint32),
+        low=np.array(low, dtype=np.float32),
+        high=np.array(high, dtype=np.float32),
+        missing=np.array(missing, dtype=np.bool_),
+        share=np.array(share, dtype=np.float64),
+        value=np.array(values, dtype=np.float64),
+    )
+
+
+def _paths_below(tree: Tree, node: int, path: dict[int, _Step]) -> Iterator[tuple[dict[int, _Step], float]]:
+    """Each leaf below a node, as feature -> step on the way there, and its value; arrays are lists here."""
+    feature, threshold = tree.feature[node], tree.threshold[node]
+    if feature == NO_FEATURE:
+        yield path, tree.value[node]
+        return
+    step = path.get(feature, _Step())
+    for below, goes_left in ((tree.left[node], True), (tree.right[node], False)):
+        taken = _Step(
+            low=step.low if goes_left else np.fmax(step.low, threshold),
+            high=min(step.high, threshold) if goes_left else step.high,
+            missing=step.missing and tree.missing_left[node] == goes_left,
+            share=step.share * tree.num_documents[below] / tree.num_documents[node],
+        )
+        yield from _paths_below(tree, below, {**path, feature: taken})
+
+
+@cache
+def _rules(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gauss and Legendre's points and weights on [0, 1]; row n - 1 holds the rule of n points."""
+    points, weights = np.zeros((most, most)), np.zeros((most, most))
+    for n in range(1, most + 1):
+        on_both_sides, own = np.polynomial.legendre.leggauss(n)
+        points[n - 1, :n], weights[n - 1, :n] = (on_both_sides + 1) / 2, own / 2
+    return points, weights
+
+
+BLOCK = 32
+"""Documents whose contributions are computed side by side: each in a lane of its own, of which a processor
+takes several at once."""
+
+
+@parallel_kernel
+def _all_blocks(
+    paths: _Paths,
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    features: Features,
+    found: Contributions,
+) -> None:
+    for block in numba.prange((len(features) + BLOCK - 1) // BLOCK):
+        documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(features)))
+        _one_block(paths, points, weights, features[documents], found[documents])
+
+
+@kernel
+def _one_block(
+    paths: _Paths,
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    features: Features,
+    found: Contributions,
+) -> None:
+    columns = np.zeros((features.shape[1], BLOCK), dtype=np.float32)
+    columns[:, : len(features)] = features.T
+    sums = np.zeros((found.shape[1], BLOCK))
+    longest = 2 * len(points)
+    along, before = np.empty((longest, BLOCK)), np.empty((longest, BLOCK))
+    integral = np.empty((longest, BLOCK))
+    for p in range(len(paths.value)):
+        path = np.uint64(p)
+        first, m = paths.first[path], paths.first[path + np.uint64(1)] - paths.first[path]
+        expected = paths.value[path]
+        for k in range(m):
+            i = np.uint64(k)
+            _go_along(paths, first + i, columns, along[i])
+            integral[i] = 0.0
+            expected *= paths.share[first + i]
+        sums[len(sums) - 1] += expected
+        rule = (m + np.uint64(1)) // np.uint64(2)
+        share = paths.share[first : first + m]
+        for k in range(rule):
+            row, point = rule - np.uint64(1), np.uint64(k)
+            _add_products(share, along, points[row, point], weights[row, point], before, integral)
+        for k in range(m):
+            i = np.uint64(k)
+            _add_step(paths.value[path], share[i], along[i], integral[i], sums[paths.feature[first + i]])
+    found[:] = sums[:, : len(features)].T
+
+
+@kernel
+def _go_along(
+    paths: _Paths, step: np.uint64, columns: NDArray[np.float32], along: NDArray[np.float64]
+) -> None:
+    """Who goes along a step, 1.0 or 0.0."""
+    values = columns[np.uint64(paths.feature[step])]
+    low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
+    for d in range(BLOCK):
+        x = values[np.uint64(d)]
+        along[np.uint64(d)] = (x <= high and not x <= low) or (x != x and missing)
+
+
+@kernel
+def _add_products(
+    share: NDArray[np.float64],
+    along: NDArray[np.float64],
+    t: float,
+    weight: float,
+    before: NDArray[np.float64],
+    integral: NDArray[np.float64],
+) -> None:
+    """Adds a point of the integral for each step: weight times the product of the other steps' factors."""
+    product = np.full(BLOCK, weight)
+    for k in range(len(share)):
+        i = np.uint64(k)
+        known, unknown = along[i], (1.0 - t) * share[i]
+        for lane in range(BLOCK):
+            d = np.uint64(lane)
+            before[i, d] = product[d]
+            product[d] *= t * known[d] + unknown
+    product[:] = 1.0
+    for k in range(len(share)):
+        i = np.uint64(len(share) - 1 - k)
+        known, unknown = along[i], (1.0 - t) * share[i]
+        for lane in range(BLOCK):
+            d = np.uint64(lane)
+            integral[i, d] += before[i, d] * product[d]
+            product[d] *= t * known[d] + unknown
+
+
+@kernel
+def _add_step(
+    value: float,
+    share: float,
+    along: NDArray[np.float64],
+    integral: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    for lane in range(BLOCK):
+        d = np.uint64(lane)
+        sums[d] += value * (along[d] - share) * integral[d]

@@ -1,0 +1,162 @@
+"""TreeSHAP: held against the sum over all subsets, against its axioms, and against LightGBM's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightgbm as lgb
+import numba
+import numpy as np
+import pytest
+from engine_cases import COMPILED, MAY_COMPILE, make_dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_tree import random_tree, scores_of, steps
+
+from ltrbench.native.tree import NO_FEATURE, Forest, Tree, plant
+from ltrbench.native.tree_shap import reference_contributions, tree_shap
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.trees import threshold_at_most
+
+
+def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:
+    """Stumps and trees that ask for a feature more than once on a path."""
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, int(size), num_features) for size in rng.choice([1, 2, 5, 9], size=2)]
+    features = steps(rng, (num_documents, num_features))
+    features[rng.random(features.shape) < 0.2] = np.nan
+    return plant(trees, rng.normal(size=2)), features
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(MAY_COMPILE, max_examples=25)
+def test_contributions_are_shapley_values_over_all_subsets(seed: int) -> None:
+    forest, features = random_case(seed)
+    np.testing.assert_allclose(
+        tree_shap(forest, features), reference_contributions(forest, features), rtol=0, atol=1e-12
+    )
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 70))
+@MAY_COMPILE
+def test_a_row_adds_up_to_the_score(seed: int, num_documents: int) -> None:
+    forest, features = random_case(seed, num_documents, num_features=12)
+    found = tree_shap(forest, features)
+    np.testing.assert_allclose(found.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
+
+
+def test_a_feature_that_no_tree_asks_for_contributes_nothing() -> None:
+    forest, features = random_case(3, num_documents=40)
+    wider = np.column_stack([features, np.arange(40, dtype=np.float32)])
+    found = tree_shap(forest, wider)
+    assert not found[:, 4].any()
+    np.testing.assert_array_equal(np.delete(found, 4, axis=1), tree_shap(forest, features))
+
+
+def test_the_expected_score_is_the_mean_over_the_documents_that_the_tree_was_learned_from() -> None:
+    data = make_dataset(0)
+    forest = native(num_trees=1).fit(data)._forest
+    assert forest is not None
+    found = tree_shap(forest, data.features)
+    assert found[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
+
+
+def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threads() -> None:
+    forest, features = random_case(1, num_documents=100)
+    together = tree_shap(forest, features)
+    for first, end in ((0, 1), (31, 33), (63, 100), (7, 7)):
+        np.testing.assert_array_equal(tree_shap(forest, features[first:end]), together[first:end])
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        np.testing.assert_array_equal(tree_shap(forest, features), together)
+    finally:
+        numba.set_num_threads(before)
+
+
+@COMPILED
+def test_nothing_is_lost_on_a_path_of_many_features() -> None:
+    """Where Algorithm 2 takes features out by subtraction, a path of 60 of them leaves no digit."""
+    depth = 60
+    inner = np.arange(0, 2 * depth, 2)
+    size = 2 * depth + 1
+    feature, left, right = np.full(size, NO_FEATURE), np.arange(size), np.arange(size)
+    feature[inner], left[inner], right[inner] = np.arange(depth), inner + 2, inner + 1
+    num_documents = np.ones(size, dtype=np.int64)
+    num_documents[::2] = np.arange(depth + 1, 0, -1)
+    chain = Tree(
+        feature=feature.astype(np.int32),
+        threshold=np.zeros(size, dtype=np.float32),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        missing_left=np.zeros(size, dtype=np.bool_),
+        gain=np.zeros(size),
+        value=np.where(np.arange(size) == size - 1, 1.0, 0.0),
+        num_documents=num_documents,
+    )
+    forest, features = plant([chain], [1.0]), np.full((1, depth), -1, dtype=np.float32)
+    np.testing.assert_allclose(tree_shap(forest, features).sum(), 1.0, rtol=1e-12)
+
+
+@COMPILED
+@pytest.mark.parametrize("more", [{}, {"bagging_fraction": 0.5, "bagging_freq": 1}])
+def test_of_lightgbms_own_trees_they_are_lightgbms(more: dict[str, Any]) -> None:
+    data = make_dataset(1, num_queries=60)
+    parameters = {
+        "objective": "lambdarank",
+        "num_leaves": 15,
+        "min_data_in_leaf": 3,
+        "verbose": -1,
+        "num_threads": 1,
+        **more,
+    }
+    train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
+    model = lgb.train(parameters, train_set, 20)
+    trees = [_native(tree["tree_structure"]) for tree in model.dump_model()["tree_info"]]
+    forest = plant(trees, np.ones(len(trees)))
+    expected = np.asarray(model.predict(data.features, pred_contrib=True))
+    np.testing.assert_allclose(tree_shap(forest, data.features), expected, rtol=0, atol=1e-12)
+
+
+def _native(root: dict[str, Any]) -> Tree:
+    """A tree of LightGBM's dump."""
+    nodes: list[tuple[Any, ...]] = []
+
+    def add(node: dict[str, Any]) -> int:
+        number = len(nodes)
+        if "leaf_value" in node:
+            nodes.append(
+                (NO_FEATURE, 0.0, number, number, False, 0.0, node["leaf_value"], node["leaf_count"])
+            )
+            return number
+        nodes.append(())
+        # Where none was missing in training, LightGBM reads a missing value as 0.
+        missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
+        left, right = add(node["left_child"]), add(node["right_child"])
+        threshold = threshold_at_most(node["threshold"])
+        own = (node["split_feature"], threshold, left, right, missing_left, 0.0, 0.0, node["internal_count"])
+        nodes[number] = own
+        return number
+
+    add(root)
+    dtypes = (np.int32, np.float32, np.int32, np.int32, np.bool_, np.float64, np.float64, np.int64)
+    return Tree._make(
+        np.array(column, dtype) for column, dtype in zip(zip(*nodes, strict=True), dtypes, strict=True)
+    )
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(MAY_COMPILE, max_examples=10)
+def test_a_grown_tree_counts_the_documents_that_it_was_learned_from(seed: int) -> None:
+    data = make_dataset(seed, num_queries=12)
+    forest = native(num_trees=2, documents_per_tree=0.7, seed=seed % 1000).fit(data)._forest
+    assert forest is not None
+    for tree in forest.trees():
+        assert tree.num_documents[0] == round(0.7 * data.num_documents)
+        inner = tree.feature != NO_FEATURE
+        below = tree.num_documents[tree.left[inner]] + tree.num_documents[tree.right[inner]]
+        np.testing.assert_array_equal(tree.num_documents[inner], below)
+
+
+def native(**fields: Any) -> NativeRanker:
+    return NativeRanker(num_leaves=5, min_docs_in_leaf=3, num_threads=1, **fields)
