@@ -21,11 +21,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 
-from ltrbench import plots
 from ltrbench.data import Judgments
 from ltrbench.importance import Importances
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.plots import Drawn, draw, draw_run
+from ltrbench.plots import Drawn, draw, draw_run, figures_of
+from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
+from ltrbench.plots.cutoffs import limits_of_ndcg, means_on_test, ndcg_by_cutoff
+from ltrbench.plots.importances import importance_bars
+from ltrbench.plots.learning_curves import curves_by_iteration
+from ltrbench.plots.styles import OTHER_COLOURS, styles_of
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
@@ -160,20 +164,20 @@ assert "matplotlib.pyplot" not in sys.modules
 def test_a_picture_without_data_is_left_out(
     tmp_path: Path, parts: dict[str, Any], missing: Sequence[str]
 ) -> None:
-    figures = plots._figures([series(write(tmp_path / "run", **parts))], "ndcg@5")
+    figures = figures_of([series(write(tmp_path / "run", **parts))], "ndcg@5")
     assert [name for name, figure in figures.items() if figure is None] == missing
 
 
 def test_a_metric_that_no_query_counts_for_leaves_its_pictures_out(tmp_path: Path) -> None:
     nothing = Judgments(labels=np.zeros(4), query_start=np.array([0, 4]))
-    figures = plots._figures([series(write(tmp_path / "run", judged=nothing))], "ndcg@5")
+    figures = figures_of([series(write(tmp_path / "run", judged=nothing))], "ndcg@5")
     assert figures["ndcg_at_k.png"] is None
     assert figures["time_against_ndcg.png"] is None
 
 
 def test_a_series_without_data_leaves_the_others_in(tmp_path: Path) -> None:
     whole, without = write(tmp_path / "a", "native"), write(tmp_path / "b", "lightgbm", curve=None)
-    figure = drawn(plots._learning_curves([series(whole), series(without)], "ndcg@5"))
+    figure = drawn(curves_by_iteration([series(whole), series(without)], "ndcg@5"))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "iteration kept"]
 
 
@@ -193,30 +197,30 @@ def named(*models: str) -> list[Drawn]:
 
 @given(st.lists(st.sampled_from(["native", "lightgbm", "xgboost", "random", "mine", "yours"]), min_size=1))
 def test_a_backend_has_one_colour_marker_and_hatch_whatever_stands_beside_it(models: list[str]) -> None:
-    for model, style in zip(models, plots._styles(named(*models)), strict=True):
-        (alone,) = plots._styles(named(model))
+    for model, style in zip(models, styles_of(named(*models)), strict=True):
+        (alone,) = styles_of(named(model))
         assert (style.colour, style.marker, style.hatch) == (alone.colour, alone.marker, alone.hatch)
 
 
 def test_the_known_backends_have_colours_of_their_own_and_another_takes_one_of_the_rest() -> None:
     known = ["native", "lightgbm", "xgboost", "catboost", "single_feature", "random"]
-    colours = {style.colour for style in plots._styles(named(*known))}
-    (mine,) = plots._styles(named("mine"))
+    colours = {style.colour for style in styles_of(named(*known))}
+    (mine,) = styles_of(named("mine"))
     assert len(colours) == len(known)
-    assert mine.colour == plots._OTHER_COLOURS[zlib.crc32(b"mine") % 2]
+    assert mine.colour == OTHER_COLOURS[zlib.crc32(b"mine") % 2]
     assert mine.colour not in colours
 
 
 @pytest.mark.parametrize("count", [2, 8, 12])
 def test_the_rows_of_a_backend_differ_in_line_or_filling_and_in_tint(count: int) -> None:
-    styles = plots._styles(named(*["lightgbm"] * count))
+    styles = styles_of(named(*["lightgbm"] * count))
     assert len({(style.line, style.filling) for style in styles}) == count
     assert len({style.tint for style in styles}) == count
 
 
 def test_models_of_one_colour_do_not_look_alike() -> None:
     models = ["mine", "yours", "linear", "neural", "a", "b", "c", "d"]
-    looks = [(s.colour, s.marker, s.line, s.filling) for s in plots._styles(named(*models))]
+    looks = [(s.colour, s.marker, s.line, s.filling) for s in styles_of(named(*models))]
     assert len(set(looks)) == len(models)
 
 
@@ -225,7 +229,7 @@ def test_models_of_one_colour_do_not_look_alike() -> None:
 
 def test_a_curve_is_the_mean_over_runs_up_to_where_the_shortest_ends(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(n), fold=n, curve=curve(n, length)) for n, length in ((1, 9), (2, 6))]
-    figure = drawn(plots._learning_curves([series(*runs)], "ndcg@10"))
+    figure = drawn(curves_by_iteration([series(*runs)], "ndcg@10"))
     expected = np.mean([run.learning_curve().values["valid/ndcg@10"][:6] for run in runs], axis=0)
     (line,) = lines_of(figure.axes[-1])
     assert points(line) == list(zip(range(1, 7), expected.tolist(), strict=True))
@@ -233,7 +237,7 @@ def test_a_curve_is_the_mean_over_runs_up_to_where_the_shortest_ends(tmp_path: P
 
 def test_the_band_reaches_from_the_lowest_run_to_the_highest(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2, 3)]
-    axes = drawn(plots._learning_curves([series(*runs)], "ndcg@5")).axes[-1]
+    axes = drawn(curves_by_iteration([series(*runs)], "ndcg@5")).axes[-1]
     values = np.array([run.learning_curve().values["valid/ndcg@5"] for run in runs])
     (band,) = axes.collections
     corners = np.asarray(band.get_paths()[0].vertices)[:, 1]
@@ -245,22 +249,22 @@ def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> Non
         write(tmp_path / str(fold), fold=fold, result={"best_iteration": best})
         for fold, best in ((1, 5), (2, 8), (3, None))
     ]
-    axes = drawn(plots._learning_curves([series(*runs)], "ndcg@5")).axes[-1]
-    (marks,) = [line for line in axes.lines if line.get_linestyle() == "None"]
+    axes = drawn(curves_by_iteration([series(*runs)], "ndcg@5")).axes[-1]
+    (marks,) = marks_of(axes)
     values = [run.learning_curve().values["valid/ndcg@5"] for run in runs]
     assert points(marks) == [(5, values[0][4]), (8, values[1][7])]
 
 
 def test_train_stands_above_validation_where_it_was_recorded(tmp_path: Path) -> None:
     run = write(tmp_path / "run")
-    both = drawn(plots._learning_curves([series(run)], "ndcg@5")).axes
+    both = drawn(curves_by_iteration([series(run)], "ndcg@5")).axes
     assert [axes.get_ylabel() for axes in both] == ["ndcg@5, train", "ndcg@5, validation"]
     assert points(both[0].lines[0]) == list(enumerate(run.learning_curve().values["train/ndcg@5"], start=1))
-    assert len(drawn(plots._learning_curves([series(run)], "ndcg@10")).axes) == 1
+    assert len(drawn(curves_by_iteration([series(run)], "ndcg@10")).axes) == 1
 
 
 def test_a_metric_that_was_not_recorded_gives_way_to_the_first_that_was(tmp_path: Path) -> None:
-    figure = drawn(plots._learning_curves([series(write(tmp_path / "run"))], "map"))
+    figure = drawn(curves_by_iteration([series(write(tmp_path / "run"))], "map"))
     assert figure.axes[-1].get_ylabel() == "ndcg@5, validation"
 
 
@@ -268,8 +272,8 @@ def test_a_metric_that_was_not_recorded_gives_way_to_the_first_that_was(tmp_path
 
 
 def ndcg_figure(given_series: Sequence[Drawn]) -> Figure:
-    means = [plots._means_on_test(item, "ndcg@5") for item in given_series]
-    return drawn(plots._ndcg_at_k(given_series, means))
+    means = [means_on_test(item, "ndcg@5") for item in given_series]
+    return drawn(ndcg_by_cutoff(given_series, [own.ndcg for own in means]))
 
 
 def test_ndcg_at_k_is_the_evaluators_mean_over_runs(tmp_path: Path) -> None:
@@ -293,7 +297,7 @@ def test_ndcg_at_k_ends_with_the_longest_query(tmp_path: Path) -> None:
 def test_the_axis_of_ndcg_holds_every_value_and_is_cut_only_below_half_of_the_highest(
     values: list[float],
 ) -> None:
-    bottom, top = plots._limits_of_ndcg(values)
+    bottom, top = limits_of_ndcg(values)
     assert bottom <= min(values) <= max(values) < top
     assert bottom == 0 or (min(values) >= max(values) / 2 and top - bottom >= 0.2 - 1e-12)
 
@@ -315,7 +319,7 @@ def bars(axes: Axes, number: int) -> list[float]:
 
 def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
-    left, right = drawn(plots._importances([series(*runs)])).axes
+    left, right = drawn(importance_bars([series(*runs)])).axes
     permutation, gain = (
         np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in ("permutation", "gain")
     )
@@ -337,7 +341,7 @@ def test_whiskers_are_one_sd_of_all_shuffles_of_all_runs(tmp_path: Path) -> None
         )
         for number, own in enumerate(shuffles)
     ]
-    (axes,) = drawn(plots._importances([series(*runs)])).axes
+    (axes,) = drawn(importance_bars([series(*runs)])).axes
     (whisker,) = next(item for item in axes.collections if isinstance(item, LineCollection)).get_segments()
     ends = np.asarray(whisker)[:, 0]
     np.testing.assert_allclose(ends, shuffles.mean() + shuffles.std() * np.array([-1, 1]))
@@ -345,15 +349,15 @@ def test_whiskers_are_one_sd_of_all_shuffles_of_all_runs(tmp_path: Path) -> None
 
 def test_yardsticks_have_no_bars(tmp_path: Path) -> None:
     runs = [write(tmp_path / name, name) for name in ("native", "single_feature", "random")]
-    left, _ = drawn(plots._importances([series(run) for run in runs])).axes
-    alone, _ = drawn(plots._importances([series(runs[0])])).axes
+    left, _ = drawn(importance_bars([series(run) for run in runs])).axes
+    alone, _ = drawn(importance_bars([series(runs[0])])).axes
     assert bars(left, 0) == bars(alone, 0)
     assert len(left.containers) == len(alone.containers)
 
 
 def test_without_permutation_the_gain_orders_the_features_and_stands_alone(tmp_path: Path) -> None:
     only = Importances(FEATURES, {"gain": np.array([0.2, 0.5, 0.3])})
-    (axes,) = drawn(plots._importances([series(write(tmp_path / "run", importances=only))])).axes
+    (axes,) = drawn(importance_bars([series(write(tmp_path / "run", importances=only))])).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["bm25", "clicks", "age"]
     assert bars(axes, 0) == [50.0, 30.0, 20.0]
 
@@ -361,7 +365,7 @@ def test_without_permutation_the_gain_orders_the_features_and_stands_alone(tmp_p
 def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> None:
     values = np.arange(40.0)
     many = Importances(tuple(f"f{n}" for n in range(40)), {"permutation": values})
-    (axes,) = drawn(plots._importances([series(write(tmp_path / "run", importances=many))])).axes
+    (axes,) = drawn(importance_bars([series(write(tmp_path / "run", importances=many))])).axes
     expected = [f"f{n}" for n in range(39, 24, -1)]
     assert [label.get_text() for label in axes.get_yticklabels()] == expected
 
@@ -370,8 +374,14 @@ def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> No
 
 
 def time_figure(given_series: Sequence[Drawn]) -> Figure:
-    means = [plots._means_on_test(item, "ndcg@5") for item in given_series]
-    return drawn(plots._time_against_metric(given_series, means, "ndcg@5"))
+    means = [means_on_test(item, "ndcg@5") for item in given_series]
+    seconds, values = [*map(fit_seconds, given_series)], [own.metric for own in means]
+    return drawn(metric_against_cost(given_series, seconds, values, FIT, "ndcg@5"))
+
+
+def marks_of(axes: Axes) -> list[Line2D]:
+    """The points of series, without the line of the Pareto front."""
+    return [line for line in axes.lines if line.get_linestyle() == "None"]
 
 
 def test_a_point_is_the_mean_time_and_the_mean_metric(tmp_path: Path) -> None:
@@ -380,7 +390,7 @@ def test_a_point_is_the_mean_time_and_the_mean_metric(tmp_path: Path) -> None:
         evaluate(scored.judgments, scored.scores, ["ndcg@5"]).means["ndcg@5"]
         for scored in (run.scored("test") for run in runs)
     ]
-    (point,) = time_figure([series(*runs)]).axes[0].lines
+    (point,) = marks_of(time_figure([series(*runs)]).axes[0])
     ((seconds, value),) = points(point)
     assert (seconds, value) == ((1 + 3) / 2, sum(values) / 2)
 
@@ -398,7 +408,7 @@ def test_the_axis_of_time_is_logarithmic_above_a_tenfold_spread(
 def test_a_fit_too_brief_to_time_stands_at_the_least_time_that_the_axis_shows(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (0.0, 1e-6, 1.0)]
     axes = time_figure([series(run) for run in runs]).axes[0]
-    assert [points(line)[0][0] for line in axes.lines] == [0.01, 0.01, 1.0]
+    assert [points(line)[0][0] for line in marks_of(axes)] == [0.01, 0.01, 1.0]
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
     assert "≤ 0.01" in [label.get_text() for label in axes.get_xticklabels()]
 
@@ -418,12 +428,34 @@ def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
+def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
+    given_points: list[tuple[int, int]],
+) -> None:
+    front = pareto_front(given_points)
+    beaten = {
+        (cost, value)
+        for cost, value in given_points
+        for other, its in given_points
+        if other <= cost and its >= value and (other, its) != (cost, value)
+    }
+    assert front == sorted(set(given_points) - beaten)
+
+
+def test_the_pareto_front_is_drawn_as_a_stair_from_the_cheapest_to_the_edge(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (1.0, 2.0)]
+    axes = time_figure([series(run) for run in runs]).axes[0]
+    (front,) = [line for line in axes.lines if line.get_linestyle() != "None"]
+    assert points(front)[0] == points(marks_of(axes)[0])[0]
+    assert points(front)[-1][0] == axes.get_xlim()[1]
+
+
 # Text
 
 
 def test_every_text_has_at_least_eight_points_and_every_axis_a_name(tmp_path: Path) -> None:
     given_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
-    for figure in map(drawn, plots._figures(given_series, "ndcg@5").values()):
+    for figure in map(drawn, figures_of(given_series, "ndcg@5").values()):
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
         assert min(float(text.get_fontsize()) for text in texts) >= 8
@@ -438,7 +470,7 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     runs = [write(tmp_path / str(n), "_model $", importances=features) for n in range(2)]
     labelled = [series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}") for n, run in enumerate(runs)]
     assert len(draw(labelled, "ndcg@5", tmp_path / "pictures")) == 4
-    shown = [label.get_text() for label in drawn(plots._importances(labelled)).axes[0].get_yticklabels()]
+    shown = [label.get_text() for label in drawn(importance_bars(labelled)).axes[0].get_yticklabels()]
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
 
 
