@@ -1,0 +1,144 @@
+"""Intervals of 95 % for a mean over queries: BCa bootstrap, Student's t, and simultaneous ones.
+
+The rule: the bootstrap from 100 queries on, Student's t under that, where resampling so few queries gives too
+narrow an interval; the row is then marked `few queries`. docs/statistics.md has how often each covers the
+truth.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Quantiles are those of scipy.special: importing scipy.stats for them would take most of a second.
+from scipy.special import ndtr, ndtri, stdtrit
+
+from ltrbench.statistics.resampling import bootstrap
+from ltrbench.statistics.sample import PairedSample
+
+CONFIDENCE = 0.95
+FEW_QUERIES = 100
+"""Under so many queries an interval is Student's t."""
+
+FEW = "few queries"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Of 95 %. `method` is how it was made: bca, t, max-t or bonferroni-t; `note` what to know of it."""
+
+    low: float
+    high: float
+    method: str
+    note: str = ""
+
+
+def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval | None]:
+    """Of each row's mean; None where a stratum has under two queries, as there is no spread to judge by.
+
+    Where all values of a row are the same the interval is that value.
+    """
+    if unknown_spread(sample):
+        return [None] * len(sample.values)
+    if sample.num_queries < FEW_QUERIES:
+        return list(_student(sample))
+    return list(_bca(sample, num_draws, seed))
+
+
+def unknown_spread(sample: PairedSample) -> str:
+    """Why no interval and no t test can be had; empty where they can."""
+    if sample.num_queries < 2:
+        return "no query" if sample.num_queries == 0 else "one query only"
+    return "a fold of one query" if min(map(len, sample.cells)) < 2 else ""
+
+
+def _student(sample: PairedSample) -> list[Interval]:
+    """mean -+ t(df) SE (Student, 1908; df of several strata: Satterthwaite, 1946).
+
+    Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
+    """
+    intervals = []
+    for mean, error, degrees in zip(sample.means, sample.standard_errors, sample.degrees, strict=True):
+        half = stdtrit(degrees, (1 + CONFIDENCE) / 2) * error if error else 0.0
+        intervals.append(Interval(float(mean - half), float(mean + half), "t", FEW))
+    return intervals
+
+
+def _bca(sample: PairedSample, num_draws: int, seed: int) -> list[Interval]:
+    """Bias-corrected and accelerated bootstrap intervals (Efron, 1987; Efron and Tibshirani, 1993, 14.3).
+
+    The ends are the quantiles Phi(z0 + (z0 + z) / (1 - a (z0 + z))) of the draws, z = Phi^-1(0.025) and
+    Phi^-1(0.975): z0 = Phi^-1(share of draws below the mean) corrects the bias, where a draw equal to the
+    mean counts half, and a = sum e_i^3 / (6 (sum e_i^2)^1.5) for the deviations e_i the skewness.
+
+    Assumes independent queries, and enough of them to stand for all.
+    """
+    draws, point = bootstrap(sample, num_draws, seed)
+    return [
+        Interval(*_bca_ends(draws[:, row], point[row], deviations), "bca")
+        if deviations.any()
+        # Nothing to resample, and the formula would divide 0 by 0.
+        else Interval(float(mean), float(mean), "bca")
+        for row, (mean, deviations) in enumerate(zip(sample.means, sample.deviations, strict=True))
+    ]
+
+
+def _bca_ends(
+    draws: NDArray[np.float64], point: float, deviations: NDArray[np.float64]
+) -> tuple[float, float]:
+    below = ((draws < point).mean() + (draws <= point).mean()) / 2
+    # Half a draw away from the ends, as a share of 0 or 1 is no sign of an infinite bias.
+    bias = ndtri(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
+    # Of deviations of about 1: third powers of small ones would vanish.
+    scaled = deviations / np.abs(deviations).max()
+    acceleration = (scaled**3).sum() / (6 * (scaled**2).sum() ** 1.5)
+    normal = bias + ndtri(np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
+    low, high = np.quantile(draws, ndtr(bias + normal / (1 - acceleration * normal)))
+    return float(low), float(high)
+
+
+def simultaneous_intervals(
+    sample: PairedSample, reference: int, num_draws: int = 10_000, seed: int = 0
+) -> list[Interval | None]:
+    """Of each system's difference to one of them, `values[k] - values[reference]`, that hold all at once.
+
+    d_k -+ c SE_k, where c is the 95 % quantile over the bootstrap draws of max |d*_ij - d_ij| / SE_ij over
+    all pairs of systems (max-T: Westfall and Young, 1993; Romano and Wolf, 2005, Econometrica 73). Over all
+    pairs and not only those with the reference, so that the reference may be the system that came out best:
+    95 % of samples have every one of the true differences in its interval, whichever system that is.
+
+    Assumes what the bootstrap does. Under 100 queries c is Student's quantile at 5 % divided by the number of
+    pairs (Bonferroni). None for the reference itself, and for all where a stratum has under two queries.
+    """
+    if unknown_spread(sample):
+        return [None] * len(sample.values)
+    pairs = list(itertools.combinations(range(len(sample.values)), 2))
+    few = sample.num_queries < FEW_QUERIES
+    factor = 0.0 if few else _max_t(sample, pairs, num_draws, seed)
+    to_reference = sample.differences([(system, reference) for system in range(len(sample.values))])
+    intervals: list[Interval | None] = []
+    for mean, error, degrees in zip(
+        to_reference.means, to_reference.standard_errors, to_reference.degrees, strict=True
+    ):
+        if few and error:
+            factor = float(stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / len(pairs)))
+        half = factor * error
+        method, note = ("bonferroni-t", FEW) if few else ("max-t", "")
+        intervals.append(Interval(float(mean - half), float(mean + half), method, note))
+    intervals[reference] = None
+    return intervals
+
+
+def _max_t(sample: PairedSample, pairs: list[tuple[int, int]], num_draws: int, seed: int) -> float:
+    """c, of those pairs that differ at all."""
+    draws, point = bootstrap(sample, num_draws, seed)
+    largest = np.zeros(num_draws)
+    for a, b in pairs:
+        error = float(sample.differences([(a, b)]).standard_errors[0])
+        if error:
+            apart = (draws[:, a] - draws[:, b]) - (point[a] - point[b])
+            np.maximum(largest, np.abs(apart) / error, out=largest)
+    return float(np.quantile(largest, CONFIDENCE))

@@ -1,0 +1,125 @@
+"""Sign flips and bootstrap draws of all rows at once, the same bits on any number of threads.
+
+The draws are a matrix: a row of signs, or of how often each query was drawn, for each draw. Times the values
+it gives all draws of all rows, block by block, so that they share one randomness and none is held whole.
+
+A product of matrices adds up in an order that depends on threads and processor. The values are therefore
+put on a grid first, as whole numbers so small that no sum of them is rounded: sums of those are the same in
+any order. What the grid costs is below 1e-9 of a value at a million queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.statistics.sample import PairedSample, Values
+
+_EXACT_BITS = 51
+"""Whole numbers below 2^53 are exact in a float64; one bit is for doubling a sum, one for rounding."""
+
+_BLOCK = 2**21
+"""Signs or counts held at once, 16 MB: measured, larger blocks fall out of the processor's cache."""
+
+_SIGNS, _COUNTS = 0, 1
+"""The streams of random numbers of one seed."""
+
+
+class Bootstrap(NamedTuple):
+    """draws (B, M), the means of resampled queries; point (M,), the mean itself, added up in the same way."""
+
+    draws: NDArray[np.float64]
+    point: NDArray[np.float64]
+
+
+def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+    """(M,), p-values of the paired randomisation test, two-sided: p = (b + 1) / (B + 1).
+
+    b of B draws have |sum_i s_i share_i d_i| >= |sum_i share_i d_i| with each sign s_i drawn +1 or -1 by a
+    fair coin (Fisher, 1935; for retrieval Smucker, Allan and Carterette, 2007, CIKM; the ones: Phipson and
+    Smyth, 2010, so that p is never 0 and its level holds for any B).
+
+    Assumes that under the null hypothesis the two systems' values of a query may be exchanged, so that a
+    difference and its negative are equally likely, and that queries are independent. No normal distribution.
+    Where all differences are 0, p = 1.
+    """
+    rng = np.random.default_rng([seed, _SIGNS])
+    num_queries = differences.num_queries
+    wholes, _ = _on_grid(differences.weights * differences.values)
+    totals = wholes.sum(axis=1)
+    # Sums that are equal but for rounding onto the grid are equal: by half of one a query, on either side.
+    least = np.abs(totals) - num_queries
+    reached = np.zeros(len(wholes), dtype=np.int64)
+    for num_rows in _blocks(num_draws, num_queries):
+        words = rng.bit_generator.random_raw((num_rows, -(-num_queries // 64)))
+        heads = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries).astype(np.float64)
+        reached += (np.abs(2 * (heads @ wholes.T) - totals) >= least).sum(axis=0)
+    return (reached + 1) / (num_draws + 1)
+
+
+def bootstrap(sample: PairedSample, num_draws: int, seed: int) -> Bootstrap:
+    """Means of queries drawn with replacement, each stratum by itself (Efron and Tibshirani, 1993, 8.3).
+
+    A draw's mean is sum_c S_c (sum_i k_i share_i x_i) / (sum_i k_i share_i) over the strata c, where query i
+    was drawn k_i times and S_c is the stratum's share: a weighted mean of what was drawn. A query is drawn
+    together with all systems' values of it.
+    """
+    rng = np.random.default_rng([seed, _COUNTS])
+    grids = [_on_grid(_weighted(sample, cell)) for cell in sample.cells]
+    shares = [float(sample.weights[cell].sum()) for cell in sample.cells]
+    draws = np.zeros((num_draws, len(sample.values)))
+    start = 0
+    for num_rows in _blocks(num_draws, sample.num_queries):
+        block = draws[start : start + num_rows]
+        for grid, share in zip(grids, shares, strict=True):
+            block += share * _drawn_means(_counts(rng, num_rows, grid.wholes.shape[1]), grid)
+        start += num_rows
+    once = [_drawn_means(np.ones((1, grid.wholes.shape[1])), grid)[0] for grid in grids]
+    point = np.zeros(len(sample.values))
+    for share, means in zip(shares, once, strict=True):
+        point += share * means
+    return Bootstrap(draws, point)
+
+
+class _Grid(NamedTuple):
+    """wholes (M, n), whole numbers; wholes * units[:, None] are the values, units (M,) powers of two."""
+
+    wholes: Values
+    units: NDArray[np.float64]
+
+
+def _on_grid(values: Values) -> _Grid:
+    """Each row in the finest unit in which no sum of n of its values, drawn repeatedly or not, is rounded."""
+    bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
+    exponents = np.frexp(bounds)[1] - _EXACT_BITS
+    return _Grid(np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents))
+
+
+def _weighted(sample: PairedSample, cell: NDArray[np.intp]) -> Values:
+    """(M + 1, n): the numerators of the weighted means of a stratum, and their common denominator."""
+    return np.vstack([sample.values[:, cell], np.ones(len(cell))]) * sample.weights[cell]
+
+
+def _drawn_means(counts: Values, grid: _Grid) -> NDArray[np.float64]:
+    """(B, M), from the counts (B, n)."""
+    sums = counts @ grid.wholes.T * grid.units
+    means: NDArray[np.float64] = sums[:, :-1] / sums[:, -1:]
+    return means
+
+
+def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
+    """(num_rows, n), how often each of n queries was drawn in n draws."""
+    counts = np.empty((num_rows, num_queries))
+    for row, drawn in zip(counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True):
+        row[:] = np.bincount(drawn, minlength=num_queries)
+    return counts
+
+
+def _blocks(num_draws: int, num_queries: int) -> Iterator[int]:
+    """The numbers of draws to hold at once, which add up to all."""
+    most = max(1, _BLOCK // max(num_queries, 1))
+    for start in range(0, num_draws, most):
+        yield min(most, num_draws - start)
