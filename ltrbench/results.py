@@ -151,8 +151,11 @@ class Run:
     result: RunResult
     held: Mapping[str, ScoredSplit] | None = None
 
-    def scored(self, split: str) -> ScoredSplit:
+    def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
         """The raw scores of "valid" or "test" with their judgments.
+
+        Args:
+            judgments: of that split, where another run on the same data has read them; only scores are read.
 
         Raises:
             ResultError: where the run has no scores of that split, or the file cannot be read.
@@ -161,23 +164,25 @@ class Run:
             if split not in self.held:
                 raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
             return self.held[split]
-        return self._stored(split)
+        return self._stored(split, judgments)
 
-    def _stored(self, split: str) -> ScoredSplit:
+    def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
+        own = ("scores", "file_rows")
+        wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
         try:
             with np.load(self.path / SCORES_FILE, allow_pickle=False) as stored:
-                names = [name for name in stored.files if name.startswith(f"{split}_")]
-                arrays = {name.removeprefix(f"{split}_"): stored[name] for name in names}
+                names = [name for name in wanted if f"{split}_{name}" in stored.files]
+                arrays = {name: stored[f"{split}_{name}"] for name in names}
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ResultError(f"{self.path / SCORES_FILE} cannot be read ({error}); run it again.") from None
-        if "scores" not in arrays:
+        scores, file_rows = (arrays.pop(name, None) for name in own)
+        if scores is None:
             raise ResultError(f"{self.path} holds no scores of '{split}'.")
-        known = {item.name for item in fields(Judgments)}
         try:
-            judgments = Judgments(**{name: array for name, array in arrays.items() if name in known})
+            known = Judgments(**arrays) if judgments is None else judgments
         except TypeError as error:
             raise ResultError(f"{self.path / SCORES_FILE} is incomplete ({error}); run it again.") from None
-        return ScoredSplit(judgments, arrays["scores"], arrays.get("file_rows"))
+        return ScoredSplit(known, scores, file_rows)
 
     def learning_curve(self) -> LearningCurve:
         """Metric values by iteration; empty where none were recorded."""

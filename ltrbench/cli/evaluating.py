@@ -31,6 +31,20 @@ from ltrbench.shapes import Scores
 DEFAULT_METRICS = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
 """Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""
 
+CONVENTION_OPTION = click.option(
+    "--convention",
+    "preset_name",
+    default="default",
+    metavar="NAME",
+    help=f"How the metrics are computed: {', '.join(PRESETS)}.",
+)
+SETTINGS_OPTION = click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
+)
 _METRICS_OPTION = click.option(
     "--metrics",
     "names",
@@ -46,20 +60,8 @@ _NOTHING = "-"
 @click.argument("data", type=PATH)
 @click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
 @_METRICS_OPTION
-@click.option(
-    "--convention",
-    "preset_name",
-    default="default",
-    metavar="NAME",
-    help=f"How the metrics are computed: {', '.join(PRESETS)}.",
-)
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="A setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
-)
+@CONVENTION_OPTION
+@SETTINGS_OPTION
 @click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file, a row a query.")
 @READ_OPTION
 @JSON_OPTION

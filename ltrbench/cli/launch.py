@@ -168,7 +168,13 @@ class Session:
         # Late, because it is not needed for --help, which has to answer at once.
         from ltrbench.compare import compare
 
-        return compare(self.runs) if any(run.result.status == FINISHED for run in self.runs) else []
+        if all(run.result.status != FINISHED for run in self.runs):
+            return []
+        try:
+            return compare(self.runs)
+        except ResultError as error:
+            log.warning("no comparison was made: %s", error)
+            return []
 
     def report(self) -> None:
         """Prints the comparison on standard output, and says where everything lies."""

@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here, `show.py`, `trees.py`, `exporting.py`), on scores (`evaluating.py`,
-`explain.py`), and on data (`inspecting.py`).
+"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`), on scores
+(`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -7,7 +7,6 @@ None runs an experiment. Those in this file read run folders and know nothing of
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,13 +15,13 @@ from pathlib import Path
 
 import click
 
+from ltrbench.cli.comparing import compare
 from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain, walkthrough
 from ltrbench.cli.exporting import export
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
-from ltrbench.cli.progress import terminal_width
 from ltrbench.cli.reproducing import reproduce
 from ltrbench.cli.show import show
 from ltrbench.cli.trees import trees
@@ -67,42 +66,6 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
 
 
 @verbs.command()
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--metric",
-    help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
-)
-@click.option(
-    "--baseline", metavar="MODEL", help="What the others are compared to; by default the first model."
-)
-@click.option(
-    "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
-)
-@click.option("--output", type=PATH, help="Also write table.md, per_query.csv and environment.json here.")
-def compare(
-    folders: tuple[Path, ...], metric: str | None, baseline: str | None, as_object: bool, output: Path | None
-) -> None:
-    """The table of the finished runs in and below the folders DIR..., from the scores that they hold.
-
-    \b
-      python -m ltrbench compare multirun --metric ndcg@5
-    """
-    from ltrbench.compare import compare as compare_runs
-    from ltrbench.compare import render
-    from ltrbench.compare.comparison import as_json
-    from ltrbench.compare.publish import publish
-
-    comparisons = compare_runs(find_runs(folders), metric, baseline)
-    if output is not None:
-        publish(comparisons, output)
-    if as_object:
-        click.echo(json.dumps(as_json(comparisons), indent=2, allow_nan=False))
-    else:
-        width = terminal_width()
-        click.echo("\n".join(render(comparison, width) for comparison in comparisons), nl=False)
-
-
-@verbs.command()
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
@@ -135,7 +98,7 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (evaluate, conventions, explain, export, inspect, reproduce, show, trees, walkthrough):
+for _verb in (compare, evaluate, conventions, explain, export, inspect, reproduce, show, trees, walkthrough):
     verbs.add_command(_verb)
 
 

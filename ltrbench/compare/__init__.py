@@ -1,6 +1,21 @@
 """Comparison: finished runs read from their folders and set side by side. Nothing in here trains."""
 
-from ltrbench.compare.comparison import Comparison, Row, best_by_validation, compare
+from ltrbench.compare.comparison import BEST, Comparison, Pair, Row, Settings, best_by_validation, compare
+from ltrbench.compare.slices import Slice, read_attributes, slices
 from ltrbench.compare.tables import render
+from ltrbench.compare.verdict import verdict
 
-__all__ = ["Comparison", "Row", "best_by_validation", "compare", "render"]
+__all__ = [
+    "BEST",
+    "Comparison",
+    "Pair",
+    "Row",
+    "Settings",
+    "Slice",
+    "best_by_validation",
+    "compare",
+    "read_attributes",
+    "render",
+    "slices",
+    "verdict",
+]

@@ -1,8 +1,12 @@
 """A comparison as files: what a sweep leaves in its folder, and what `make results` puts into results/.
 
     table.md            the tables, the published figures beside them, and what made them
-    per_query.csv       a row a query of test, a column a model: the comparison's metric; empty where skipped
+    table.tex           the tables for a paper (booktabs)
+    table.csv           a row a model, numbers in full
+    per_query.csv       a row a query of test, a column a run: the comparison's metric; empty where skipped
+    comparison.json     rows, pairs with their tests, slices; what `compare --json` prints
     environment.json    commands, commit, versions, machine, and of each run its metrics and fingerprints
+    report.html         all of it in one page that needs no network
     *.png               the pictures; in a folder a data set where there are several
 
 No document of the data is in them: neither features nor labels nor document ids.
@@ -14,34 +18,42 @@ import csv
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ltrbench.compare.comparison import Comparison, by_cell, mean_over_seeds
-from ltrbench.compare.tables import render
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.record import as_json
+from ltrbench.compare.slices import Slice
+from ltrbench.compare.tables import as_csv, as_latex, render
 from ltrbench.plots import Drawn, draw
 from ltrbench.results import Run
 
+Slices = Mapping[str, Sequence[Slice]]
+"""Data -> its slices."""
 
-def publish(comparisons: Sequence[Comparison], folder: Path) -> None:
+
+def publish(comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None) -> None:
     """Writes all of them into a folder, making it where it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    runs = [item.run for comparison in comparisons for row in comparison.rows for item in row.judged]
-    tables = "\n".join(f"## {render(comparison)}" for comparison in comparisons)
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    own = slices or {}
+    tables = "\n".join(f"## {render(item, slices=own.get(item.data, ()))}" for item in comparisons)
     (folder / "table.md").write_text(f"# {folder.resolve().name}\n\n{tables}\n{_made_by(runs)}")
-    (folder / "environment.json").write_text(json.dumps(_environment(runs), indent=2) + "\n")
+    (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
+    (folder / "table.csv").write_text(as_csv(comparisons))
+    record = json.dumps(as_json(comparisons, own), indent=2, allow_nan=False)
+    (folder / "comparison.json").write_text(f"{record}\n")
+    (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw(_series(comparison), comparison.metric, pictures)
+        draw(series(comparison), comparison.metric, pictures)
 
 
-def _series(comparison: Comparison) -> list[Drawn]:
-    return [
-        Drawn(row.label, row.judged[0].run.result.model, tuple(item.run for item in row.judged))
-        for row in comparison.rows
-    ]
+def series(comparison: Comparison) -> list[Drawn]:
+    """The rows as pictures show them."""
+    return [Drawn(row.label, row.runs[0].result.model, row.runs) for row in comparison.rows]
 
 
 def _made_by(runs: Sequence[Run]) -> str:
@@ -55,13 +67,15 @@ def _made_by(runs: Sequence[Run]) -> str:
     )
 
 
-def _environment(runs: Sequence[Run]) -> dict[str, object]:
+def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     first = runs[0].result
     return {
         "commit": first.commit,
         "versions": _versions(runs),
         "machine": dict(first.machine),
         "threads": sorted({run.result.threads for run in runs}),
+        # Of the runs' own metrics below; what the comparison was made under stands in comparison.json.
         "convention": dict(first.convention),
         "runs": [
             {
@@ -84,21 +98,32 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
-    """A query that a model was not judged on, or that is skipped, has an empty cell."""
-    labels = list(dict.fromkeys(row.label for comparison in comparisons for row in comparison.rows))
+    """A query that a run was not judged on, or that is skipped, has an empty cell."""
+    columns: list[str] = []
     values: dict[tuple[str, int | None, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
-            for (fold, *_), judged in by_cell(row.judged).items():
-                means = mean_over_seeds(judged, comparison.metric).tolist()
-                for query_id, value in zip(judged[0].query_ids.tolist(), means, strict=True):
-                    values.setdefault((comparison.data, fold, query_id), {})[row.label] = value
+            columns += _columns(row)
+            for item in row.judged:
+                own = item.evaluation.per_query[comparison.metric].tolist()
+                for query_id, value in zip(item.judgments.query_ids.tolist(), own, strict=True):
+                    key = (comparison.data, item.cell.fold, query_id)
+                    values.setdefault(key, {})[_column(row, item.run)] = value
+    names = list(dict.fromkeys(columns))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            ["data", "fold", "query_id", *(f"{label} {comparisons[0].metric}" for label in labels)]
-        )
-        for (data, fold, query_id), by_label in values.items():
-            cells = [by_label.get(label, math.nan) for label in labels]
+        writer.writerow(["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in names)])
+        for (data, fold, query_id), by_column in values.items():
+            cells = [by_column.get(name, math.nan) for name in names]
             texts = ["" if math.isnan(cell) else format(cell, ".6f") for cell in cells]
             writer.writerow([data, "" if fold is None else fold, query_id, *texts])
+
+
+def _columns(row: Row) -> list[str]:
+    return [_column(row, run) for run in row.runs]
+
+
+def _column(row: Row, run: Run) -> str:
+    """The runs of a row that differ in their fold share a column, because a query stands in one fold."""
+    several = len({item.result.seed for item in row.runs}) > 1
+    return f"{row.label} seed={run.result.seed}" if several else row.label

@@ -1,32 +1,113 @@
-"""Tables: a comparison as aligned text that is Markdown as well, for the terminal and for results/."""
+"""Tables: a comparison as aligned text that is Markdown as well, as LaTeX, and as CSV.
+
+A column is one line in `_columns`, and stands in all three.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.comparison import BEST, Comparison, Row
+from ltrbench.compare.slices import Slice
+from ltrbench.compare.verdict import verdict
+from ltrbench.statistics import Interval
 
 _NOTHING = "-"
 
 
-def render(comparison: Comparison, width: int | None = None) -> str:
-    """The table with a heading above, the notes below, and published figures where the data set has some.
+def render(comparison: Comparison, width: int | None = None, slices: Sequence[Slice] = ()) -> str:
+    """The table with a heading above; below it the verdict, notes, folds, slices, and published figures.
 
     Args:
         width: of the terminal that it has to fit into; None: Markdown, with every line as long as it is.
     """
-    columns = [column for column in _columns(comparison) if column.is_shown(comparison.rows)]
+    columns = _shown_columns(comparison)
     cells = [[column.cell(row) for column in columns] for row in comparison.rows]
     table = markdown_table([column.header for column in columns], cells, width)
     title = f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-    notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in comparison.notes)
-    parts = [wrapped(title, width), table, notes]
+    said = [_how_tested(comparison), *comparison.notes] if comparison.pairs else comparison.notes
+    notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in said)
+    parts = [wrapped(title, width), table]
+    if len(comparison.rows) > 1:
+        parts.append(wrapped(verdict(comparison), width))
+    parts.append(notes)
+    if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
+        parts += [wrapped(_ABOUT_FOLDS, width), _fold_table(comparison, width)]
+    parts += [_slice_table(own, width) for own in _by_attribute(slices).values()]
     if comparison.published is not None:
         parts.append(wrapped(comparison.published.source, width))
         parts.append(_published_table(comparison.published.figures, width))
     return "\n\n".join(parts) + "\n"
+
+
+def as_latex(comparison: Comparison) -> str:
+    """The table for a paper, with the rules of the package booktabs; the best mean of each metric in bold.
+
+    It needs \\usepackage{booktabs}. Times, sizes and memory are left out.
+    """
+    columns = [column for column in _shown_columns(comparison) if column.of_quality]
+    header = " & ".join(_escaped(column.header) for column in columns)
+    lines = [
+        " & ".join(_latex_cell(column, row, comparison) for column in columns) for row in comparison.rows
+    ]
+    body = " \\\\\n".join(lines)
+    how = _how_tested(comparison) if comparison.pairs else ""
+    return (
+        f"% {comparison.data}, {_counts(comparison)}. {how}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n\\toprule\n{header} "
+        f"\\\\\n\\midrule\n{body} \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n"
+    )
+
+
+def as_csv(comparisons: Sequence[Comparison]) -> str:
+    """A row a model, numbers in full; empty where there is none."""
+    metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
+    seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["data", "model", *metrics, *_CSV_COLUMNS, *(f"{kind}_seconds" for kind in seconds)])
+    for comparison in comparisons:
+        for row in comparison.rows:
+            figures = [row.metrics.get(name) for name in metrics]
+            times = [row.seconds.get(kind) for kind in seconds]
+            writer.writerow([comparison.data, row.label, *figures, *_csv_cells(comparison, row), *times])
+    return text.getvalue()
+
+
+_CSV_COLUMNS = (
+    "low",
+    "high",
+    "baseline",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p_holm",
+    "effect_size",
+    "wins",
+    "ties",
+    "losses",
+    "num_queries",
+    "trees",
+    "peak_memory_mb",
+    "model_mb",
+)
+
+
+def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
+    own = row.interval
+    ends = [None, None] if own is None else [own.low, own.high]
+    tail = [row.trees, row.peak_memory_mb, row.model_mb]
+    if row.to_baseline is None:
+        return [*ends, comparison.baseline, *[None] * 8, *tail]
+    said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
+    between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
+    counts = [said.wins, said.ties, said.losses, said.num_queries]
+    return [*ends, comparison.baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
 
 
 @dataclass(frozen=True)
@@ -34,38 +115,130 @@ class _Column:
     header: str
     cell: Callable[[Row], str]
     optional: bool = False
+    of_quality: bool = True
+    metric: str | None = None
 
     def is_shown(self, rows: Sequence[Row]) -> bool:
         """An optional column stands only where some row has something to say in it."""
         return not self.optional or any(self.cell(row) != _NOTHING for row in rows)
 
 
+def _shown_columns(comparison: Comparison) -> list[_Column]:
+    return [column for column in _columns(comparison) if column.is_shown(comparison.rows)]
+
+
 def _columns(comparison: Comparison) -> list[_Column]:
     first, *others = comparison.rows[0].metrics
 
     def metric(name: str) -> _Column:
-        return _Column(name, lambda row: _format(row.metrics[name], ".4f"))
+        return _Column(name, lambda row: _format(row.metrics[name], ".4f"), metric=name)
+
+    def cost(header: str, value: Callable[[Row], float | None], spec: str, optional: bool = True) -> _Column:
+        return _Column(header, lambda row: _format(value(row), spec), optional, of_quality=False)
 
     def seconds(header: str, kind: str, spec: str, optional: bool = False) -> _Column:
-        return _Column(header, lambda row: _format(row.seconds.get(kind), spec), optional)
+        return cost(header, lambda row: row.seconds.get(kind), spec, optional)
 
     difference = f"difference to {comparison.baseline} [95 % interval]"
+    paired = [
+        _Column(difference, lambda row: _difference(row, comparison)),
+        _Column("p (Holm)", _p_value, optional=True),
+    ]
     return [
         _Column("model", lambda row: row.label),
         metric(first),
-        *(
-            [_Column(difference, lambda row: _difference(row, comparison))]
-            if len(comparison.rows) > 1
-            else []
-        ),
+        *(paired if len(comparison.rows) > 1 else []),
         *map(metric, others),
-        _Column("trees", lambda row: _format(row.trees, ".0f"), optional=True),
+        cost("trees", lambda row: row.trees, ".0f"),
         seconds("fit s", "fit", ".2f"),
         seconds("of it evaluator", "monitor", ".2f"),
         seconds("clean fit s", "fit_clean", ".2f", optional=True),
         seconds("predict s", "predict", ".3f"),
-        _Column("memory MB", lambda row: _format(row.peak_memory_mb, ".0f"), optional=True),
+        cost("memory MB", lambda row: row.peak_memory_mb, ".0f"),
     ]
+
+
+def _how_tested(comparison: Comparison) -> str:
+    """What the difference column is, for these trained models; and where the folds' own test stands."""
+    settings = comparison.settings
+    intervals = {
+        row.to_baseline.statistics.interval.method
+        for row in comparison.rows
+        if row.to_baseline is not None and row.to_baseline.statistics.interval is not None
+    }
+    methods = " and ".join(_METHODS.get(method, method) for method in sorted(intervals)) or "none"
+    family = (
+        f"the {len(comparison.family)} differences to {comparison.baseline}"
+        if settings.baseline not in (None, BEST)
+        else f"all {len(comparison.pairs)} pairs"
+    )
+    return (
+        f"Differences are to {comparison.baseline}, paired by query; intervals: {methods}; p: "
+        "randomisation test, "
+        f"{settings.num_draws:,} draws (seed {settings.seed}), by Holm over {family}. They speak of "
+        "these trained "
+        "models on queries like these."
+    )
+
+
+_METHODS = {
+    "bca": "BCa bootstrap",
+    "t": "Student's t (few queries)",
+    "max-t": "max-T bootstrap, simultaneous",
+    "bonferroni-t": "Student's t by Bonferroni, simultaneous (few queries)",
+}
+
+
+_ABOUT_FOLDS = (
+    "Over folds, which speaks of the methods trained again on such data: corrected resampled t test, and the "
+    "Bayesian correlated t test's probabilities of being worse, practically equal, and better."
+)
+
+
+def _fold_table(comparison: Comparison, width: int | None) -> str:
+    header = [
+        "model",
+        f"difference to {comparison.baseline} [95 % interval]",
+        "p",
+        "worse",
+        "equal",
+        "better",
+    ]
+    rows = []
+    for row in comparison.rows:
+        found = None if row.to_baseline is None else row.to_baseline.over_folds
+        if found is not None:
+            test, bayes = found.frequentist, found.bayesian
+            difference = _with_interval(test.difference, test.interval)
+            chances = [_format(value, ".2f") for value in (bayes.left, bayes.within, bayes.right)]
+            rows.append([row.label, difference, _format(test.p_value, ".4f"), *chances])
+    return markdown_table(header, rows, width)
+
+
+def _with_interval(difference: float | None, interval: Interval | None) -> str:
+    shown = _format(difference, "+.4f")
+    return shown if interval is None else f"{shown} [{interval.low:+.4f}, {interval.high:+.4f}]"
+
+
+def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
+    groups: dict[str, list[Slice]] = {}
+    for item in slices:
+        groups.setdefault(item.attribute, []).append(item)
+    return groups
+
+
+def _slice_table(slices: Sequence[Slice], width: int | None) -> str:
+    """A row a slice: its queries, and each model's mean with its difference to the baseline."""
+    labels = [item.label for item in slices[0].rows]
+    rows = [
+        [own.name, str(own.num_queries), *(_in_slice(item.mean, item.difference) for item in own.rows)]
+        for own in slices
+    ]
+    return markdown_table([slices[0].attribute, "queries", *labels], rows, width)
+
+
+def _in_slice(mean: float, difference: float | None) -> str:
+    return f"{mean:.4f}" if difference is None else f"{mean:.4f} ({difference:+.4f})"
 
 
 def _published_table(figures: Mapping[str, Mapping[str, float]], width: int | None) -> str:
@@ -140,23 +313,52 @@ def _table(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 def _difference(row: Row, comparison: Comparison) -> str:
     if row.label == comparison.baseline:
         return "baseline"
-    if row.difference is None:
-        return "no common test set"
-    if row.interval is None:
-        return f"{row.difference:+.4f}"
-    low, high = row.interval
-    return f"{row.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
+    if row.to_baseline is None:
+        return "not paired"
+    said = row.to_baseline.statistics
+    return _with_interval(said.difference, said.interval)
+
+
+def _p_value(row: Row) -> str:
+    if row.to_baseline is None:
+        return _NOTHING
+    return _format(row.to_baseline.p_adjusted["holm"]["randomisation"], ".4f")
+
+
+def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
+    text = _escaped(column.cell(row))
+    if column.metric is None:
+        return text
+    values = [other.metrics[column.metric] for other in comparison.rows]
+    highest = max((value for value in values if value is not None), default=None)
+    own = row.metrics[column.metric]
+    return f"\\textbf{{{text}}}" if own is not None and own == highest else text
+
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+    }
+)
+
+
+def _escaped(text: str) -> str:
+    """As LaTeX prints it."""
+    return text.translate(_LATEX)
 
 
 def _counts(comparison: Comparison) -> str:
     folds = {item.cell[0] for row in comparison.rows for item in row.judged} - {None}
-    queries = max(row.num_queries for row in comparison.rows)
+    queries = 0 if comparison.queries is None else comparison.queries.sample.values.shape[1]
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")
     elif folds:
         parts.append(f"mean over {len(folds)} folds")
-    if queries:
+    if queries and len(comparison.rows) > 1:
         parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
     return ", ".join(parts) or "one model"
 

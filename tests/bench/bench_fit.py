@@ -32,12 +32,12 @@ from bench_jobs import (
 )
 from numpy.typing import NDArray
 
-from ltrbench.compare.comparison import Paired, t_interval
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.binning import bin_features
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.statistics import PairedSample, compare_pairs
 
 LAYOUTS = ("force_row_wise", "force_col_wise")
 NDCG = "ndcg@10"
@@ -64,9 +64,9 @@ def bench_cell(
     print(f"  fit: native / LightGBM = {taken['native'] / taken[best]:.2f}")
     values = {name: per_query_ndcg(fitted[name], test) for name in ("native", best)}
     print(f"  {NDCG} on test: " + ", ".join(f"{name} {np.mean(each):.4f}" for name, each in values.items()))
-    differences = values["native"] - values[best]
-    low, high = t_interval([Paired(differences, np.ones(len(differences)))]) or (np.nan, np.nan)
-    print(f"  native - {best}: {low:+.4f} to {high:+.4f}", flush=True)
+    (pair,) = compare_pairs(PairedSample.of(np.stack([values["native"], values[best]])), [(0, 1)])
+    if pair.interval is not None:
+        print(f"  native - {best}: {pair.interval.low:+.4f} to {pair.interval.high:+.4f}", flush=True)
     return taken["native"] / taken[best]
 
 

@@ -1,0 +1,338 @@
+"""From runs to rows and cells: what may be set side by side, and what has to be said of the rest.
+
+A table holds the runs of one data set with one way of splitting it. Its rows are models; where runs of a
+model have different settings, a row is a model with its settings. The runs of a row are arranged in cells:
+the fold, and what was trained on and judged by their fingerprints. Runs of a row in one cell differ in
+their seed only; their per-query values are averaged first, so that a query counts once.
+
+Every value is computed anew from the stored raw scores, under the convention of the comparison, so that
+what a run reported itself never stands in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments
+from ltrbench.errors import UndefinedMetricError
+from ltrbench.metrics import Convention, Evaluation, evaluate, parse_metric
+from ltrbench.metrics.convention import Aggregation
+from ltrbench.metrics.evaluation import check_defined
+from ltrbench.results import Run
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics import PairedSample
+
+SPLITS = ("train", "valid", "test")
+
+# What does not tell two rows of a model apart, and what every fold of a data set has of its own.
+_NOT_A_SETTING = ("_target_", "seed")
+_OF_A_FOLD = ("fold", "train", "valid", "test")
+
+
+class Cell(NamedTuple):
+    """What a run was trained on and judged by: the fold, and the fingerprints; None where there is none."""
+
+    fold: int | None
+    train: str | None
+    valid: str | None
+    test: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A run with what its raw scores are worth on test.
+
+    Attributes:
+        judgments: of test; one object for all runs of a cell.
+        scores: (D,), in the backend's own dtype.
+    """
+
+    run: Run
+    cell: Cell
+    judgments: Judgments
+    scores: NDArray[np.floating[Any]]
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class PairedQueries:
+    """The queries that all of some rows were judged on and that count, with each row's values on them.
+
+    Attributes:
+        labels: (M,) of the rows.
+        sample: their values, (M, Q), means over seeds.
+        cells: what was judged.
+        cell_of_query: (Q,), which of `cells` a query stands in.
+        query_in_cell: (Q,), its number among the queries of the cell's judgments.
+        judgments: of each of `cells`.
+        test_share: n_test / n_train in queries, the mean over the cells; None where a run does not tell.
+    """
+
+    labels: tuple[str, ...]
+    sample: PairedSample
+    cells: tuple[Cell, ...]
+    cell_of_query: NDArray[np.int64]
+    query_in_cell: NDArray[np.int64]
+    judgments: tuple[Judgments, ...]
+    test_share: float | None
+
+    def of_query(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """(Q,), from one array a cell with a value for each query of its judgments."""
+        picked: NDArray[Any] = np.concatenate(
+            [own[self.query_in_cell[self.cell_of_query == number]] for number, own in enumerate(values)]
+        )
+        return picked
+
+
+def by_data(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Table name -> runs: a data set's name, with those of its settings that vary where the fold does not."""
+    settings = [_flatten(run.result.config.get("data", {})) for run in runs]
+    places = [(str(run.result.data["name"]), run.result.data.get("fold")) for run in runs]
+    tables: dict[str, list[Run]] = {}
+    for run, own, place in zip(runs, settings, places, strict=True):
+        rivals = [other for other, elsewhere in zip(settings, places, strict=True) if elsewhere == place]
+        of_fold = _OF_A_FOLD if place[1] is not None else ()
+        words = [f"data.{word}" for word in _varied(own, rivals, of_fold)]
+        tables.setdefault(" ".join([place[0], *words]), []).append(run)
+    return tables
+
+
+def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
+    settings = [_flatten(run.result.config.get("model", {})) for run in runs]
+    kinds = [(run.result.model, run.result.params) for run in runs]
+    groups: dict[str, list[Run]] = {}
+    for run, own, kind in zip(runs, settings, kinds, strict=True):
+        rivals = [other for other, its in zip(settings, kinds, strict=True) if its == kind]
+        of_model = {params for model, params in kinds if model == kind[0]}
+        # Under library parameters every setting differs from the matched ones: the one word says it.
+        words = [f"params={kind[1]}"] if len(of_model) > 1 and run.result.best_iteration is not None else []
+        words += _varied(own, rivals, _NOT_A_SETTING)
+        groups.setdefault(" ".join([kind[0], *words]), []).append(run)
+    return groups
+
+
+def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence[str]) -> list[str]:
+    """`key=value` of those settings that are not the same in all rivals."""
+    keys = sorted({key for item in rivals for key in item} - set(but))
+    return [
+        f"{key}={own[key]}"
+        for key in keys
+        if key in own and any(item.get(key) != own[key] for item in rivals)
+    ]
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def cell_of(run: Run) -> Cell:
+    """Where the run stands."""
+    data = run.result.data
+    return Cell(data.get("fold"), *(data.get(split, {}).get("fingerprint") for split in SPLITS))
+
+
+def judge(
+    groups: Mapping[str, Sequence[Run]],
+    names: Sequence[str],
+    convention: Convention,
+    by_test_only: bool = False,
+) -> dict[str, list[Judged]]:
+    """Evaluates the runs of each row on test.
+
+    Args:
+        names: metrics, the comparison's first; of the others those that the convention defines on these data.
+        by_test_only: whether a cell is known by its test set alone, so that runs which were trained on
+            different data can be paired.
+
+    Raises:
+        UndefinedMetricError: where the convention does not define the first metric.
+    """
+    # The labels of a cell are read once, however many runs there are in it.
+    known: dict[Cell, Judgments] = {}
+    read = {label: [_read(run, by_test_only, known) for run in group] for label, group in groups.items()}
+    first, *others = names
+    defined = [first, *(name for name in others if _is_defined(name, convention, known.values()))]
+    return {
+        label: [
+            Judged(run, cell, known[cell], scores, evaluate(known[cell], scores, defined, convention))
+            for run, cell, scores in own
+        ]
+        for label, own in read.items()
+    }
+
+
+def _read(
+    run: Run, by_test_only: bool, known: dict[Cell, Judgments]
+) -> tuple[Run, Cell, NDArray[np.floating[Any]]]:
+    cell = cell_of(run)
+    if by_test_only:
+        cell = cell._replace(train=None, valid=None)
+    scored = run.scored("test", known.get(cell))
+    known.setdefault(cell, scored.judgments)
+    return run, cell, scored.scores
+
+
+def _is_defined(name: str, convention: Convention, judged: Iterable[Judgments]) -> bool:
+    metric, k = parse_metric(name)
+    try:
+        for judgments in judged:
+            check_defined(metric, k, convention.of(metric), judgments)
+    except UndefinedMetricError:
+        return False
+    return True
+
+
+def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
+    """The runs of one row, those that differ in their seed only together."""
+    cells: dict[Cell, list[Judged]] = {}
+    for item in judged:
+        cells.setdefault(item.cell, []).append(item)
+    return cells
+
+
+def mean_over_seeds(judged: Sequence[Judged], metric: str) -> PerQuery:
+    """(Q,), so that a query counts once however many seeds there are."""
+    seeds = np.stack([item.evaluation.per_query[metric] for item in judged])
+    means: PerQuery = seeds.mean(axis=0)
+    return means
+
+
+def seeds_change_nothing(judged: Sequence[Judged]) -> bool:
+    """Whether a row has several seeds, and every one of them gave the same scores."""
+    cells = by_cell(judged).values()
+    return any(len(own) > 1 for own in cells) and all(
+        np.array_equal(own[0].scores, item.scores) for own in cells for item in own[1:]
+    )
+
+
+class Arranged(NamedTuple):
+    """The rows of a table by what may be counted of them.
+
+    Attributes:
+        counted: row label -> the runs whose cells count.
+        paired: the labels of the rows that paired tests may be made of; the others lack a cell.
+        notes: what has to be said of the rest.
+    """
+
+    counted: dict[str, list[Judged]]
+    paired: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def arrange(judged: dict[str, list[Judged]]) -> Arranged:
+    """Drops from paired tests, by name, each row that lacks a cell which others have.
+
+    Where fewer than two rows have every cell, the cells that all rows share are counted instead, if any.
+    """
+    cells = {label: {item.cell for item in own} for label, own in judged.items()}
+    everywhere, common = set().union(*cells.values()), set.intersection(*cells.values())
+    whole = tuple(label for label, own in cells.items() if own == everywhere)
+    notes = _missing_seeds(judged)
+    if len(whole) == len(cells):
+        return Arranged(judged, whole, tuple(notes))
+    lacking = {
+        label: sorted(everywhere - own, key=_order) for label, own in cells.items() if label not in whole
+    }
+    if len(whole) >= 2:
+        notes += [
+            f"{label} has no run on {_places(absent)}: it is left out of paired tests, and its means "
+            "are over "
+            "the test sets that it has."
+            for label, absent in lacking.items()
+        ]
+        return Arranged(judged, whole, tuple(notes))
+    if not common:
+        notes.append("The rows have no test set in common: each mean is over the row's own.")
+        return Arranged(judged, (), tuple(notes))
+    notes += [
+        f"{label} has no run on {_places(absent)}; only the {len(common)} of {len(everywhere)} test "
+        "sets that "
+        "every row has are counted."
+        for label, absent in lacking.items()
+    ]
+    counted = {label: [item for item in own if item.cell in common] for label, own in judged.items()}
+    return Arranged(counted, tuple(judged), tuple(notes))
+
+
+def _order(cell: Cell) -> tuple[int, str]:
+    return cell.fold or 0, cell.test or ""
+
+
+def _places(cells: Sequence[Cell]) -> str:
+    folds = [str(cell.fold) for cell in cells if cell.fold is not None]
+    if len(folds) == len(cells):
+        return f"fold{'s' * (len(folds) > 1)} {', '.join(folds)}"
+    return f"{len(cells)} of the test sets"
+
+
+def _missing_seeds(judged: Mapping[str, Sequence[Judged]]) -> list[str]:
+    """A sentence for each row that has some seeds in one cell and not in another."""
+    notes = []
+    for label, own in judged.items():
+        of_cell = {cell: {item.run.result.seed for item in items} for cell, items in by_cell(own).items()}
+        every = set().union(*of_cell.values())
+        absent = {cell: every - seeds for cell, seeds in of_cell.items() if seeds != every}
+        notes += [
+            f"{label} has no run of seed {', '.join(map(str, sorted(seeds)))} on {_places([cell])}: its mean "
+            "there is over the other seeds."
+            for cell, seeds in absent.items()
+        ]
+    return notes
+
+
+def pair_queries(
+    counted: Mapping[str, Sequence[Judged]], labels: Sequence[str], metric: str
+) -> PairedQueries | None:
+    """The values of rows query by query, over all cells; None where no query counts in any."""
+    cells = {label: by_cell(counted[label]) for label in labels}
+    places = list(cells[labels[0]]) if labels else []
+    blocks, strata, numbers, weights = [], [], [], []
+    for place, cell in enumerate(places):
+        values = np.stack([mean_over_seeds(own[cell], metric) for own in cells.values()])
+        counting = np.flatnonzero(~np.isnan(values).any(axis=0))
+        given = _weights(cells[labels[0]][cell][0], metric)
+        blocks.append(values[:, counting])
+        numbers.append(counting)
+        strata.append(np.full(len(counting), place))
+        weights.append(given[counting])
+    if not sum(map(len, numbers)):
+        return None
+    cell_of_query = np.concatenate(strata)
+    return PairedQueries(
+        labels=tuple(labels),
+        sample=PairedSample.of(np.concatenate(blocks, axis=1), np.concatenate(weights), cell_of_query),
+        cells=tuple(places),
+        cell_of_query=cell_of_query,
+        query_in_cell=np.concatenate(numbers),
+        judgments=tuple(cells[labels[0]][cell][0].judgments for cell in places),
+        test_share=_test_share([cells[labels[0]][cell][0].run for cell in places]),
+    )
+
+
+def _weights(item: Judged, metric: str) -> PerQuery:
+    """(Q,), what the convention's mean weighs queries by; 1 where all count alike."""
+    given = item.judgments.query_weights
+    convention = item.evaluation.convention.of(parse_metric(metric)[0])
+    if given is None or convention.aggregation is not Aggregation.WEIGHTED:
+        return np.ones(item.judgments.num_queries)
+    return given
+
+
+def _test_share(runs: Sequence[Run]) -> float | None:
+    sizes = [[run.result.data.get(split, {}).get("queries") for split in ("test", "train")] for run in runs]
+    if not all(all(pair) for pair in sizes):
+        return None
+    return fmean(test / train for test, train in sizes)

@@ -1,0 +1,236 @@
+"""Whether runs may stand in one table, and what a reader of it has to be warned of.
+
+A table of runs that were trained or judged on different documents is refused, with what differs. What only
+may matter (threads, machines, settings tried, a model chosen by test) is a note under the table.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+from ltrbench.compare.cells import SPLITS, Cell, Judged, by_data, by_label, cell_of, seeds_change_nothing
+from ltrbench.errors import ResultError
+from ltrbench.metrics import Convention, parse_metric
+from ltrbench.results import Run, RunResult
+
+_SHOWN = 12  # characters of a fingerprint; enough to tell two apart
+
+
+def mismatches(runs: Sequence[Run]) -> list[str]:
+    """A sentence for each two sets of runs that would have to be paired, and were made on different data.
+
+    A sweep over a setting of the data, where every model is run under each value, is no mismatch: it makes a
+    table a value. But two models that share a data set and a fold and no cell of it were never given the
+    same.
+    """
+    found: list[str] = []
+    for group in _by_name(runs).values():
+        tables = by_data(group)
+        for own in tables.values():
+            found += _within_table(own)
+        if len(tables) > 1:
+            found += _across_tables(tables)
+    return list(dict.fromkeys(found))
+
+
+def refuse_mismatches(runs: Sequence[Run], found: Sequence[str], allowed: bool) -> dict[str, list[Run]]:
+    """Table name -> runs. Mismatched runs share a table only where that was asked for.
+
+    Raises:
+        ResultError: naming what differs, and what can be done.
+    """
+    if found and not allowed:
+        raise ResultError(
+            f"these runs were not made on the same data: {' '.join(found)} Compare runs of one data set and "
+            "split, or say --allow-mismatch to see them side by side all the same, with this said "
+            "under the table."
+        )
+    return _by_name(runs) if found else by_data(runs)
+
+
+def _by_name(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(str(run.result.data["name"]), []).append(run)
+    return groups
+
+
+def _within_table(runs: Sequence[Run]) -> Iterator[str]:
+    """Runs of one fold whose files were not the same."""
+    first: dict[int | None, tuple[str, Cell]] = {}
+    for run in runs:
+        cell = cell_of(run)
+        label, other = first.setdefault(cell.fold, (run.result.model, cell))
+        if cell != other:
+            yield _difference(runs[0].result, label, other, run.result.model, cell)
+
+
+def _across_tables(tables: Mapping[str, Sequence[Run]]) -> Iterator[str]:
+    """Models that have a fold in common, and no cell."""
+    cells: dict[str, list[Cell]] = {}
+    for runs in tables.values():
+        for label, own in by_label(runs).items():
+            cells.setdefault(label, []).extend(map(cell_of, own))
+    for (a, of_a), (b, of_b) in itertools.combinations(cells.items(), 2):
+        facing = [(one, other) for one in of_a for other in of_b if one.fold == other.fold]
+        if facing and not set(of_a) & set(of_b):
+            settings = " and ".join(
+                next(name for name, runs in tables.items() if cell in map(cell_of, runs))
+                for cell in facing[0]
+            )
+            result = next(iter(tables.values()))[0].result
+            yield f"{_difference(result, a, facing[0][0], b, facing[0][1])} They are {settings}."
+
+
+def _difference(result: RunResult, a: str, of_a: Cell, b: str, of_b: Cell) -> str:
+    fold = "" if of_a.fold is None else f" fold {of_a.fold},"
+    differing = [
+        f"{split} {_short(ours)} and {_short(theirs)}"
+        for split, ours, theirs in zip(SPLITS, of_a[1:], of_b[1:], strict=True)
+        if ours != theirs
+    ]
+    return f"{result.data['name']},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."
+
+
+def _short(fingerprint: str | None) -> str:
+    return "none" if fingerprint is None else fingerprint[:_SHOWN]
+
+
+def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: Convention) -> list[str]:
+    """What a reader of the table must know, a sentence each."""
+    runs = [item.run for own in counted.values() for item in own]
+    results = [run.result for run in runs]
+    shares = [item.evaluation.share_without_relevant for own in counted.values() for item in own]
+    return [
+        _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
+        *_seed_notes(counted),
+        *_circumstances(results),
+        *_budgets(counted, metric),
+        *_chosen_on_test(results),
+        *_unmatched(results),
+        *_drifts(results),
+    ]
+
+
+def _convention_note(convention: Convention, share: float) -> str:
+    said = convention.describe()
+    ties = {"expected": "ties count with their expected value"}.get(
+        said["ties"], f"ties: {said['ties'].replace('_', ' ')}"
+    )
+    counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[said["no_relevant"]]
+    return (
+        f"Convention {said['name']}: {said['gain'].replace('_', ' ')}, {ties}; the {100 * share:.1f} "
+        "% of test "
+        f"queries without a relevant document {counted}."
+    )
+
+
+def _seed_notes(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    same = [label for label, own in counted.items() if seeds_change_nothing(own)]
+    if same:
+        yield (
+            f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, so that "
+            "several seeds "
+            "say no more than one."
+        )
+
+
+def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
+    """Threads, parameters, machines and versions."""
+    trained = [result for result in results if result.seconds]
+    threads = _several(str(result.threads) for result in trained)
+    yield (
+        "Threads: "
+        f"{', '.join(threads)}{', which differ: set times side by side with care' * (len(threads) > 1)}. "
+        f"Parameters: {', '.join(sorted(_several(result.params for result in trained)))}. Fit "
+        "includes its evaluator."
+    )
+    machines = _several(
+        f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
+    )
+    if len(machines) > 1:
+        yield f"Machines differ, and with them times: {'; '.join(machines)}."
+    commits = _several(
+        str(result.commit or f"version {result.versions.get('ltrbench')}") for result in trained
+    )
+    if len(commits) > 1:
+        yield f"The runs were made by different commits of the code: {', '.join(commits)}."
+
+
+def _several(values: Iterable[str]) -> list[str]:
+    return sorted(set(values), key=lambda text: (len(text), text))
+
+
+def _budgets(counted: Mapping[str, Sequence[Judged]], metric: str) -> Iterator[str]:
+    """Models of which more settings were tried than of others; the best of many is partly lucky."""
+    settings: dict[str, list[str]] = {}
+    for label, own in counted.items():
+        settings.setdefault(own[0].run.result.model, []).append(label)
+    tried = {model: len(labels) for model, labels in settings.items()}
+    if max(tried.values()) == 1:
+        return
+    if len(tried) > 1 and len(set(tried.values())) > 1:
+        counts = ", ".join(f"{model} {count}" for model, count in tried.items())
+        yield f"Tuning budgets differ: settings in this table are {counts}."
+    for model, labels in settings.items():
+        chosen = (
+            _best_setting({label: counted[label] for label in labels}, metric) if len(labels) > 1 else None
+        )
+        if chosen is not None:
+            yield (
+                f"To take the best of the {len(labels)} settings of {model} by this table is to pick "
+                "on test; by "
+                f"validation it is {chosen}."
+            )
+
+
+def _best_setting(rows: Mapping[str, Sequence[Judged]], metric: str) -> str | None:
+    reached = {label: validation_means([item.run for item in own], metric) for label, own in rows.items()}
+    known = {label: fmean(values.values()) for label, values in reached.items() if values}
+    return max(known, key=known.__getitem__) if known else None
+
+
+def validation_means(runs: Sequence[Run], metric: str) -> dict[int, float]:
+    """The number of a run -> what it reached on validation, of those that have it."""
+    values = {number: run.result.metrics.get(f"valid/{metric}") for number, run in enumerate(runs)}
+    return {number: value for number, value in values.items() if value is not None}
+
+
+def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[str]:
+    """Models whose validation set, by which they stopped, is the test set."""
+    prints = {
+        result.model: [result.data.get(split, {}).get("fingerprint") for split in ("valid", "test")]
+        for result in results
+    }
+    for model, (valid, test) in prints.items():
+        if valid is not None and valid == test:
+            yield (
+                f"{model} was picked on test: its validation set is the test set, so that its figures "
+                "flatter "
+                "it. Give data.valid other queries."
+            )
+
+
+def _unmatched(results: Sequence[RunResult]) -> Iterator[str]:
+    for model in dict.fromkeys(result.model for result in results):
+        sentences = dict.fromkeys(
+            sentence for result in results if result.model == model for sentence in result.unmatched
+        )
+        yield from (f"{model}: {sentence}" for sentence in sentences)
+
+
+def _drifts(results: Sequence[RunResult]) -> Iterator[str]:
+    """Where a library's own figures on its own scores are not ours."""
+    for result in results:
+        if result.drift.get("drifted"):
+            convention, own = result.drift["convention"], result.drift["own"]
+            pairs = ", ".join(
+                f"{name} {own[name]:.9f} against {ours:.9f}" for name, ours in result.drift["ours"].items()
+            )
+            yield (
+                f"{result.model} drifts: {convention} itself computes {pairs} of ours under its "
+                "convention. Do "
+                "not rely on either."
+            )

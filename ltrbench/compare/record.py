@@ -1,0 +1,119 @@
+"""A comparison as one JSON object: what --json prints, and comparison.json holds. null, never NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ltrbench.compare.across import across
+from ltrbench.compare.cells import Judged
+from ltrbench.compare.comparison import Comparison, OverFolds, Pair, Row
+from ltrbench.compare.slices import Slice
+from ltrbench.compare.verdict import verdict
+from ltrbench.statistics import Interval
+
+
+def as_json(
+    comparisons: Sequence[Comparison], slices: Mapping[str, Sequence[Slice]] | None = None
+) -> dict[str, Any]:
+    """The metric, a record a run, a record a row, and a record a pair of the family that was asked for.
+
+    A run's metrics hold what it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their bare names, what
+    was computed on test for this comparison, under its convention.
+
+    Args:
+        slices: data -> its slices.
+    """
+    first = comparisons[0]
+    rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
+    return {
+        "metric": first.metric,
+        "convention": first.settings.convention.name,
+        "convention_fields": first.settings.convention.describe(),
+        "family": "all pairs" if first.settings.baseline is None else f"against {first.settings.baseline}",
+        "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
+        "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
+        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.judged],
+        "rows": [_row_record(comparison, row) for comparison, row in rows],
+        "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.family],
+        "slices": [
+            {"data": data, **asdict(item)} for data, found in (slices or {}).items() for item in found
+        ],
+        "across_data_sets": _or_none(across(comparisons)),
+        "notes": [note for comparison in comparisons for note in comparison.notes],
+    }
+
+
+def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, Any]:
+    result = judged.run.result
+    computed = {name: None if math.isnan(mean) else mean for name, mean in judged.evaluation.means.items()}
+    return {
+        "model": result.model,
+        "label": row.label,
+        "data": comparison.data,
+        "fold": result.data.get("fold"),
+        "seed": result.seed,
+        "fingerprints": dict(zip(("train", "valid", "test"), judged.cell[1:], strict=True)),
+        "metrics": {**result.metrics, **computed},
+        "seconds": dict(result.seconds),
+        "peak_memory_mb": result.peak_memory_mb,
+        "best_iteration": result.best_iteration,
+        "versions": dict(result.versions),
+        "commit": result.commit,
+        "path": str(judged.run.path),
+    }
+
+
+def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
+    pair = row.to_baseline
+    return {
+        "data": comparison.data,
+        "label": row.label,
+        "baseline": comparison.baseline,
+        "metrics": dict(row.metrics),
+        "interval": _ends(row.interval),
+        "difference": None if pair is None else pair.statistics.difference,
+        "difference_interval": None if pair is None else _ends(pair.statistics.interval),
+        "num_queries": 0 if pair is None else pair.statistics.num_queries,
+        "difference_to_best_interval": _ends(row.to_best),
+        "seconds": dict(row.seconds),
+        "peak_memory_mb": row.peak_memory_mb,
+        "model_mb": row.model_mb,
+        "trees": row.trees,
+    }
+
+
+def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
+    said = pair.statistics
+    return {
+        "data": comparison.data,
+        "a": pair.a,
+        "b": pair.b,
+        "difference": said.difference,
+        "interval": _ends(said.interval),
+        "interval_method": None if said.interval is None else said.interval.method,
+        "p_value": dict(said.p_values),
+        "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
+        "effect_size": said.effect_size,
+        "wins": said.wins,
+        "ties": said.ties,
+        "losses": said.losses,
+        "num_queries": said.num_queries,
+        "note": said.note,
+        "over_folds": _fold_record(pair.over_folds),
+        "power": asdict(pair.power),
+    }
+
+
+def _fold_record(found: OverFolds | None) -> dict[str, Any] | None:
+    return None if found is None else asdict(found)
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _or_none(found: Any) -> dict[str, Any] | None:
+    return None if found is None else asdict(found)

@@ -1,0 +1,225 @@
+"""Where a difference comes from: the rows by kinds of queries.
+
+A kind is a value, or a range, of an attribute of queries. Those that every data set has are in `ATTRIBUTES`,
+one function each: from judgments to a value a query. Others come from a table of the user's, a row a query.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.comparison import Comparison
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.metrics import Convention, parse_metric
+from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics.intervals import mean_intervals
+
+QUERY_ID = "query_id"
+"""The column that a table of attributes names its queries by."""
+
+_MOST_VALUES = 6  # an attribute of no more values than this has a slice a value
+_MOST_TEXTS, _OTHERS = 12, "others"
+_NUM_RANGES = 4  # a finer one is cut at its quartiles
+
+
+def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """(Q,), documents of the query."""
+    del convention
+    return judgments.query_sizes.astype(np.float64)
+
+
+def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """(Q,), documents whose label reaches the convention's threshold of relevance."""
+    relevant = judgments.labels >= convention.relevance_threshold
+    return np.add.reduceat(relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64))
+
+
+def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """(Q,), H = -sum_l p_l log2 p_l in bits, p_l the share of the query's documents with label l (Shannon,
+    1948): 0 where all labels are alike and no ranking is better than another."""
+    del convention
+    starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
+    entropy = np.zeros(judgments.num_queries)
+    for label in np.unique(judgments.labels):
+        share = np.add.reduceat((judgments.labels == label).astype(np.float64), starts) / sizes
+        entropy -= share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+    return entropy
+
+
+ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = {
+    "query_size": query_size,
+    "num_relevant": num_relevant,
+    "label_entropy": label_entropy,
+}
+
+Given = Mapping[str, Mapping[str, str]]
+"""Attribute -> query id -> its value, as text."""
+
+
+@dataclass(frozen=True)
+class InSlice:
+    """A row in a slice: its mean, and its difference to the baseline; None for the baseline itself."""
+
+    label: str
+    mean: float
+    difference: float | None
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The queries of one kind.
+
+    Attributes:
+        attribute: such as query_size.
+        name: the value or range, such as "9 to 40".
+        num_queries: of them.
+        rows: each row that is in paired tests; means are over these queries, all alike, whatever fold.
+    """
+
+    attribute: str
+    name: str
+    num_queries: int
+    rows: tuple[InSlice, ...]
+
+
+def read_attributes(path: Path) -> Given:
+    """Reads a CSV table with the column query_id and a column an attribute.
+
+    Raises:
+        DataError: where it cannot be read, has no such column, or names a query twice.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            names = [name for name in reader.fieldnames or () if name != QUERY_ID]
+            if QUERY_ID not in (reader.fieldnames or ()) or not names:
+                raise DataError(
+                    f"{path}:1: the columns are {', '.join(reader.fieldnames or ()) or 'none'}; give "
+                    f"{QUERY_ID} and "
+                    "at least one attribute."
+                )
+            found: dict[str, dict[str, str]] = {name: {} for name in names}
+            for row in reader:
+                _take_attributes(found, row, f"{path}:{reader.line_num}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a CSV table ({error}).") from None
+    return found
+
+
+def _take_attributes(found: dict[str, dict[str, str]], row: Mapping[str, Any], place: str) -> None:
+    query_id = row[QUERY_ID]
+    for name, values in found.items():
+        if row[name] is None:
+            raise DataError(f"{place}: the line has fewer columns than the header; fill in {name}.")
+        if query_id in values:
+            raise DataError(f"{place}: query '{query_id}' stands here a second time; keep one line a query.")
+        values[query_id] = row[name]
+
+
+def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
+    """The rows by each attribute's kinds of queries; empty where nothing can be paired.
+
+    Args:
+        names: of attributes.
+        given: those of the user's own.
+
+    Raises:
+        ConfigError: on an unknown attribute.
+        DataError: where a query of test has no value of an attribute of the user's.
+    """
+    found = []
+    for name in names:
+        if name not in ATTRIBUTES and name not in (given or {}):
+            known = [*ATTRIBUTES, *(given or {})]
+            raise ConfigError(
+                f"queries have no attribute '{name}'{did_you_mean(name, known)} There are "
+                f"{', '.join(known)}; give "
+                "your own as a CSV table with --attributes FILE."
+            )
+        if comparison.queries is not None:
+            found += _slices(comparison, name, _values(comparison, name, given or {}))
+    return found
+
+
+def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
+    """(Q,), numbers, or texts where not all are numbers."""
+    queries = comparison.queries
+    assert queries is not None  # the caller made sure; said for the type checker
+    if name not in given:
+        convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
+        return queries.of_query([ATTRIBUTES[name](own, convention) for own in queries.judgments])
+    ids = queries.of_query([own.query_ids for own in queries.judgments]).tolist()
+    missing = [query_id for query_id in ids if query_id not in given[name]]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; "
+            "give each "
+            "query a line."
+        )
+    texts = [given[name][query_id] for query_id in ids]
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except ValueError:
+        return np.array(texts)
+    return numbers if np.isfinite(numbers).all() else np.array(texts)
+
+
+def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> list[Slice]:
+    if values.dtype.kind == "U":
+        values = _with_others(values)
+    distinct = np.unique(values)
+    if len(distinct) <= _MOST_VALUES or values.dtype.kind == "U":
+        return [_slice(comparison, attribute, _shown(value), values == value) for value in distinct]
+    # Each range ends at a value that occurs, so that the names say exactly what is in it.
+    ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
+    kind = np.searchsorted(ends, values)
+    made = []
+    for number in range(len(ends)):
+        inside = kind == number
+        low, high = values[inside].min(), values[inside].max()
+        name = _shown(low) if low == high else f"{_shown(low)} to {_shown(high)}"
+        made.append(_slice(comparison, attribute, name, inside))
+    return made
+
+
+def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
+    """The rarer texts as one, so that a table of them can be read."""
+    distinct, counts = np.unique(texts, return_counts=True)
+    if len(distinct) <= _MOST_TEXTS:
+        return texts
+    kept = distinct[np.argsort(-counts, kind="stable")[: _MOST_TEXTS - 1]]
+    return np.where(np.isin(texts, kept), texts, _OTHERS)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+
+
+def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
+    queries, asked = comparison.queries, comparison.settings
+    assert queries is not None  # as above
+    # The queries of all folds together: a fold may have too few of a kind to be a mean of its own.
+    sample = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
+    base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
+    intervals: list[Interval | None] = [None] * len(queries.labels)
+    if base is not None:
+        to_base = sample.differences([(number, base) for number in range(len(queries.labels))])
+        intervals = mean_intervals(to_base, asked.num_draws, asked.seed)
+    means = sample.means.tolist()
+    rows = [
+        InSlice(label, mean, None, None)
+        if base in (None, number)
+        else InSlice(label, mean, mean - means[base], intervals[number])
+        for number, (label, mean) in enumerate(zip(queries.labels, means, strict=True))
+    ]
+    return Slice(attribute, name, int(inside.sum()), tuple(rows))

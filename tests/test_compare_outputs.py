@@ -1,0 +1,224 @@
+"""What a comparison says and writes: verdict, slices, LaTeX, CSV, JSON, and over data sets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_runs import NUM_QUERIES, write
+
+from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, slices, verdict
+from ltrbench.compare.across import across
+from ltrbench.compare.record import as_json
+from ltrbench.compare.tables import as_csv, as_latex
+from ltrbench.errors import ConfigError, DataError
+
+FOLDS = (1, 2, 3, 4)
+
+
+def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
+    """Three models over four folds; native ranks well, xgboost a little worse, random_ by lot."""
+    runs = [
+        write(folder / f"{model}{fold}", model, fold=fold, skill=skill)
+        for model, skill in (("native", 2.0), ("xgboost", 1.8), ("random_", 0.0))
+        for fold in FOLDS
+    ]
+    (comparison,) = compare(runs, settings)
+    return comparison
+
+
+def test_the_verdict_names_the_best_and_whom_it_beats(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    assert verdict(comparison).startswith(f"{comparison.best} has the highest ndcg@10, 0.")
+    assert "shown to be better than random_" in verdict(comparison)
+
+
+def test_the_verdict_against_a_baseline_says_better_worse_and_level(tmp_path: Path) -> None:
+    said = verdict(comparison_of(tmp_path, Settings(baseline="xgboost")))
+    assert said.startswith("Against xgboost, in ndcg@10: random_ (-0.")
+    assert "is shown to be worse" in said
+
+
+def test_one_row_allows_no_verdict(tmp_path: Path) -> None:
+    (comparison,) = compare([write(tmp_path, "native")])
+    assert "nothing can be said" in verdict(comparison)
+
+
+def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
+    everyone, against = (
+        comparison_of(tmp_path / "a"),
+        comparison_of(tmp_path / "b", Settings(baseline="native")),
+    )
+    assert (len(everyone.family), len(against.family)) == (3, 2)
+    (of_all,) = (pair for pair in everyone.pairs if (pair.a, pair.b) == ("native", "random_"))
+    (of_two,) = (pair for pair in against.family if pair.a == "random_")
+    assert of_all.statistics.p_values == of_two.statistics.p_values
+    p_value = of_all.statistics.p_values["randomisation"]
+    assert p_value is not None
+    # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
+    assert of_all.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
+    assert of_two.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
+
+
+def test_differences_to_the_best_have_simultaneous_intervals_wider_than_planned_ones(tmp_path: Path) -> None:
+    planned = comparison_of(tmp_path / "a", Settings(baseline="native"))
+    chosen = comparison_of(tmp_path / "b", Settings(baseline=BEST))
+    best = planned.best
+    assert chosen.baseline == best
+    for label in {row.label for row in planned.rows} - {best, "native"}:
+        wide = chosen.row(label).to_baseline
+        assert wide is not None
+        assert wide.statistics.interval == chosen.row(label).to_best
+        assert wide.statistics.interval is not None
+        assert wide.statistics.interval.method == "max-t"
+
+
+def test_folds_are_tested_with_one_degree_of_freedom_less_than_there_are_and_a_third_of_test(
+    tmp_path: Path,
+) -> None:
+    comparison = comparison_of(tmp_path)
+    assert comparison.queries is not None
+    assert comparison.queries.test_share == pytest.approx(1 / 3)
+    pair = comparison.pairs[0]
+    assert pair.over_folds is not None
+    assert pair.over_folds.frequentist.degrees == len(FOLDS) - 1
+    assert pair.over_folds.frequentist.difference == pytest.approx(pair.statistics.difference)
+    chances = pair.over_folds.bayesian
+    assert (chances.left or 0) + (chances.within or 0) + (chances.right or 0) == pytest.approx(1)
+
+
+def test_the_queries_that_a_named_difference_needs_are_told(tmp_path: Path) -> None:
+    small, large = (
+        comparison_of(tmp_path / str(detect), Settings(detect=detect)).pairs[0].power
+        for detect in (0.01, 0.1)
+    )
+    assert small.queries_needed is not None
+    assert large.queries_needed is not None
+    assert small.queries_needed > 30 * large.queries_needed
+    assert small.detectable == large.detectable
+
+
+def test_a_difference_of_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match="rope is 0; it is a difference of the metric"):
+        Settings(rope=0)
+    with pytest.raises(ConfigError, match="detect is 0; it is a difference of the metric"):
+        Settings(detect=0)
+
+
+def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to_the_whole(
+    tmp_path: Path,
+) -> None:
+    comparison = comparison_of(tmp_path)
+    assert comparison.queries is not None
+    for name in ("query_size", "num_relevant", "label_entropy"):
+        found = slices(comparison, [name])
+        assert sum(item.num_queries for item in found) == len(FOLDS) * (NUM_QUERIES - 1)
+        means = [[row.mean for row in item.rows] for item in found]
+        # Every fold has as many queries here, so that the mean of folds is that of queries.
+        whole = np.average(means, axis=0, weights=[item.num_queries for item in found])
+        assert whole == pytest.approx(comparison.queries.sample.means)
+
+
+def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    file = tmp_path / "kinds.csv"
+    rows = [f"{query},{'long' if query % 2 else 'short'}" for query in range(1, NUM_QUERIES + 1)]
+    file.write_text("\n".join(["query_id,kind", *rows]))
+    found = slices(comparison, ["kind"], read_attributes(file))
+    assert [item.name for item in found] == ["long", "short"]
+    base = found[0].rows[0]
+    assert (base.difference, base.interval) == (None, None)
+    assert found[0].rows[1].difference == pytest.approx(found[0].rows[1].mean - base.mean)
+
+
+def test_mistakes_in_attributes_are_told_with_their_line(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    file = tmp_path / "kinds.csv"
+    with pytest.raises(ConfigError, match=r"no attribute 'query_sise'; did you mean 'query_size'\?"):
+        slices(comparison, ["query_sise"])
+    file.write_text("query_id,kind\n1,a\n1,b\n")
+    with pytest.raises(DataError, match=r"kinds.csv:3: query '1' stands here a second time"):
+        read_attributes(file)
+    file.write_text("query,kind\n1,a\n")
+    with pytest.raises(DataError, match=r"kinds.csv:1: the columns are query, kind; give query_id"):
+        read_attributes(file)
+    file.write_text("query_id,kind\n1,a\n")
+    with pytest.raises(DataError, match="of 116 test queries have no kind, such as query '2'"):
+        slices(comparison, ["kind"], read_attributes(file))
+
+
+def test_a_latex_table_has_a_row_a_model_the_best_bold_and_nothing_unescaped(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    text = as_latex(comparison)
+    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    rows = [line.removesuffix(" \\\\").split(" & ") for line in body.strip().splitlines()]
+    assert [row[0] for row in rows] == ["native", "xgboost", "random\\_"]
+    columns = text.partition("{tabular}{")[2].partition("}")[0]
+    assert {len(row) for row in rows} == {len(columns)}
+    best = next(row for row in rows if row[0] == comparison.best)
+    assert best[1].startswith("\\textbf{")
+    assert "fit" not in text
+
+
+def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    rows = list(csv.DictReader(io.StringIO(as_csv([comparison]))))
+    assert [row["model"] for row in rows] == ["native", "xgboost", "random_"]
+    pair = comparison.rows[1].to_baseline
+    assert pair is not None
+    assert pair.statistics.interval is not None
+    assert float(rows[1]["difference"]) == pair.statistics.difference
+    assert float(rows[1]["difference_low"]) == pair.statistics.interval.low
+    assert rows[0]["difference"] == ""
+
+
+def test_json_holds_each_pair_with_its_tests_and_is_valid_without_nan(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    found = {comparison.data: slices(comparison, ["num_relevant"])}
+    record = json.loads(json.dumps(as_json([comparison], found), allow_nan=False))
+    assert (record["metric"], record["convention"], record["family"]) == ("ndcg@10", "default", "all pairs")
+    assert [(pair["a"], pair["b"]) for pair in record["pairs"]] == [
+        ("native", "xgboost"),
+        ("native", "random_"),
+        ("xgboost", "random_"),
+    ]
+    pair = record["pairs"][1]
+    low, high = pair["interval"]
+    assert low < pair["difference"] < high
+    assert set(pair["p_value"]) == {"randomisation", "t", "wilcoxon"}
+    assert set(pair["p_adjusted"]["holm"]) == set(pair["p_value"])
+    assert pair["wins"] + pair["ties"] + pair["losses"] == pair["num_queries"]
+    assert record["slices"][0]["attribute"] == "num_relevant"
+
+
+def test_one_query_gives_nulls_with_the_reason(tmp_path: Path) -> None:
+    runs = [write(tmp_path / model, model, counted=1) for model in ("native", "xgboost")]
+    (pair,) = as_json(compare(runs))["pairs"]
+    assert (pair["interval"], pair["p_value"]["t"], pair["note"]) == (None, None, "one query only")
+
+
+def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_path: Path) -> None:
+    def compared(count: int) -> list[Comparison]:
+        return compare(
+            [
+                write(
+                    tmp_path / f"{count}{model}{number}", model, name=f"set {number}", fold=None, skill=skill
+                )
+                for number in range(count)
+                for model, skill in (("native", 2.0), ("xgboost", 1.0), ("random_", 0.0))
+            ]
+        )
+
+    assert across(compared(1)) is None
+    few, enough = across(compared(4)), across(compared(5))
+    assert few is not None
+    assert enough is not None
+    assert few.test is None
+    assert few.reason.startswith("There are 4 data sets; Friedman's test needs 5")
+    assert enough.test is not None
+    assert enough.labels == ("native", "xgboost", "random_")
+    assert enough.test.average_ranks == (1.0, 2.0, 3.0)

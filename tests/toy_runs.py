@@ -1,0 +1,75 @@
+"""Run folders that tests of the comparison write by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ltrbench.data import Judgments
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
+
+NUM_QUERIES = 30
+
+
+def judgments(fold: int, counted: int = NUM_QUERIES - 1) -> Judgments:
+    """Queries of six documents: one without a relevant document, and those that count."""
+    rng = np.random.default_rng(fold)
+    labels = rng.integers(0, 3, (counted + 1) * 6).astype(np.float64)
+    labels[:6] = 0
+    return Judgments(labels=labels, query_start=np.arange(counted + 2) * 6)
+
+
+def write(
+    folder: Path, model: str, *, fold: int | None = 1, seed: int = 0, skill: float = 1.0, **fields: Any
+) -> Run:
+    """A finished run whose scores follow the labels with the given skill.
+
+    Args:
+        fields: `settings` of the model, `data_settings`, `name` of the data, `train` and `valid`
+            fingerprints, `counted` queries, and fields of RunResult.
+    """
+    judged = judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
+    rng = np.random.default_rng([seed, len(model)])
+    scores = skill * judged.labels + rng.normal(size=judged.num_documents)
+    test = evaluate(judged, scores, ["ndcg@5", "ndcg@10"])
+    config = {
+        "model": {"_target_": model, "seed": seed, **fields.pop("settings", {})},
+        "data": fields.pop("data_settings", {}),
+    }
+    result = RunResult(
+        status=FINISHED,
+        model=model,
+        params="matched",
+        seed=seed,
+        data={
+            "name": fields.pop("name", "toy"),
+            "fold": fold,
+            "train": {
+                "fingerprint": fields.pop("train", f"train of fold {fold}"),
+                "queries": 3 * NUM_QUERIES,
+            },
+            "valid": {"fingerprint": fields.pop("valid", f"valid of fold {fold}")},
+            "test": {
+                "queries": NUM_QUERIES,
+                "fingerprint": f"test of fold {fold}",
+                "queries_without_relevant_document": test.share_without_relevant,
+            },
+        },
+        metrics={f"test/{name}": value for name, value in test.means.items()},
+        convention=DEFAULT.describe(),
+        seconds={"fit": 1.0 + seed, "predict": 0.1},
+        peak_memory_mb=10.0,
+        best_iteration=20,
+        threads=2,
+        commit="abc",
+        versions={"python": "3"},
+        machine={"cpu": "some", "cores": 2},
+        overrides=(f"model={model}",),
+        config=config,
+    )
+    result = replace(result, **fields)
+    return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)})
