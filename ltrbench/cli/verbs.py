@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`), on scores
-(`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
+"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`, `importing.py`), on
+scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -20,6 +20,7 @@ from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain, walkthrough
 from ltrbench.cli.exporting import export
 from ltrbench.cli.files import PATH, READ_OPTION, opened, read
+from ltrbench.cli.importing import import_
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.cli.reproducing import reproduce
@@ -98,7 +99,20 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
         server.wait()
 
 
-for _verb in (compare, evaluate, conventions, explain, export, inspect, reproduce, show, trees, walkthrough):
+_VERBS = (
+    compare,
+    evaluate,
+    conventions,
+    explain,
+    export,
+    import_,
+    inspect,
+    reproduce,
+    show,
+    trees,
+    walkthrough,
+)
+for _verb in _VERBS:
     verbs.add_command(_verb)
 
 

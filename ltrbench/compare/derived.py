@@ -1,0 +1,89 @@
+"""Runs that nothing was trained for: scores put in the place of a run that there is.
+
+Such a run is judged by the same stored judgments, in the same cell (data set, fold, fingerprints), and has no
+seconds, memory or trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
+
+Place = tuple[str, int | None, str | None, str | None, str | None]
+"""Data set, fold, and the fingerprints of train, valid and test."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a derived run is, and what it is made of.
+
+    Attributes:
+        model: the name that tables show.
+        params: what stands for its parameters, such as "imported".
+        path: what messages name it by.
+        notes: what a reader of its figures must know.
+        overrides: the words of the command that makes it again.
+    """
+
+    model: str
+    params: str
+    path: Path
+    notes: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+
+def place_of(run: Run) -> Place:
+    data = run.result.data
+    train, valid, test = (data.get(split, {}).get("fingerprint") for split in ("train", "valid", "test"))
+    return str(data["name"]), data.get("fold"), train, valid, test
+
+
+def reported_metrics(result: RunResult) -> list[str]:
+    """What a run was judged by on test, such as ndcg@10."""
+    return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
+
+
+def derived_run(
+    origin: Origin,
+    like: Run,
+    scored: Mapping[str, ScoredSplit],
+    seed: int,
+    reported: Sequence[str] = ("valid", "test"),
+) -> Run:
+    """A run held in memory, in the place of `like` and judged by the metrics that it reported.
+
+    Args:
+        scored: "test", and "valid" where there are scores of it.
+        reported: the splits whose figures it reports.
+    """
+    names = reported_metrics(like.result)
+    means = {
+        f"{split}/{name}": None if np.isnan(mean) else mean
+        for split, item in scored.items()
+        if split in reported
+        for name, mean in evaluate(item.judgments, item.scores, names).means.items()
+    }
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    result = RunResult(
+        status=FINISHED,
+        model=origin.model,
+        params=origin.params,
+        seed=seed,
+        data=like.result.data,
+        metrics=means,
+        convention=DEFAULT.describe(),
+        notes=origin.notes,
+        overrides=origin.overrides,
+        started_in=str(Path.cwd()),
+        started=now,
+        finished=now,
+        config={"data": like.result.config.get("data", {})},
+    )
+    return Run(origin.path, result, held=scored)
