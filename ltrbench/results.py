@@ -260,8 +260,11 @@ def write_run(
 
 
 @contextlib.contextmanager
-def claim(folder: Path) -> Iterator[None]:
+def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
     """Makes sure, before anything is computed, that a run can be written here, and by nobody else meanwhile.
+
+    Args:
+        options: what chooses another folder, for messages.
 
     Raises:
         ResultError: where another run is at work there, or something stands there that a run would write.
@@ -273,15 +276,15 @@ def claim(folder: Path) -> Iterator[None]:
     if taken:
         raise ResultError(
             f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "
-            "need, or choose another folder with hydra.run.dir=... or hydra.sweep.dir=..."
+            f"need, or choose another folder with {options}"
         )
     mark = folder / ".running"
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         raise ResultError(
-            f"{folder} is in use by another run. Choose another folder with hydra.run.dir=...; if that "
-            f"run was killed, delete {mark}."
+            f"{folder} is in use by another run. Choose another folder with {options}; if that run was "
+            f"killed, delete {mark}."
         ) from None
     try:
         yield

@@ -17,13 +17,15 @@ def load_model(run: Run, named: str | None) -> Ranker:
     """Loads a run's model; one of a class outside ltrbench only if the command line names the class.
 
     Raises:
-        ResultError: where the run failed.
+        ResultError: where the run failed, or has no model because its scores were imported.
         ConfigError: where the class must be named.
     """
     from ltrbench.config import find_class
 
     if run.result.status != FINISHED:
         raise ResultError(f"{run.path} failed and has no model; name a finished run.")
+    if not (run.path / MODEL_FOLDER).is_dir():
+        raise ResultError(f"{run.path} has no model: it holds the scores of {run.result.model} only.")
     target = named or str(run.result.config.get("model", {}).get("_target_"))
     if named is None and not target.startswith("ltrbench.rankers."):
         raise ConfigError(

@@ -82,9 +82,12 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
         yield _importances_table(worth, width)
     if "train" in result.data:
         yield _data_table(result, width)
-    yield _facts(list(_surroundings(result)), columns)
-    if result.unmatched:
-        yield "\n".join(wrapped(f"- {sentence}", columns, "  ") for sentence in result.unmatched)
+    # Where scores were imported, nothing ran that had surroundings.
+    if result.machine:
+        yield _facts(list(_surroundings(result)), columns)
+    sentences = [*result.unmatched, *result.notes]
+    if sentences:
+        yield "\n".join(wrapped(f"- {sentence}", columns, "  ") for sentence in sentences)
 
 
 def _facts(facts: list[tuple[str, str]], columns: int) -> str:

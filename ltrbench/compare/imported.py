@@ -101,10 +101,10 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
-    with claim(folder):
-        run = _imported(wanted, like, _Files())
-        test = run.scored("test")
-        per_query = evaluate(test.judgments, test.scores, reported_metrics(like.result)).per_query
+    run = _imported(wanted, like, _Files())
+    test = run.scored("test")
+    per_query = evaluate(test.judgments, test.scores, reported_metrics(like.result)).per_query
+    with claim(folder, options="--output DIR"):
         return write_run(folder, run.result, scored=run.held, per_query=per_query)
 
 

@@ -57,7 +57,10 @@ def series(comparison: Comparison) -> list[Drawn]:
 
 
 def _made_by(runs: Sequence[Run]) -> str:
-    result = runs[0].result
+    # Scores that were imported were made elsewhere.
+    result = next((run.result for run in runs if run.result.machine), None)
+    if result is None:
+        return "Made of imported scores. Each run's command stands in environment.json.\n"
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
     # Outside git there is none.
     commit = f"commit {result.commit}, " if result.commit else ""

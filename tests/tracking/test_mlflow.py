@@ -15,6 +15,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
 
+from ltrbench.compare.imported import Import, import_like
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
 from ltrbench.rankers.random import RandomRanker
@@ -114,6 +115,20 @@ def test_a_single_run_has_no_parent(tracker: MLflowTracker, tmp_path: Path) -> N
     tracker.close("finished")
     (run,) = logged(tracker)
     assert "mlflow.parentRunId" not in run.data.tags
+
+
+def test_a_run_of_imported_scores_is_mirrored_without_times_and_a_model(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    like = make_run(tmp_path / "like", metrics={"test/ndcg@10": 1.0})
+    (tmp_path / "scores.txt").write_text("2\n1\n")
+    wanted = Import("ranklib", str(tmp_path / "scores.txt"))
+    tracker.open(None)
+    tracker.log(import_like(wanted, like, tmp_path / "ranklib"))
+    (run,) = logged(tracker)
+    assert run.data.metrics["test/ndcg_at_10"] == 1.0
+    assert not [name for name in run.data.metrics if name.startswith("seconds/")]
+    assert run.info.status == "FINISHED"
 
 
 def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
