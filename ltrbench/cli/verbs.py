@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`, `importing.py`), on
-scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
+"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`, `importing.py`),
+on scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
