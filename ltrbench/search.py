@@ -8,11 +8,11 @@ one is what conf/model/native_best.yaml takes.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ import numpy as np
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.metrics import evaluate
-from ltrbench.provenance import commit, machine, versions
+from ltrbench.markdown import markdown_table
+from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.study import Study
+from ltrbench.study import Study, publish_study
 
 log = logging.getLogger("ltrbench")
 
@@ -53,14 +53,26 @@ class GridSearch(Study):
         if not isinstance(model, BoostingRanker):
             raise ConfigError(f"study.models.{name} has no trees; a search needs a boosted model.")
         splits = {data_name: source.load() for data_name, source in data.items()}
-        found: list[tuple[dict[str, Any], dict[str, float]]] = []
+        tried: list[_Tried] = []
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
-            tried = {key: self._worth(replace(model, **chosen), split) for key, split in splits.items()}
-            log.info("search: %s %.4f", chosen, np.mean(list(tried.values())))
-            found.append((chosen, tried))
-        found.sort(key=lambda item: -float(np.mean(list(item[1].values()))))
-        return self._write(name, found)
+            ranker = replace(model, **chosen)
+            tried.append(_Tried(chosen, {key: self._worth(ranker, own) for key, own in splits.items()}))
+            log.info("search: %s %.4f", chosen, tried[-1].mean)
+        tried.sort(key=lambda item: -item.mean)
+        best = tried[0]
+        intro = f"{self.metric} on validation, where {name} stopped; best first. Test was not looked at."
+        header = [*self.grid, *best.worth, "mean"]
+        table = markdown_table(header, [item.cells() for item in tried])
+        return publish_study(
+            Path(self.output),
+            f"{intro}\n\n{table}",
+            command="python -m ltrbench experiment=native_best",
+            packages=model.packages,
+            conventions=[DEFAULT],
+            data=splits,
+            findings={"best": best.settings},
+        )
 
     def _worth(self, ranker: BoostingRanker, splits: Splits) -> float:
         if splits.valid is None:
@@ -68,22 +80,18 @@ class GridSearch(Study):
         scores = ranker.fit(splits.train, splits.valid).predict(splits.valid.features)
         return evaluate(splits.valid, scores.astype(np.float64), [self.metric]).means[self.metric]
 
-    def _write(self, model: str, found: list[tuple[dict[str, Any], dict[str, float]]]) -> Path:
-        folder = Path(self.output)
-        folder.mkdir(parents=True, exist_ok=True)
-        environment = {
-            "commit": commit(),
-            "versions": versions(("numba",)),
-            "machine": machine(),
-            "best": found[0][0],
-        }
-        (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-        names = [*self.grid, *found[0][1], "mean"]
-        lines = [f"| {' | '.join(names)} |", "|" + "---:|" * len(names)]
-        for chosen, tried in found:
-            figures = [f"{worth:.4f}" for worth in (*tried.values(), float(np.mean(list(tried.values()))))]
-            lines.append("| " + " | ".join([*(str(value) for value in chosen.values()), *figures]) + " |")
-        intro = f"{self.metric} on validation, where {model} stopped; best first. Test was not looked at."
-        rows, table = "\n".join(lines), folder / "table.md"
-        table.write_text(f"# {folder.resolve().name}\n\n{intro}\n\n{rows}\n\nMade by commit {commit()}.\n")
-        return table
+
+@dataclass(frozen=True)
+class _Tried:
+    """A combination of settings, and what each data set's validation says of it."""
+
+    settings: dict[str, Any]
+    worth: dict[str, float]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.worth.values())
+
+    def cells(self) -> list[str]:
+        figures = (*self.worth.values(), self.mean)
+        return [*map(str, self.settings.values()), *(f"{figure:.4f}" for figure in figures)]

@@ -18,8 +18,8 @@ from ltrbench.compare import Settings, compare, render
 from ltrbench.compare.comparison import Row
 from ltrbench.compare.publish import publish
 from ltrbench.compare.record import as_json
-from ltrbench.compare.tables import markdown_table
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
 from ltrbench.results import FAILED, Run, RunResult, write_run
 from ltrbench.statistics import PairStatistics

@@ -25,6 +25,7 @@ from ltrbench.cli.files import (
 from ltrbench.cli.progress import terminal_width
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.markdown import markdown_table
 from ltrbench.metrics import PRESETS, Convention, Evaluation
 from ltrbench.shapes import Scores
 
@@ -222,7 +223,6 @@ def _or_null(value: float) -> float | None:
 
 
 def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
-    from ltrbench.compare.tables import markdown_table
 
     cells = [
         [name, _figure(mean), str(dataset.num_queries - evaluation.skipped[name])]
@@ -300,7 +300,6 @@ def _render_conventions(
     names: Sequence[str],
     rows: Sequence[_ConventionRow],
 ) -> str:
-    from ltrbench.compare.tables import markdown_table
 
     header = ["convention", "gain", "ties", "no relevant", *names]
     table = markdown_table(header, [_cells(row, names) for row in rows], terminal_width())

@@ -14,6 +14,7 @@ import click
 
 from ltrbench.cli.files import PATH, echo_json
 from ltrbench.cli.progress import terminal_width
+from ltrbench.markdown import markdown_table, wrapped
 
 if TYPE_CHECKING:
     from ltrbench.importance import Importances
@@ -61,7 +62,6 @@ def _record(run: Run) -> dict[str, Any]:
 
 def _parts(run: Run, width: int | None) -> Iterator[str]:
     """The paragraphs and tables, fitted into so many columns; None: there is no terminal."""
-    from ltrbench.compare.tables import wrapped
 
     result, columns = run.result, width or _LINE
     fold = result.data.get("fold")
@@ -91,7 +91,6 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
 
 
 def _facts(facts: list[tuple[str, str]], columns: int) -> str:
-    from ltrbench.compare.tables import wrapped
 
     margin = max(len(name) for name, _ in facts) + 2
     return "\n".join(wrapped(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
@@ -161,7 +160,6 @@ def _costs(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _metrics_table(result: RunResult, width: int | None) -> str:
-    from ltrbench.compare.tables import markdown_table
 
     splits = [split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)]
     names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
@@ -201,7 +199,6 @@ def _chief_kind(worth: Importances) -> str:
 
 
 def _importances_table(worth: Importances, width: int | None) -> str:
-    from ltrbench.compare.tables import markdown_table
 
     columns = [
         (header, worth.values[kind], spec)
@@ -224,7 +221,6 @@ def _importances_table(worth: Importances, width: int | None) -> str:
 
 
 def _data_table(result: RunResult, width: int | None) -> str:
-    from ltrbench.compare.tables import markdown_table
 
     rows = [
         [

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.tables import markdown_table
 from ltrbench.data import RankingDataset
+from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
 from ltrbench.native.binning import bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost

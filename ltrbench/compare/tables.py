@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import csv
 import io
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ltrbench.compare.comparison import BEST, Comparison, Row
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
+from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.statistics import Interval
 
 _NOTHING = "-"
@@ -247,67 +247,6 @@ def _published_table(figures: Mapping[str, Mapping[str, float]], width: int | No
         [model, *(_format(values.get(name), ".4f") for name in names)] for model, values in figures.items()
     ]
     return markdown_table(["published", *names], rows, width)
-
-
-def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """A paragraph in lines of at most `width` columns, later ones indented; None: in one line.
-
-    A word that is longer, such as a path, is left whole.
-    """
-    if width is None:
-        return text
-    return textwrap.fill(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """An aligned Markdown table: the first column to the left, all others to the right.
-
-    Args:
-        width: columns; what does not fit in follows in further tables, which repeat the first column.
-
-    >>> print(markdown_table(["model", "ndcg@10"], [["native", "0.5"]]))
-    | model  | ndcg@10 |
-    |:-------|--------:|
-    | native |     0.5 |
-    """
-    widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
-    return "\n\n".join(
-        _table([[line[column] for column in block] for line in (header, *rows)], [widths[c] for c in block])
-        for block in _blocks(widths, width)
-    )
-
-
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The columns of each table, the first in every one; a single column that is too wide stands alone.
-
-    >>> _blocks([6, 7, 7, 7], width=30)
-    [[0, 1, 2], [0, 3]]
-    """
-    # A cell has " | " before it, or "| " at the left edge, and the last has " |" behind it.
-    room = None if width is None else width - (widths[0] + 4)
-    blocks, used = [[0]], 0
-    for column in range(1, len(widths)):
-        needed = widths[column] + 3
-        if room is not None and len(blocks[-1]) > 1 and used + needed > room:
-            blocks.append([0])
-            used = 0
-        blocks[-1].append(column)
-        used += needed
-    return blocks
-
-
-def _table(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """The first of the lines is the header."""
-
-    def line(cells: Sequence[str]) -> str:
-        first = cells[0].ljust(widths[0])
-        others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        return f"| {' | '.join([first, *others])} |"
-
-    rule = "|".join([":" + "-" * (widths[0] + 1), *("-" * (width + 1) + ":" for width in widths[1:])])
-    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
 
 
 def _difference(row: Row, comparison: Comparison) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ltrbench.markdown import markdown_table
+
 NOT_AT_HAND = "not at hand"
 
 
@@ -43,14 +45,13 @@ def render(rows: Iterable[Row]) -> str:
     >>> row = Row(what="lambdas", on="12 queries", against="pyltr 0.2.6", tolerance=1e-9, reason="rounding",
     ...     difference=2e-12)
     >>> print(render([row]).splitlines()[-1])
-    | lambdas | 12 queries | pyltr 0.2.6 | 1e-09 | 2e-12 | agrees |  | rounding |
+    | lambdas | 12 queries | pyltr 0.2.6 |     1e-09 |      2e-12 | agrees |         | rounding           |
     """
-    lines = [
-        "| What | On | Against | Tolerance | Difference | | Besides | Why this tolerance |",
-        "|---|---|---|---:|---:|---|---|---|",
-    ]
-    for row in rows:
-        measured = "" if row.difference is None else f"{row.difference:.2g}"
-        cells = (row.what, row.on, row.against, f"{row.tolerance:g}", measured)
-        lines.append("| " + " | ".join([*cells, row.verdict, row.detail, row.reason]) + " |")
-    return "\n".join(lines)
+    header = ["What", "On", "Against", "Tolerance", "Difference", "", "Besides", "Why this tolerance"]
+    return markdown_table(header, [_cells(row) for row in rows], texts=(0, 1, 2, 5, 6, 7))
+
+
+def _cells(row: Row) -> list[str]:
+    measured = "" if row.difference is None else f"{row.difference:.2g}"
+    claim = [row.what, row.on, row.against, f"{row.tolerance:g}", measured]
+    return [*claim, row.verdict, row.detail, row.reason]

@@ -6,7 +6,6 @@ over: data or a golden file that is not there leaves a row that says so.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +22,9 @@ from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.parity.goldens import RANKLIB_NDCG, lambda_rows, ranklib_scores, ranklib_trees
 from ltrbench.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
 from ltrbench.parity.rows import Row, render
-from ltrbench.provenance import commit, machine, versions
+from ltrbench.provenance import versions
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.study import Study
+from ltrbench.study import Study, publish_study
 
 log = logging.getLogger("ltrbench")
 
@@ -70,14 +69,14 @@ class ParityStudy(Study):
             data: data sets by name; `mq2008_fold1` to `mq2008_fold5` for RankLib.
         """
         rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
-        golden, sources = Path(self.golden).expanduser(), dict(data)
+        golden, loaded = Path(self.golden).expanduser(), {key: _load(own) for key, own in data.items()}
         rows = lambda_rows(golden)
-        rows.extend(_ranklib_first_trees(golden, rankers["native_ranklib"], sources))
-        rows.append(_ranklib_on_test(rankers["native_ranklib"], sources))
+        rows.extend(_ranklib_first_trees(golden, rankers["native_ranklib"], loaded))
+        rows.append(_ranklib_on_test(rankers["native_ranklib"], loaded))
         causes: list[str] = []
         for name in self.peer_data:
             log.info("parity: LightGBM and XGBoost on %s", name)
-            splits, absent = _load(sources[name])
+            splits, absent = loaded[name]
             for library, model in PEERS.items():
                 if splits is None or splits.valid is None:
                     rows.extend(_peer_rows(library, name, None, absent))
@@ -86,10 +85,22 @@ class ParityStudy(Study):
                     pair = _Pair(library, rankers["native_" + model], rankers[model], train, valid)
                     rows.extend(_peer_rows(library, name, pair, ""))
                     causes.extend(_causes(name, pair))
-        return _write(Path(self.output), rows, causes)
+        named = "\n".join(f"- {cause}" for cause in causes) or "No data was at hand."
+        return publish_study(
+            Path(self.output),
+            f"{render(rows)}\n\n## What makes the difference\n\n{named}",
+            command="python -m ltrbench experiment=parity",
+            packages=("numba", *PEERS.values()),
+            conventions=[DEFAULT, preset("ranklib")],
+            data={key: splits for key, (splits, _) in loaded.items() if splits is not None},
+            findings={"rows": _records(rows)},
+        )
 
 
-def _load(source: DataSource) -> tuple[Splits | None, str]:
+_Loaded = tuple[Splits | None, str]
+
+
+def _load(source: DataSource) -> _Loaded:
     """The data, or why there is none."""
     try:
         return source.load(), ""
@@ -188,11 +199,11 @@ def _ndcg(ranker: Ranker, data: RankingDataset, convention: Convention = DEFAULT
 
 
 def _ranklib_first_trees(
-    golden: Path, ranklib: BoostingRanker, sources: Mapping[str, DataSource]
+    golden: Path, ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]
 ) -> Iterator[Row]:
     for fold in (1, 2):
         path = golden / f"ranklib_MQ2008_Fold{fold}_first3trees.xml"
-        splits, absent = _load(sources[f"mq2008_fold{fold}"])
+        splits, absent = loaded[f"mq2008_fold{fold}"]
         claim = Row(
             what="native_ranklib: scores of the training documents after three trees",
             on=f"mq2008, fold {fold}",
@@ -211,7 +222,7 @@ def _ranklib_first_trees(
         yield replace(claim, difference=float(np.abs(got - expected).max()), detail="")
 
 
-def _ranklib_on_test(ranklib: BoostingRanker, sources: Mapping[str, DataSource]) -> Row:
+def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> Row:
     log.info("parity: RankLib's whole fit on five folds of MQ2008")
     claim = Row(
         what="native_ranklib: NDCG@10 on test, stopped early, mean of folds",
@@ -223,7 +234,7 @@ def _ranklib_on_test(ranklib: BoostingRanker, sources: Mapping[str, DataSource])
     )
     figures = []
     for fold in RANKLIB_NDCG:
-        splits, absent = _load(sources[f"mq2008_fold{fold}"])
+        splits, absent = loaded[f"mq2008_fold{fold}"]
         if splits is None:
             return replace(claim, detail=absent)
         fitted = replace(ranklib).fit(splits.train, splits.valid)
@@ -235,22 +246,6 @@ def _ranklib_on_test(ranklib: BoostingRanker, sources: Mapping[str, DataSource])
         difference=abs(float(np.mean(figures)) - float(np.mean(printed))),
         detail=f"{np.mean(figures):.4f}; the largest difference of a fold is {largest:.1g}",
     )
-
-
-def _write(folder: Path, rows: list[Row], causes: list[str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    found = versions(("numba", "lightgbm", "xgboost"))
-    environment = {"commit": commit(), "versions": found, "machine": machine(), "rows": _records(rows)}
-    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-    table = folder / "table.md"
-    named = "\n".join(f"- {cause}" for cause in causes)
-    table.write_text(
-        f"# {folder.resolve().name}\n\n{render(rows)}\n\n"
-        f"## What makes the difference\n\n{named or 'No data was at hand.'}\n\n"
-        f"Made by `python -m ltrbench experiment=parity`, commit {environment['commit']}: "
-        f"{', '.join(f'{name} {version}' for name, version in found.items())}.\n"
-    )
-    return table
 
 
 def _records(rows: list[Row]) -> list[dict[str, object]]:
