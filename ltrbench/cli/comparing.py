@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.files import JSON_OPTION, PATH, echo_json, split_settings
 from ltrbench.cli.progress import terminal_width
+from ltrbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ltrbench.compare import Settings
+    from ltrbench.results import Run
 
 
 @click.command()
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
+@click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
     help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
@@ -34,6 +41,16 @@ from ltrbench.cli.progress import terminal_width
 )
 @click.option(
     "--attributes", type=PATH, metavar="FILE", help="A CSV table: query_id, and a column an attribute."
+)
+@click.option(
+    "--fuse",
+    metavar="METHODS",
+    default="",
+    help="Also rows that fuse the others: rrf, zscore, minmax, learned (weights from valid).",
+)
+@click.option("--fuse-of", metavar="MODELS", default="", help="What is fused; by default every model.")
+@click.option(
+    "--rrf-k", type=float, default=60.0, show_default=True, help="k of rrf, which adds 1 / (k + rank)."
 )
 @click.option("--detect", type=float, metavar="D", help="How many queries would show a difference of D?")
 @click.option(
@@ -58,13 +75,16 @@ from ltrbench.cli.progress import terminal_width
     "--output", type=PATH, metavar="OUT", help="Also write report.html, tables, pictures and JSON here."
 )
 def compare(
-    folders: tuple[Path, ...],
+    sources: tuple[str, ...],
     metric: str | None,
     baseline: str | None,
     preset_name: str,
     settings: tuple[str, ...],
     sliced: str,
     attributes: Path | None,
+    fuse: str,
+    fuse_of: str,
+    rrf_k: float,
     detect: float | None,
     rope: float,
     draws: int,
@@ -75,8 +95,13 @@ def compare(
 ) -> None:
     """The table of the finished runs in and below the folders DIR..., from the scores that they hold.
 
+    NAME=SCORES adds the scores of another system, judged as the runs are: a file of one score a line in the
+    order of the data's rows, of RankLib's -score, or a TREC run. {fold}, {seed}, {data} and {split} in its
+    name are filled in.
+
     \b
       python -m ltrbench compare multirun --metric ndcg@5
+      python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
       python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
     from ltrbench.compare import Settings, read_attributes, render, slices
@@ -84,7 +109,6 @@ def compare(
     from ltrbench.compare.publish import publish
     from ltrbench.compare.record import as_json
     from ltrbench.metrics import preset, with_settings
-    from ltrbench.results import find_runs
 
     asked = Settings(
         metric=metric,
@@ -97,9 +121,10 @@ def compare(
         seed=seed,
     )
     given = {} if attributes is None else read_attributes(attributes)
-    comparisons = compare_runs(find_runs(folders), asked)
-    names = [name.strip() for name in sliced.split(",") if name.strip()]
-    by_kind = {item.data: slices(item, names, given) for item in comparisons}
+    runs = _find(sources)
+    runs += _fused(runs, asked, _names(fuse), _names(fuse_of), rrf_k)
+    comparisons = compare_runs(runs, asked)
+    by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if output is not None:
         publish(comparisons, output, by_kind)
     if as_object:
@@ -108,3 +133,43 @@ def compare(
         width = terminal_width()
         tables = [render(item, width, by_kind[item.data]) for item in comparisons]
         click.echo("\n".join(tables), nl=False)
+
+
+def _find(sources: Sequence[str]) -> list[Run]:
+    """The runs in folders, and those that NAME=SCORES makes in their places."""
+    from ltrbench.compare.imported import Import, import_scores
+    from ltrbench.results import find_runs
+
+    imports = [source for source in sources if _is_import(source)]
+    folders = [Path(source) for source in sources if source not in imports]
+    if not folders:
+        raise ConfigError(
+            f"{imports[0]} alone has no judgments to be held to; name a folder of runs on the same data too."
+        )
+    runs = find_runs(folders)
+    wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
+    return [*runs, *(run for each in wanted for run in import_scores(each, runs))]
+
+
+def _is_import(source: str) -> bool:
+    # Hydra names the folders of a sweep by their overrides, such as multirun/model=native.
+    name, equals, _ = source.partition("=")
+    return bool(equals) and "/" not in name and not Path(source).is_dir()
+
+
+def _fused(
+    runs: Sequence[Run], asked: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
+) -> list[Run]:
+    from ltrbench.compare.comparison import default_metric
+    from ltrbench.compare.fusion import Fusing, fuse
+    from ltrbench.results import FINISHED
+
+    finished = [run for run in runs if run.result.status == FINISHED]
+    if not methods or not finished:
+        return []
+    metric = asked.metric or default_metric(finished)
+    return fuse(finished, Fusing(tuple(methods), tuple(of), rrf_k, metric, asked.convention, asked.seed))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -217,7 +217,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         raise ResultError(f"there is no finished run to compare. {'; '.join(map(_failure, runs))}")
     found = mismatches(finished)
     tables = refuse_mismatches(finished, found, asked.allow_mismatch)
-    metric = asked.metric or _default_metric(finished)
+    metric = asked.metric or default_metric(finished)
     _check_baseline(tables, asked.baseline)
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     # A failure may have happened before its data was known, so that each stands under the first table.
@@ -429,7 +429,8 @@ def _reported(run: Run) -> list[str]:
     return [name.removeprefix("test/") for name in run.result.metrics if name.startswith("test/")]
 
 
-def _default_metric(runs: Sequence[Run]) -> str:
+def default_metric(runs: Sequence[Run]) -> str:
+    """The ndcg with the largest cutoff that the first run reports; without one, its first metric."""
     names = _reported(runs[0])
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]

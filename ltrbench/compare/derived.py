@@ -7,9 +7,10 @@ seconds, memory or trees.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Origin:
         path: what messages name it by.
         notes: what a reader of its figures must know.
         overrides: the words of the command that makes it again.
+        settings: what it was made with, for the record.
     """
 
     model: str
@@ -37,6 +39,7 @@ class Origin:
     path: Path
     notes: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def place_of(run: Run) -> Place:
@@ -84,6 +87,6 @@ def derived_run(
         started_in=str(Path.cwd()),
         started=now,
         finished=now,
-        config={"data": like.result.config.get("data", {})},
+        config={"data": like.result.config.get("data", {}), **origin.settings},
     )
     return Run(origin.path, result, held=scored)

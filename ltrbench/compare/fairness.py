@@ -216,7 +216,10 @@ def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[str]:
 def _unmatched(results: Sequence[RunResult]) -> Iterator[str]:
     for model in dict.fromkeys(result.model for result in results):
         sentences = dict.fromkeys(
-            sentence for result in results if result.model == model for sentence in result.unmatched
+            sentence
+            for result in results
+            if result.model == model
+            for sentence in (*result.unmatched, *result.notes)
         )
         yield from (f"{model}: {sentence}" for sentence in sentences)
 
