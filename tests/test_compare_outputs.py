@@ -13,7 +13,7 @@ from toy_runs import NUM_QUERIES, write
 
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, slices, verdict
 from ltrbench.compare.across import across
-from ltrbench.compare.record import as_json
+from ltrbench.compare.record import as_json, figures
 from ltrbench.compare.tables import as_csv, as_latex
 from ltrbench.errors import ConfigError, DataError
 
@@ -193,6 +193,16 @@ def test_json_holds_each_pair_with_its_tests_and_is_valid_without_nan(tmp_path: 
     assert set(pair["p_adjusted"]["holm"]) == set(pair["p_value"])
     assert pair["wins"] + pair["ties"] + pair["losses"] == pair["num_queries"]
     assert record["slices"][0]["attribute"] == "num_relevant"
+
+
+def test_flat_figures_are_those_of_the_rows(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    row = comparison.row("xgboost")
+    assert row.to_baseline is not None
+    found = figures([comparison])
+    assert found["xgboost/ndcg@5"] == row.metrics["ndcg@5"]
+    assert found["xgboost/ndcg@10 minus native"] == row.to_baseline.statistics.difference
+    assert "native/ndcg@10 minus native" not in found
 
 
 def test_one_query_gives_nulls_with_the_reason(tmp_path: Path) -> None:

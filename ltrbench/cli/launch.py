@@ -138,11 +138,13 @@ class Session:
         if self.sweep_folder is None or not self.comparisons:
             return
         from ltrbench.compare.publish import publish
+        from ltrbench.compare.record import figures
 
         folder = self.sweep_folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
         if self.tracker is not None:
-            self.tracker.summarize(folder, (folder / "table.md").read_text(), self._best())
+            text = (folder / "table.md").read_text()
+            self.tracker.summarize(folder, text, self._best(), figures(self.comparisons))
 
     def _register(self, tracker: Tracker, name: str) -> None:
         best = self._best()

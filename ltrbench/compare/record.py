@@ -46,6 +46,25 @@ def as_json(
     }
 
 
+def figures(comparisons: Sequence[Comparison]) -> dict[str, float]:
+    """What each row comes to over its folds and seeds, such as "native/ndcg@10", by flat names.
+
+    The difference to the baseline stands beside its interval and its Holm-adjusted p-value.
+    """
+    found: dict[str, float | None] = {}
+    for comparison in comparisons:
+        place = f"{comparison.data}/" if len(comparisons) > 1 else ""
+        for row in comparison.rows:
+            found |= {f"{place}{row.label}/{name}": value for name, value in row.metrics.items()}
+            if row.to_baseline is not None:
+                against = f"{place}{row.label}/{comparison.metric} minus {comparison.baseline}"
+                said = row.to_baseline.statistics
+                low, high = _ends(said.interval) or (None, None)
+                found |= {against: said.difference, f"{against} low": low, f"{against} high": high}
+                found[f"{against} p Holm"] = row.to_baseline.p_adjusted["holm"]["randomisation"]
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, Any]:
     result = judged.run.result
     computed = {name: None if math.isnan(mean) else mean for name, mean in judged.evaluation.means.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +39,16 @@ class Tracker(ABC):
         """Held around the work of a run, for a tracker that measures the machine meanwhile."""
         return contextlib.nullcontext()
 
-    def summarize(self, folder: Path, text: str, best: Run | None) -> None:  # noqa: B027  # a mirror may have no room
+    def summarize(  # noqa: B027  # a mirror may have no room
+        self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]
+    ) -> None:
         """Mirrors the comparison of a sweep to its parent run, before `close`.
 
         Args:
             folder: the comparison's tables and pictures.
             text: its tables, as Markdown.
             best: the best run by validation; None where no run has one.
+            figures: of each row over its folds and seeds, such as "native/ndcg@10".
         """
 
     @property

@@ -37,6 +37,7 @@ from ltrbench.tracking.mlflow_entities import (
     command,
     milliseconds,
     origin_tags,
+    plain_metrics,
     run_inputs,
     run_metrics,
     run_name,
@@ -147,13 +148,14 @@ class MLflowTracker(Tracker):
                 client.set_terminated(run_id, status, milliseconds(result.finished))
             self._logged[run.path.resolve()] = _Logged(run_id, model_id)
 
-    def summarize(self, folder: Path, text: str, best: Run | None) -> None:
+    def summarize(self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]) -> None:
         client = self._opened_client()
         if not self._parent:
             return
         with self._reaching_the_store(_TO_STORE):
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
             client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
+            client.log_batch(self._parent, metrics=plain_metrics(figures))
             found = None if best is None else self._logged.get(best.path.resolve())
             if best is not None and found is not None:
                 client.set_tag(self._parent, "best_run", found.run_id)

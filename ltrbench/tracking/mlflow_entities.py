@@ -15,6 +15,7 @@ import getpass
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -173,6 +174,12 @@ def run_metrics(run: Run) -> list[Metric]:
         if value is not None and not (name in curve.values and value == curve.values[name][-1])
     ]
     return points
+
+
+def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:
+    """Figures that have no course."""
+    now = int(time.time() * 1000)
+    return [Metric(metric_key(name), value, now, 0) for name, value in figures.items()]
 
 
 def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:

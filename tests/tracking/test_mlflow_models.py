@@ -166,7 +166,7 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
 ) -> None:
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/table.md").write_text("| model |")
-    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"])
+    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"], {"native/ndcg@10": 0.5})
     client = MlflowClient(logged_to.uri)
     (parent,) = (item for item in all_runs(logged_to) if item.data.tags["kind"] == "sweep")
     assert [item.path for item in client.list_artifacts(parent.info.run_id, "comparison")] == [
@@ -174,6 +174,7 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
     ]
     assert parent.data.tags["mlflow.note.content"] == "| model |"
     assert client.get_run(parent.data.tags["best_run"]).data.tags["backend"] == "xgboost"
+    assert parent.data.metrics["native/ndcg_at_10"] == 0.5
     assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
 
 
