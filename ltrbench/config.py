@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment import Experiment
-from ltrbench.importance import PermutationImportance
+from ltrbench.importance import ImportanceSettings
 from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.study import Study
@@ -62,7 +62,7 @@ class Config:
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     metrics: list[str] = MISSING
-    permutation_importance: PermutationImportance | None = field(default_factory=PermutationImportance)
+    importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MISSING
     progress: str = MISSING
     seed: int = MISSING
@@ -112,7 +112,7 @@ def build_experiment(
         source=build(config, "data", DataSource),
         metrics=tuple(config.metrics),
         params=str(choices["params"]),
-        permutation_importance=_permutation_importance(config),
+        importance=_importance(config),
         timing=config.timing,
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
@@ -132,10 +132,10 @@ def run_study(config: DictConfig) -> Path:
     return study.run(models, data)
 
 
-def _permutation_importance(config: DictConfig) -> PermutationImportance | None:
-    settings = config.permutation_importance
+def _importance(config: DictConfig) -> ImportanceSettings | None:
+    settings = config.importance
     found = None if settings is None else OmegaConf.to_object(settings)
-    assert found is None or isinstance(found, PermutationImportance)  # as the schema has it
+    assert found is None or isinstance(found, ImportanceSettings)  # as the schema has it
     return found
 
 

@@ -24,7 +24,7 @@ from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
-from ltrbench.importance import PermutationImportance, importances
+from ltrbench.importance import ImportanceSettings, importances
 from ltrbench.memory import MemoryMeter
 from ltrbench.metrics import (
     DEFAULT,
@@ -72,7 +72,7 @@ class Experiment:
         metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve,
             or the first where there is none.
         params: which shared parameters the ranker was given, "matched" or "library".
-        permutation_importance: how the features' permutation importance is taken; None: not at all.
+        importance: which importances of the features are taken, and how; None: none.
         timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
         overrides: the settings of the command that made this run.
         sweep: the name of the sweep that it belongs to; None alone.
@@ -87,7 +87,7 @@ class Experiment:
     source: DataSource
     metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
     params: str = "matched"
-    permutation_importance: PermutationImportance | None = field(default_factory=PermutationImportance)
+    importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MONITORED
     overrides: tuple[str, ...] = ()
     sweep: str | None = None
@@ -310,7 +310,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     }
     explaining = Stopwatch()
     with explaining:
-        worth = importances(ranker, splits.test, experiment.permutation_importance, ranker.seed)
+        worth = importances(ranker, splits, experiment.importance, ranker.seed)
     seconds["importances"] = explaining.seconds
     result = replace(
         begun,

@@ -1,54 +1,95 @@
 """What a fitted model's features are worth to it, in kinds that can be set side by side across backends.
 
-split         how often a feature is split on, over all trees
-gain          its total gain as a share of all features' gain, because the libraries' gains differ in their
-              unit (XGBoost's is half of LightGBM's at equal parameters)
-permutation   how much a metric on test falls when the feature's values are shuffled among the documents
-              (Breiman, 2001, "Random Forests", section 10): the mean of the repeats, and their standard
-              deviation as permutation_sd
+    split               how often the trees split on the feature, as a share of all splits
+    gain                what its splits gained in training, as a share of all splits' gain
+    shap                how far it moves scores, the mean |contribution| over documents of test, as a share
+                        of all features' (Lundberg et al., 2020, "From Local Explanations to Global
+                        Understanding with Explainable AI for Trees")
+    permutation_within  how far a metric on test falls when the feature's values are shuffled among the
+                        documents of each query
+    permutation_across  likewise, shuffled among all documents (Breiman, 2001, "Random Forests", section 10)
+    drop_column         how far it falls when the model is fitted anew without the feature
 
-The first two come from the model alone, and only where it has them. The last asks nothing of a model but
-scores, and is the one to compare backends by.
+The first three come from the model, where it has them; they are shares because the libraries' own figures
+differ in their unit (XGBoost's gain is half of LightGBM's at equal parameters). The others are in units of
+the metric, ask nothing of a model but scores, and come with an interval: `_low` and `_high` beside the kind.
+
+What a shuffle within queries leaves as it was is all that a feature says of the query itself: a feature that
+is the same for all documents of a query falls by exactly 0 there, though trees may need it to read others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data import RankingDataset, sample_queries
-from ltrbench.errors import ConfigError
+from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
+from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import Ranker, require
-from ltrbench.shapes import Scores
+from ltrbench.shapes import PerQuery, Scores
 
-PERMUTATION, PERMUTATION_SD = "permutation", "permutation_sd"
+SPLIT, GAIN, SHAP = "split", "gain", "shap"
+WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
+
+SHARES = (SPLIT, GAIN, SHAP)
+"""Kinds that add up to 1 over the features."""
+FALLS = (WITHIN, ACROSS, DROP_COLUMN)
+"""Kinds in units of the metric, with an interval."""
+KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
+"""All, in the order in which they are shown; what the features are sorted by is the first that is there."""
+LOW, HIGH = "_low", "_high"
+
+YARDSTICKS = ("random", "single_feature")
+"""Models that are left out where features are compared: what a shuffle costs a ranker by lot is noise, and a
+ranker by one feature ignores all others by design."""
+
+Falls = NDArray[np.float64]
+"""(F, Q), how far a metric falls by feature and query; NaN where a query is skipped."""
+
+Shuffle = Callable[[NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]]
+"""(D,) values of a feature -> the same in another order."""
 
 
 @dataclass
-class PermutationImportance:
-    """How permutation importance is taken.
+class ImportanceSettings:
+    """Which kinds of importance are taken, and how.
 
     Attributes:
+        kinds: of KINDS. drop_column fits the model anew for each feature that it uses.
         metric: what falls.
-        repeats: shuffles a feature; their mean is the importance.
-        max_queries: a sample of so many queries is enough, where there are more.
+        repeats: shuffles a feature, whose mean counts.
+        max_queries: a sample of so many queries is shuffled, where test has more.
+        max_documents: a sample of so many documents is explained by SHAP, where test has more.
+        drop_column_seeds: fits without each feature, and with all, whose mean counts: by the seed of the
+            model and those after it.
 
     Raises:
-        ConfigError: on an unknown metric, or a number that is not positive.
+        ConfigError: on an unknown kind or metric, or a number that is not positive.
     """
 
+    kinds: list[str] = field(default_factory=lambda: [SPLIT, GAIN, WITHIN, ACROSS, SHAP])
     metric: str = "ndcg@10"
     repeats: int = 3
     max_queries: int = 2000
+    max_documents: int = 1000
+    drop_column_seeds: int = 1
 
     def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                close = did_you_mean(kind, KINDS)
+                raise ConfigError(
+                    f"importance.kinds has '{kind}'{close} Kinds are {', '.join(sorted(KINDS))}."
+                )
         parse_metric(self.metric)
-        require("permutation_importance.repeats", self.repeats, at_least=1)
-        require("permutation_importance.max_queries", self.max_queries, at_least=1)
+        require("importance.repeats", self.repeats, at_least=1)
+        require("importance.max_queries", self.max_queries, at_least=1)
+        require("importance.max_documents", self.max_documents, at_least=1)
+        require("importance.drop_column_seeds", self.drop_column_seeds, at_least=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,60 +115,185 @@ class Importances:
                     "a ranker's importance() gives one each."
                 )
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those that are there, in the order of KINDS."""
+        return tuple(kind for kind in KINDS if kind in self.values)
+
 
 def importances(
-    ranker: Ranker, test: RankingDataset, permutation: PermutationImportance | None, seed: int
+    ranker: Ranker, splits: Splits, settings: ImportanceSettings | None, seed: int
 ) -> Importances:
-    """All kinds of importance of a fitted ranker.
+    """The importances of a fitted ranker.
 
     Args:
-        permutation: None: permutation importance is left out.
-        seed: of the sample of queries and of the shuffles.
+        splits: test is what the metric falls on; train and valid serve the fits of drop_column only.
+        settings: None: none are taken.
+        seed: of samples and shuffles.
     """
-    values = dict(ranker.importance())
-    if values.get("gain") is not None and values["gain"].sum() > 0:
-        values["gain"] = values["gain"] / values["gain"].sum()
-    if permutation is not None:
-        # A feature that no tree looks at can be shuffled without effect: it needs no prediction.
-        used = values["split"] > 0 if "split" in values else np.ones(test.num_features, dtype=np.bool_)
-        falls = permutation_falls(ranker, test, permutation, seed, used)
-        values |= {PERMUTATION: falls.mean(axis=0), PERMUTATION_SD: falls.std(axis=0)}
-    return Importances(test.feature_names, values)
+    if settings is None:
+        return Importances(splits.test.feature_names, {})
+    own = ranker.importance()
+    values = {kind: shares(own[kind]) for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in own}
+    if SHAP in settings.kinds:
+        values |= _shap(ranker, splits.test, settings.max_documents, seed)
+    sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
+    for kind, shuffle in SHUFFLES.items():
+        if kind in settings.kinds:
+            falls = permutation_falls(ranker, sample, shuffle, settings, seed)
+            values |= _with_interval(kind, falls, sample.query_weights)
+    if DROP_COLUMN in settings.kinds:
+        falls = drop_column_falls(ranker, splits, settings)
+        values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
+    return Importances(splits.test.feature_names, values)
+
+
+def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values as shares of their sum; what adds up to 0 stays."""
+    total = values.sum()
+    return values / total if total > 0 else values
+
+
+def _shap(
+    ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Nothing where the ranker has no contributions."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(test.num_documents)[:max_documents]
+    contributions = ranker.contributions(test.features[np.sort(rows)])
+    return {} if contributions is None else {SHAP: shares(np.abs(contributions[:, :-1]).mean(axis=0))}
+
+
+def within_queries(
+    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Shuffles among the documents of each query."""
+    return values[np.lexsort((rng.random(len(values)), judgments.query_of_document))]
+
+
+def across_queries(
+    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Shuffles among all documents."""
+    del judgments
+    return rng.permutation(values)
+
+
+SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_queries}
 
 
 def permutation_falls(
-    ranker: Ranker,
-    test: RankingDataset,
-    settings: PermutationImportance,
-    seed: int,
-    used: NDArray[np.bool_],
-) -> NDArray[np.float64]:
-    """(repeats, F), metric(test) - metric(test with the feature shuffled); NaN where no query counts.
-
-    Args:
-        used: (F,), the features to shuffle; the others fall by 0.
-    """
-    sample = sample_queries(test, min(1.0, settings.max_queries / test.num_queries), seed)
-    scores = ranker.predict(sample.features)
-    whole = _metric(sample, scores, settings.metric)
-    falls = np.zeros((settings.repeats, test.num_features))
-    if np.isnan(whole):
-        return np.full_like(falls, np.nan)
-    shuffled = sample.features.copy()
-    for feature in np.flatnonzero(used):
+    ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
+) -> Falls:
+    """The metric of test less that of test with the feature shuffled, the mean over repeats."""
+    scores = ranker.predict(test.features)
+    whole = _per_query(test, scores, settings.metric)
+    falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
+    if np.isnan(whole).all():
+        return falls
+    shuffled = test.features.copy()
+    for feature in np.flatnonzero(_used(ranker, test.num_features)):
         # A generator a feature, so that its figure does not depend on which others are used.
         rng = np.random.default_rng([seed, int(feature)])
-        for repeat in range(settings.repeats):
-            shuffled[:, feature] = rng.permutation(sample.features[:, feature])
+        for _ in range(settings.repeats):
+            shuffled[:, feature] = shuffle(test.features[:, feature], test, rng)
             # Most of the time goes into predictions: a document that got its own value again needs none.
-            changed = shuffled[:, feature] != sample.features[:, feature]
-            shuffled_scores = scores.copy()
+            changed = shuffled[:, feature] != test.features[:, feature]
+            new_scores = scores.copy()
             if changed.any():
-                shuffled_scores[changed] = ranker.predict(shuffled[changed])
-            falls[repeat, feature] = whole - _metric(sample, shuffled_scores, settings.metric)
-        shuffled[:, feature] = sample.features[:, feature]
+                new_scores[changed] = ranker.predict(shuffled[changed])
+            falls[feature] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+        shuffled[:, feature] = test.features[:, feature]
     return falls
 
 
-def _metric(judged: RankingDataset, scores: Scores, name: str) -> float:
-    return evaluate(judged, scores, [name]).means[name]
+def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:
+    """The metric of test less that of a ranker which has learned without the feature, the mean over seeds.
+
+    The column is 0 throughout instead of away, so that settings that name features still hold. A feature that
+    the fits with all features did not use falls by 0.
+    """
+    seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
+    train, valid, test = splits.train, splits.valid, splits.test
+    whole = [ranker, *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:])]
+    used = np.any([_used(each, test.num_features) for each in whole], axis=0)
+    before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
+    falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
+    for feature in np.flatnonzero(used):
+        own_train, own_test = _without(train, feature), _without(test, feature)
+        own_valid = None if valid is None else _without(valid, feature)
+        fitted = (replace(ranker, seed=seed).fit(own_train, own_valid) for seed in seeds)
+        falls[feature] = before - np.mean([_on(own_test, each, settings.metric) for each in fitted], axis=0)
+    return falls
+
+
+def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
+    features = dataset.features.copy()
+    features[:, feature] = 0.0
+    return replace(dataset, features=features)
+
+
+def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
+    """(F,), whether a feature may matter at all: what no tree looks at needs no prediction."""
+    splits = ranker.importance().get(SPLIT)
+    return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
+
+
+def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
+    return _per_query(test, ranker.predict(test.features), metric)
+
+
+def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:
+    return evaluate(judged, scores, [metric]).per_query[metric]
+
+
+def _with_interval(
+    kind: str, falls: Falls, query_weights: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """The mean over the Q queries that count, and Student's 95 % interval of it: mean -+ t(Q - 1) SE.
+
+    It answers how far the fall would be on other queries of the kind, for this model. So the repeats of a
+    query are averaged first, as more of them tell nothing of other queries (model-PFI in Molnar et al., 2023,
+    "Relating the Partial Dependence Plot and Permutation Feature Importance to the Data Generating Process").
+    The ends are NaN where a query counts alone.
+    """
+    # Half a second, which --help need not wait for.
+    from scipy.special import stdtrit
+
+    from ltrbench.statistics import CONFIDENCE, PairedSample
+
+    weights = np.ones(falls.shape[1]) if query_weights is None else query_weights
+    counted = (weights > 0) & ~np.isnan(falls).any(axis=0)
+    if not counted.any():
+        return dict.fromkeys((kind, kind + LOW, kind + HIGH), np.full(len(falls), np.nan))
+    sample = PairedSample.of(falls[:, counted], weights[counted])
+    half = stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2) * sample.standard_errors
+    return {kind: sample.means, kind + LOW: sample.means - half, kind + HIGH: sample.means + half}
+
+
+def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
+    """The mean over folds of the mean over each fold's runs, which are those of its seeds.
+
+    Kinds that a run lacks, or that are no numbers in one, are left out, and so is everything where the runs
+    differ in their features. The half-width of an interval is the mean over the seeds of a fold, which are
+    judged on the same queries, and sqrt(sum of squares) / J over the J folds, which are judged on others.
+    """
+    cells = [list(runs) for runs in folds]
+    runs = [run for cell in cells for run in cell]
+    names = runs[0].feature_names
+    if any(run.feature_names != names for run in runs):
+        return Importances((), {})
+    values: dict[str, NDArray[np.float64]] = {}
+    for kind in runs[0].kinds:
+        if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
+            values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
+            if all(kind + HIGH in run.values for run in runs):
+                halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
+                half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
+                values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
+    return Importances(names, values)
+
+
+def _mean_of(runs: Sequence[Importances], kind: str) -> NDArray[np.float64]:
+    mean: NDArray[np.float64] = np.mean([run.values[kind] for run in runs], axis=0)
+    return mean

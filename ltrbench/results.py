@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
-from ltrbench.importance import Importances
+from ltrbench.importance import ACROSS, SPLIT, Importances, shares
 from ltrbench.rankers import Ranker
 from ltrbench.shapes import Features, PerQuery
 
@@ -49,6 +49,8 @@ _COPIES = ("mlruns", "mlartifacts")
 PER_QUERY_FILE = "per_query.csv"
 CURVE_FILE = "learning_curve.csv"
 IMPORTANCES_FILE = "importances.csv"
+_NEW_NAMES = {"permutation": ACROSS}
+"""What earlier versions called a kind of importance -> what it is called now."""
 EXAMPLE_FILE = "input_example.csv"
 NUM_EXAMPLES = 3
 MODEL_FOLDER = "model"
@@ -115,6 +117,14 @@ class RunResult:
     error: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     drift: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def importance_metric(self) -> str | None:
+        """What falls where a feature is shuffled or dropped; None where nothing was, or it is not known."""
+        # Earlier versions set it elsewhere.
+        settings = self.config.get("importance") or self.config.get("permutation_importance") or {}
+        metric = settings.get("metric")
+        return None if metric is None else str(metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +215,13 @@ class Run:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         kinds = [kind for kind in rows[0] if kind != "feature"] if rows else []
-        values = {kind: np.array([float(row[kind] or "nan") for row in rows]) for kind in kinds}
+        values = {
+            _NEW_NAMES.get(kind, kind): np.array([float(row[kind] or "nan") for row in rows])
+            for kind in kinds
+        }
+        if SPLIT in values:
+            # Earlier versions wrote how many splits.
+            values[SPLIT] = shares(values[SPLIT])
         return Importances(tuple(row["feature"] for row in rows), values)
 
     def input_example(self) -> Features:

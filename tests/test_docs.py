@@ -37,7 +37,7 @@ _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _SETTING = re.compile(r"\+?(?P<key>[a-z]\w*(\.[a-z]\w*)*)=(?P<value>[^ ]*)( -m)?")
-_KEY = re.compile(r"(model|params|data|tracking|early_stopping|permutation_importance)\.[a-z][\w.]*")
+_KEY = re.compile(r"(model|params|data|tracking|early_stopping|importance)\.[a-z][\w.]*")
 _PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
 
 

@@ -71,7 +71,7 @@ def test_everything_that_a_run_must_carry_stands_in_its_folder(tmp_path: Path) -
         f"{split}/{name}" for split in ("valid", "test") for name in ("ndcg@3", "map")
     }
     assert set(result.seconds) == {"load", "warm_up", "fit", "monitor", "predict", "importances"}
-    assert stored.importances().values.keys() == {"split", "gain", "permutation", "permutation_sd"}
+    assert stored.importances().kinds == ("permutation_within", "permutation_across", "shap", "gain", "split")
     assert 0 < result.seconds["monitor"] < result.seconds["fit"]
     assert result.data["test"]["fingerprint"] == Toy().load().test.fingerprint
     assert result.convention["name"] == "default"

@@ -1,4 +1,4 @@
-"""Importances: what the model says of its features, and what a shuffle of each costs."""
+"""Importances: what the model says of its features, and what a shuffle of each, or its loss, costs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,52 @@ from typing import Self
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
-from ltrbench.data import RankingDataset
+from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError
-from ltrbench.importance import Importances, PermutationImportance, importances, permutation_falls
+from ltrbench.importance import (
+    ACROSS,
+    DROP_COLUMN,
+    FALLS,
+    GAIN,
+    HIGH,
+    KINDS,
+    LOW,
+    SHAP,
+    SHARES,
+    SPLIT,
+    WITHIN,
+    Importances,
+    ImportanceSettings,
+    across_queries,
+    averaged,
+    drop_column_falls,
+    importances,
+    permutation_falls,
+    within_queries,
+)
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import EarlyStopping, OnIteration, Ranker
+from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 
-SETTINGS = PermutationImportance()
+SETTINGS = ImportanceSettings()
+STRONG, WEAK, NONE, OF_QUERY = range(4)
 
 
 @dataclass(kw_only=True)
 class WeighedSum(Ranker):
-    """Scores that are known: 2 x_0 + x_1, whatever x_2 is."""
+    """Scores that are known: 2 x_0 + x_1 + 5 x_3, whatever x_2 is. Keeps how many documents it was asked
+    for."""
+
+    asked: list[int] = field(default_factory=list)
+    weights: tuple[float, ...] = (2.0, 1.0, 0.0, 5.0)
 
     def fit(
         self,
@@ -37,7 +65,8 @@ class WeighedSum(Ranker):
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        return np.asarray(features, dtype=np.float64) @ [2.0, 1.0, 0.0]
+        self.asked.append(len(features))
+        return np.asarray(features, dtype=np.float64) @ list(self.weights)
 
     def save(self, folder: Path) -> None:
         raise NotImplementedError
@@ -47,100 +76,243 @@ class WeighedSum(Ranker):
         raise NotImplementedError
 
 
-@pytest.fixture(scope="module")
-def judged() -> RankingDataset:
-    """120 queries of ten documents, graded by 2 x_0 + x_1."""
-    features = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
-    worth = features @ np.array([2, 1, 0], np.float32)
+def make(seed: int, num_queries: int = 120) -> RankingDataset:
+    """Queries of ten documents, graded by 2 x_0 + x_1; x_3 is the same throughout a query."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(10 * num_queries, 4)).astype(np.float32)
+    features[:, OF_QUERY] = np.repeat(rng.normal(size=num_queries), 10)
+    worth = features @ np.array([2, 1, 0, 0], np.float32)
     return RankingDataset(
         features=features,
         labels=np.digitize(worth, np.quantile(worth, [0.5, 0.8, 0.95])).astype(np.float64),
-        query_start=np.arange(0, 1201, 10),
-        feature_names=("strong", "weak", "none"),
+        query_start=np.arange(0, 10 * num_queries + 1, 10),
+        feature_names=("strong", "weak", "none", "of_query"),
+        query_ids=np.array([f"{seed}-{query}" for query in range(num_queries)]),
     )
 
 
-def test_what_the_scores_hang_on_more_falls_further(judged: RankingDataset) -> None:
-    strong, weak, none = importances(WeighedSum(), judged, SETTINGS, 0).values["permutation"]
-    assert strong > 2 * weak > 0
-    assert none == 0
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return Splits(train=make(1), valid=make(2, 40), test=make(0))
 
 
-def test_a_fall_is_the_metric_before_less_the_metric_after_the_shuffle(judged: RankingDataset) -> None:
-    falls = permutation_falls(WeighedSum(), judged, SETTINGS, 7, np.ones(3, dtype=np.bool_))
-    rng = np.random.default_rng([7, 1])
-    for repeat in range(SETTINGS.repeats):
+@pytest.fixture(scope="module")
+def judged(splits: Splits) -> RankingDataset:
+    return splits.test
+
+
+# What each kind says
+
+
+@pytest.mark.parametrize("kind", [WITHIN, ACROSS])
+def test_what_the_scores_hang_on_more_falls_further(splits: Splits, kind: str) -> None:
+    falls = importances(WeighedSum(), splits, SETTINGS, 0).values[kind]
+    assert falls[STRONG] > 2 * falls[WEAK] > 0
+    assert falls[NONE] == 0
+
+
+def test_shuffled_within_queries_a_feature_of_the_query_falls_by_exactly_0(splits: Splits) -> None:
+    worth = importances(WeighedSum(), splits, SETTINGS, 0).values
+    assert [worth[WITHIN + end][OF_QUERY] for end in ("", LOW, HIGH)] == [0, 0, 0]
+    assert worth[ACROSS][OF_QUERY] > 0.05
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_shuffle_within_queries_keeps_the_values_of_each_and_one_across_those_of_all(seed: int) -> None:
+    judged, rng = make(0, 5), np.random.default_rng(seed)
+    values = judged.features[:, STRONG]
+    within, across = within_queries(values, judged, rng), across_queries(values, judged, rng)
+    np.testing.assert_array_equal(np.sort(within.reshape(5, 10)), np.sort(values.reshape(5, 10)))
+    np.testing.assert_array_equal(np.sort(across), np.sort(values))
+
+
+def test_a_fall_is_the_metric_before_less_the_mean_metric_after_the_shuffles(judged: RankingDataset) -> None:
+    falls = permutation_falls(WeighedSum(), judged, across_queries, SETTINGS, 7)
+    rng = np.random.default_rng([7, WEAK])
+    after = []
+    for _ in range(SETTINGS.repeats):
         shuffled = judged.features.copy()
-        shuffled[:, 1] = rng.permutation(judged.features[:, 1])
-        before, after = (
-            evaluate(judged, WeighedSum().predict(features), ["ndcg@10"]).means["ndcg@10"]
-            for features in (judged.features, shuffled)
-        )
-        assert falls[repeat, 1] == before - after
+        shuffled[:, WEAK] = rng.permutation(judged.features[:, WEAK])
+        after.append(per_query(judged, shuffled))
+    expected = per_query(judged, judged.features) - np.mean(after, axis=0)
+    np.testing.assert_allclose(falls[WEAK], expected, rtol=0, atol=1e-12)
 
 
-def test_the_seed_decides_the_shuffles_and_nothing_is_changed(judged: RankingDataset) -> None:
-    before = judged.fingerprint
+def per_query(judged: RankingDataset, features: Features) -> NDArray[np.float64]:
+    return evaluate(judged, WeighedSum().predict(features), ["ndcg@10"]).per_query["ndcg@10"]
+
+
+def test_an_interval_is_students_over_the_queries_that_count(splits: Splits) -> None:
+    labels = splits.test.labels.copy()
+    labels[:30] = 0  # three queries without a relevant document
+    test = replace(splits.test, labels=labels)
+    found = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
+    falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[STRONG]
+    falls = falls[~np.isnan(falls)]
+    assert len(falls) == 117
+    low, high = student.interval(0.95, 116, falls.mean(), falls.std(ddof=1) / np.sqrt(117))
+    np.testing.assert_allclose(
+        [found[WITHIN + end][STRONG] for end in ("", LOW, HIGH)], [falls.mean(), low, high]
+    )
+
+
+def test_a_query_that_weighs_twice_counts_twice(splits: Splits) -> None:
+    weights = np.where(np.arange(120) < 60, 2.0, 1.0)
+    test = replace(splits.test, query_weights=weights)
+    found = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
+    falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[WEAK]
+    assert found[WITHIN][WEAK] == pytest.approx(np.average(falls, weights=weights))
+
+
+def test_without_a_feature_the_metric_falls_by_what_a_fit_without_it_loses(splits: Splits) -> None:
+    ranker = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(splits.train, splits.valid)
+    falls = drop_column_falls(ranker, splits, SETTINGS)
+    parts = [replace(data, features=data.features * np.array([0, 1, 1, 1], np.float32)) for _, data in splits]
+    train, valid, test = parts
+    without = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(train, valid)
+    before, after = (
+        evaluate(test, each.predict(data.features), ["ndcg@10"]).per_query["ndcg@10"]
+        for each, data in ((ranker, splits.test), (without, test))
+    )
+    np.testing.assert_array_equal(falls[STRONG], before - after)
+
+
+def test_drop_column_is_the_mean_over_seeds(splits: Splits) -> None:
+    settings = ImportanceSettings(kinds=[DROP_COLUMN], drop_column_seeds=2)
+    rankers = [small(NativeRanker, seed=seed, queries_per_tree=0.5) for seed in (3, 4)]
+    for ranker in rankers:
+        ranker.fit(splits.train, splits.valid)
+    both = drop_column_falls(rankers[0], splits, settings)
+    alone = [drop_column_falls(ranker, splits, replace(settings, drop_column_seeds=1)) for ranker in rankers]
+    np.testing.assert_allclose(both, np.mean(alone, axis=0), rtol=0, atol=1e-12)
+
+
+# What is taken of which ranker
+
+
+def small(kind: type[BoostingRanker], **fields: object) -> BoostingRanker:
+    return kind(num_trees=10, num_leaves=7, num_threads=1, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker, XGBoostRanker])
+def test_shares_add_up_to_1_and_an_unused_feature_is_worth_nothing_in_any_kind(
+    kind: type[BoostingRanker], splits: Splits
+) -> None:
+    constant = np.array([1, 1, 0, 1], np.float32)
+    without = Splits(**{name: replace(data, features=data.features * constant) for name, data in splits})
+    ranker = small(kind).fit(without.train)
+    found = importances(ranker, without, ImportanceSettings(kinds=list(KINDS)), 0)
+    assert found.feature_names == ("strong", "weak", "none", "of_query")
+    assert set(found.kinds) == set(KINDS)
+    for share in SHARES:
+        assert found.values[share].sum() == pytest.approx(1.0)
+        assert found.values[share][STRONG] > found.values[share][WEAK]
+    assert {kind: values[NONE] for kind, values in found.values.items()} == dict.fromkeys(found.values, 0.0)
+
+
+def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
+    ranker = small(LightGBMRanker).fit(splits.train)
+    few, all_of_them = (
+        importances(ranker, splits, ImportanceSettings(kinds=[SHAP], max_documents=most), 0).values[SHAP]
+        for most in (50, 10_000)
+    )
+    contributions = ranker.contributions(splits.test.features)
+    assert contributions is not None
+    sums = np.abs(contributions[:, :-1]).sum(axis=0)
+    np.testing.assert_allclose(all_of_them, sums / sums.sum(), rtol=1e-12)
+    assert 0 < np.abs(few - all_of_them).max() < 0.2
+
+
+def test_a_ranker_without_trees_has_what_needs_scores_only(splits: Splits) -> None:
+    found = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(KINDS)), 0)
+    assert found.kinds == FALLS
+    assert importances(WeighedSum(), splits, None, 0).values == {}
+
+
+def test_the_kinds_that_were_asked_for_are_taken(splits: Splits) -> None:
+    ranker = small(LightGBMRanker).fit(splits.train)
+    found = importances(ranker, splits, ImportanceSettings(kinds=[SPLIT, GAIN]), 0)
+    assert list(found.values) == [SPLIT, GAIN]
+
+
+def test_the_seed_decides_the_shuffles_and_nothing_is_changed(splits: Splits) -> None:
+    before = splits.test.fingerprint
     first, again, other = (
-        importances(WeighedSum(), judged, SETTINGS, seed).values["permutation"] for seed in (0, 0, 1)
+        importances(WeighedSum(), splits, SETTINGS, seed).values[WITHIN] for seed in (0, 0, 1)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert judged.fingerprint == before
+    assert splits.test.fingerprint == before
 
 
-@dataclass(kw_only=True)
-class Counting(WeighedSum):
-    """Keeps how many documents it was asked for at each call."""
-
-    asked: list[int] = field(default_factory=list)
-
-    def predict(self, features: Features) -> NDArray[np.float64]:
-        self.asked.append(len(features))
-        return super().predict(features)
-
-
-def test_many_queries_are_sampled(judged: RankingDataset) -> None:
-    ranker = Counting()
-    importances(ranker, judged, PermutationImportance(max_queries=30), 0)
+def test_many_queries_are_sampled(splits: Splits) -> None:
+    ranker = WeighedSum()
+    importances(ranker, splits, ImportanceSettings(max_queries=30), 0)
     assert max(ranker.asked) == 300
 
 
 def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: RankingDataset) -> None:
     features = judged.features.copy()
-    features[:, 2] = 1.0
-    features[:, 1] = features[:, 1] > 0
-    ranker = Counting()
-    importances(ranker, replace(judged, features=features), SETTINGS, 0)
+    features[:, [NONE, OF_QUERY]] = 1.0
+    features[:, WEAK] = features[:, WEAK] > 0
+    ranker = WeighedSum()
+    permutation_falls(ranker, replace(judged, features=features), across_queries, SETTINGS, 0)
     whole, *strong_and_weak = ranker.asked
     assert whole == judged.num_documents
     assert len(strong_and_weak) == 2 * SETTINGS.repeats
     assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
 
 
-def test_without_a_relevant_document_nothing_is_said(judged: RankingDataset) -> None:
-    barren = replace(judged, labels=np.zeros(judged.num_documents))
-    assert np.isnan(importances(WeighedSum(), barren, SETTINGS, 0).values["permutation"]).all()
+def test_without_a_relevant_document_nothing_is_said(splits: Splits) -> None:
+    barren = replace(splits, test=replace(splits.test, labels=np.zeros(splits.test.num_documents)))
+    found = importances(WeighedSum(), barren, SETTINGS, 0).values
+    assert np.isnan([found[WITHIN], found[ACROSS + LOW]]).all()
 
 
-@pytest.mark.parametrize("ranker", [NativeRanker, LightGBMRanker, XGBoostRanker])
-def test_gain_is_a_share_and_an_unused_feature_is_worth_nothing(
-    ranker: type[NativeRanker], judged: RankingDataset
-) -> None:
-    constant = replace(judged, features=judged.features * np.array([1, 1, 0], np.float32))
-    found = importances(ranker(num_trees=10, num_threads=1).fit(constant), constant, SETTINGS, 0)
-    assert found.feature_names == ("strong", "weak", "none")
-    assert found.values["gain"].sum() == pytest.approx(1.0)
-    assert found.values["gain"][0] > found.values["gain"][1]
-    assert [found.values[kind][2] for kind in ("split", "gain", "permutation", "permutation_sd")] == [0] * 4
+def test_one_query_has_a_fall_and_no_interval(splits: Splits) -> None:
+    one = replace(splits, test=splits.test.take_queries([3]))
+    found = importances(WeighedSum(), one, SETTINGS, 0).values
+    assert np.isfinite(found[WITHIN]).all()
+    assert np.isnan(found[WITHIN + HIGH]).all()
 
 
-def test_a_ranker_without_trees_has_permutation_importance_only(judged: RankingDataset) -> None:
-    assert set(importances(WeighedSum(), judged, SETTINGS, 0).values) == {"permutation", "permutation_sd"}
-    assert importances(WeighedSum(), judged, None, 0).values == {}
+# Over folds and seeds
+
+
+def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only() -> None:
+    def one(fall: float, half: float) -> Importances:
+        values = {WITHIN: fall, WITHIN + LOW: fall - half, WITHIN + HIGH: fall + half, GAIN: 1.0}
+        return Importances(("a",), {kind: np.array([value]) for kind, value in values.items()})
+
+    found = averaged([[one(0.1, 0.02), one(0.3, 0.04)], [one(0.4, 0.05)]]).values
+    half = np.sqrt(0.03**2 + 0.05**2) / 2
+    assert found[WITHIN] == pytest.approx([(0.2 + 0.4) / 2])
+    assert found[WITHIN + HIGH] == pytest.approx([0.3 + half])
+    assert found[WITHIN + LOW] == pytest.approx([0.3 - half])
+    assert found[GAIN] == [1.0]
+
+
+def test_what_a_run_lacks_or_cannot_say_is_left_out_of_the_mean() -> None:
+    whole = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([0.1])})
+    without = Importances(("a",), {WITHIN: np.array([0.1])})
+    unknown = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([np.nan])})
+    assert averaged([[whole], [without]]).kinds == (WITHIN,)
+    assert averaged([[whole, unknown]]).kinds == (GAIN,)
+    assert averaged([[whole], [Importances(("b",), whole.values)]]).kinds == ()
+
+
+# Mistakes
 
 
 def test_an_importance_of_another_length_is_named() -> None:
     with pytest.raises(ConfigError, match="importance 'gain' has 2 values for 1 features"):
         Importances(("a",), {"gain": np.zeros(2)})
     assert EarlyStopping().metric == SETTINGS.metric  # both look at what the tables compare
+
+
+def test_an_unknown_kind_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ConfigError, match=r"importance\.kinds has 'shapp'; did you mean 'shap'\?"):
+        ImportanceSettings(kinds=["shapp"])
+    with pytest.raises(ConfigError, match=r"importance\.repeats is 0"):
+        ImportanceSettings(repeats=0)

@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 
 from ltrbench.data import Judgments
-from ltrbench.importance import Importances
+from ltrbench.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.plots import Drawn, draw, draw_run, figures_of
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
@@ -49,9 +49,12 @@ def curve(fold: int, length: int) -> LearningCurve:
 
 
 def worth(fold: int) -> Importances:
-    values = np.random.default_rng(fold).random((3, len(FEATURES)))
-    gain = values[2] / values[2].sum()
-    return Importances(FEATURES, {"gain": gain, "permutation": values[0], "permutation_sd": values[1]})
+    rng = np.random.default_rng(fold)
+    fall, half, across = rng.random((3, len(FEATURES)))
+    falls = {WITHIN: fall, WITHIN + LOW: fall - half, WITHIN + HIGH: fall + half, ACROSS: across}
+    return Importances(
+        FEATURES, {**falls, **{kind: shares(rng.random(len(FEATURES))) for kind in (SHAP, GAIN)}}
+    )
 
 
 def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -> Run:
@@ -75,7 +78,7 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
         best_iteration=2,
         config={
             "model": {"early_stopping": {"metric": "ndcg@10"}},
-            "permutation_importance": {"metric": "ndcg@5"},
+            "importance": {"metric": "ndcg@5"},
         },
     )
     own = {
@@ -154,8 +157,8 @@ assert "matplotlib.pyplot" not in sys.modules
         ({"curve": LearningCurve([1], {"valid/ndcg@5": [np.nan]})}, ["learning_curves.png"]),
         ({"curve": LearningCurve([1], {"train/ndcg@5": [0.5]})}, ["learning_curves.png"]),
         ({"importances": None}, ["importances.png"]),
-        ({"importances": Importances(("age",), {"permutation": np.zeros(1)})}, ["importances.png"]),
-        ({"importances": Importances(("age",), {"permutation": np.full(1, np.nan)})}, ["importances.png"]),
+        ({"importances": Importances(("age",), {WITHIN: np.zeros(1)})}, ["importances.png"]),
+        ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, ["importances.png"]),
         ({"importances": Importances(("age",), {"split": np.ones(1)})}, ["importances.png"]),
         ({"scored": None}, ["ndcg_at_k.png", "time_against_ndcg.png"]),
         ({"result": {"seconds": {}}}, ["time_against_ndcg.png"]),
@@ -319,38 +322,44 @@ def bars(axes: Axes, number: int) -> list[float]:
 
 def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
-    left, right = drawn(importance_bars([series(*runs)])).axes
-    permutation, gain = (
-        np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in ("permutation", "gain")
+    left, middle, right = drawn(importance_bars([series(*runs)])).axes
+    permutation, shap, gain = (
+        np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in (WITHIN, SHAP, GAIN)
     )
     order = np.argsort(-permutation)
     assert [label.get_text() for label in left.get_yticklabels()] == [FEATURES[place] for place in order]
     assert bars(left, 0) == permutation[order].tolist()
+    assert bars(middle, 0) == (100 * shap[order]).tolist()
     assert bars(right, 0) == (100 * gain[order]).tolist()
     assert "ndcg@5" in left.get_xlabel()
 
 
-def test_whiskers_are_one_sd_of_all_shuffles_of_all_runs(tmp_path: Path) -> None:
-    shuffles = np.random.default_rng(0).random((2, 5))  # of one feature: runs x repeats
-    runs = [
-        write(
-            tmp_path / str(number),
-            importances=Importances(
-                ("age",), {"permutation": own.mean(keepdims=True), "permutation_sd": own.std(keepdims=True)}
-            ),
-        )
-        for number, own in enumerate(shuffles)
-    ]
-    (axes,) = drawn(importance_bars([series(*runs)])).axes
-    (whisker,) = next(item for item in axes.collections if isinstance(item, LineCollection)).get_segments()
-    ends = np.asarray(whisker)[:, 0]
-    np.testing.assert_allclose(ends, shuffles.mean() + shuffles.std() * np.array([-1, 1]))
+def test_whiskers_are_the_interval_of_the_mean_over_runs(tmp_path: Path) -> None:
+    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
+    mean = averaged([[run.importances()] for run in runs]).values
+    axes, *_ = drawn(importance_bars([series(*runs)])).axes
+    whiskers = next(item for item in axes.collections if isinstance(item, LineCollection)).get_segments()
+    ends = [np.asarray(whisker)[:, 0] for whisker in whiskers]
+    expected = np.array([mean[WITHIN + LOW], mean[WITHIN + HIGH]]).T[np.argsort(-mean[WITHIN])]
+    np.testing.assert_allclose(ends, expected)
+
+
+def test_a_dot_is_the_fall_across_queries_and_of_an_early_run_it_is_the_bar(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    axes, *_ = drawn(importance_bars([series(run)])).axes
+    values = run.importances().values
+    dots = next(line for line in axes.lines if line.get_marker() == "o")
+    assert [x for x, _ in points(dots)] == values[ACROSS][np.argsort(-values[WITHIN])].tolist()
+    early = write(tmp_path / "early", importances=Importances(FEATURES, {ACROSS: values[ACROSS]}))
+    (axes,) = drawn(importance_bars([series(early)])).axes
+    assert bars(axes, 0) == sorted(values[ACROSS], reverse=True)
+    assert "across queries" in axes.get_xlabel()
 
 
 def test_yardsticks_have_no_bars(tmp_path: Path) -> None:
     runs = [write(tmp_path / name, name) for name in ("native", "single_feature", "random")]
-    left, _ = drawn(importance_bars([series(run) for run in runs])).axes
-    alone, _ = drawn(importance_bars([series(runs[0])])).axes
+    left, *_ = drawn(importance_bars([series(run) for run in runs])).axes
+    alone, *_ = drawn(importance_bars([series(runs[0])])).axes
     assert bars(left, 0) == bars(alone, 0)
     assert len(left.containers) == len(alone.containers)
 
@@ -364,7 +373,7 @@ def test_without_permutation_the_gain_orders_the_features_and_stands_alone(tmp_p
 
 def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> None:
     values = np.arange(40.0)
-    many = Importances(tuple(f"f{n}" for n in range(40)), {"permutation": values})
+    many = Importances(tuple(f"f{n}" for n in range(40)), {WITHIN: values})
     (axes,) = drawn(importance_bars([series(write(tmp_path / "run", importances=many))])).axes
     expected = [f"f{n}" for n in range(39, 24, -1)]
     assert [label.get_text() for label in axes.get_yticklabels()] == expected
@@ -466,7 +475,7 @@ def test_every_text_has_at_least_eight_points_and_every_axis_a_name(tmp_path: Pa
 
 def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_path: Path) -> None:
     names = ("$x_1 {", "点击\nrate", "title_" * 20)
-    features = Importances(names, {"permutation": np.array([3.0, 2.0, 1.0])})
+    features = Importances(names, {WITHIN: np.array([3.0, 2.0, 1.0])})
     runs = [write(tmp_path / str(n), "_model $", importances=features) for n in range(2)]
     labelled = [series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}") for n, run in enumerate(runs)]
     assert len(draw(labelled, "ndcg@5", tmp_path / "pictures")) == 4

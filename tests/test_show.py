@@ -87,25 +87,39 @@ def test_each_split_stands_with_its_sizes_and_fingerprint(finished: Run, shown: 
         assert fingerprint == data["fingerprint"]
 
 
-def test_the_ten_features_of_the_highest_permutation_importance_are_listed(
+def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
     finished: Run, shown: Callable[..., str]
 ) -> None:
     text, worth = shown(finished.path), finished.importances()
-    falls = worth.values["permutation"]
+    falls = worth.values["permutation_within"]
     best = np.argsort(-falls, kind="stable")[:10]
     lines = text[text.index("| feature") :].split("\n\n")[0].splitlines()[2:]
     assert [line.split("|")[1].strip() for line in lines] == [worth.feature_names[row] for row in best]
     top = best[0]
     assert cells(text, worth.feature_names[top]) == [
         f"{falls[top]:+.4f}",
-        f"{worth.values['permutation_sd'][top]:.4f}",
-        f"{worth.values['gain'][top]:.1%}",
-        f"{worth.values['split'][top]:.0f}",
+        " to ".join(f"{worth.values[f'permutation_within_{end}'][top]:+.4f}" for end in ("low", "high")),
+        f"{worth.values['permutation_across'][top]:+.4f}",
+        *(f"{worth.values[kind][top]:.1%}" for kind in ("shap", "gain", "split")),
     ]
 
 
+def test_a_run_of_an_earlier_version_is_shown_under_todays_names(
+    finished: Run, shown: Callable[..., str], tmp_path: Path
+) -> None:
+    config = {"permutation_importance": {"metric": "map"}}
+    run = write_run(tmp_path, replace(finished.result, config=config))
+    (tmp_path / "importances.csv").write_text(
+        "feature,split,gain,permutation,permutation_sd\na,3,0.25,0.1,0.01\nb,1,0.75,,\n"
+    )
+    assert run.importances().kinds == ("permutation_across", "gain", "split")
+    text = shown(tmp_path)
+    assert "2 of 2 features, by how far map on test falls when shuffled across all queries" in text
+    assert cells(text, "a") == ["+0.1000", "25.0%", "75.0%"]
+
+
 def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
-    worth = Importances(("a", "b", "c"), {"permutation": np.array([math.nan, 0.1, 0.2])})
+    worth = Importances(("a", "b", "c"), {"permutation_within": np.array([math.nan, 0.1, 0.2])})
     assert [cells(show._importances_table(worth, None), name) for name in "cba"] == [
         ["+0.2000"],
         ["+0.1000"],

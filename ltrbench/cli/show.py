@@ -77,7 +77,7 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
         yield _metrics_table(result, width)
         yield wrapped(_convention(result), columns)
     worth = run.importances()
-    if worth.values:
+    if worth.kinds:
         yield wrapped(_importances_title(result, worth), columns)
         yield _importances_table(worth, width)
     if "train" in result.data:
@@ -189,35 +189,37 @@ def _convention(result: RunResult) -> str:
 def _importances_title(result: RunResult, worth: Importances) -> str:
     """What the features are sorted by, and what was shuffled for it."""
     count = min(NUM_FEATURES, len(worth.feature_names))
-    settings = result.config.get("permutation_importance") or {}
-    fall = f", which is how much test {settings['metric']} falls by a shuffle" if settings else ""
-    return f"{count} of {len(worth.feature_names)} features, by {_chief_kind(worth)}{fall}"
+    _, meaning = _KINDS_OF_IMPORTANCE[worth.kinds[0]]
+    meaning = meaning.format(metric=result.importance_metric or "the metric")
+    return f"{count} of {len(worth.feature_names)} features, by {meaning}"
 
 
-def _chief_kind(worth: Importances) -> str:
-    return next((kind for kind in ("permutation", "gain") if kind in worth.values), next(iter(worth.values)))
+_KINDS_OF_IMPORTANCE = {
+    "permutation_within": ("within", "how far {metric} on test falls when shuffled within each query"),
+    "permutation_across": ("across", "how far {metric} on test falls when shuffled across all queries"),
+    "shap": ("SHAP", "their share of mean |SHAP|, how far features move a score"),
+    "gain": ("gain", "their share of all splits' gain"),
+    "split": ("splits", "their share of all splits"),
+    "drop_column": ("dropped", "how far {metric} on test falls in a fit without them"),
+}
+"""Kind -> the head of its column, and what it is."""
 
 
 def _importances_table(worth: Importances, width: int | None) -> str:
+    from ltrbench.importance import FALLS, HIGH, LOW
 
-    columns = [
-        (header, worth.values[kind], spec)
-        for header, kind, spec in (
-            ("permutation", "permutation", "+.4f"),
-            ("its sd", "permutation_sd", ".4f"),
-            ("gain share", "gain", ".1%"),
-            ("splits", "split", ".0f"),
-        )
-        if kind in worth.values
-    ]
-    chief = worth.values[_chief_kind(worth)]
+    chief = worth.values[worth.kinds[0]]
     # What is not a number stands last.
     best = sorted(range(len(chief)), key=lambda row: math.inf if math.isnan(chief[row]) else -chief[row])
-    rows = [
-        [worth.feature_names[row], *(_figure(values[row], spec) for _, values, spec in columns)]
-        for row in best[:NUM_FEATURES]
-    ]
-    return markdown_table(["feature", *(header for header, _, _ in columns)], rows, width)
+    shown = best[:NUM_FEATURES]
+    columns: dict[str, list[str]] = {"feature": [worth.feature_names[row] for row in shown]}
+    for kind in worth.kinds:
+        header, spec = _KINDS_OF_IMPORTANCE[kind][0], "+.4f" if kind in FALLS else ".1%"
+        columns[header] = [_figure(worth.values[kind][row], spec) for row in shown]
+        if kind == worth.kinds[0] and kind + LOW in worth.values:
+            low, high = worth.values[kind + LOW], worth.values[kind + HIGH]
+            columns["95 %"] = [f"{_figure(low[row], spec)} to {_figure(high[row], spec)}" for row in shown]
+    return markdown_table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)], width)
 
 
 def _data_table(result: RunResult, width: int | None) -> str:

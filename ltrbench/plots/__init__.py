@@ -2,7 +2,7 @@
 
     learning_curves.png     the validation metric by iteration, the kept iterations marked, and train above
     ndcg_at_k.png           NDCG@k on test against k
-    importances.png         what features are worth to each model: permutation, and share of gain
+    importances.png         what features are worth to each model: permutation, SHAP, and share of gain
     time_against_ndcg.png   the test metric against the seconds that a fit took, with the Pareto front
 
 A picture shows series: one is a row of a comparison, with its runs (folds and seeds). A backend has one

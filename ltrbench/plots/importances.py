@@ -1,4 +1,4 @@
-"""What features are worth to each model: permutation, and share of gain."""
+"""What features are worth to each model: permutation, SHAP, and share of gain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ltrbench.importance import PERMUTATION, PERMUTATION_SD
+from ltrbench.importance import ACROSS, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS, Importances, averaged
 from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, SMALL, TEXT, short_name, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over, to_one
 from ltrbench.plots.styles import Style, styles_of
@@ -21,28 +22,39 @@ if TYPE_CHECKING:
 _PAGE = 9.0  # inches
 _MOST_FEATURES = 15
 _LONGEST_FEATURE = 24  # characters
-_GAIN = "gain"
-
-# Left out of importances: what a shuffle costs a ranker by lot is noise, which would push features up the
-# list, and what it costs a ranker by one feature is so much that all other bars would be stubs.
-_YARDSTICKS = ("random", "single_feature")
-
 _Worth = dict[str, dict[str, float]]
 """Kind of importance -> feature -> its value over the runs of a series."""
 
 _AXIS_OF_KIND = {
-    PERMUTATION: "fall of test {metric} when shuffled\n(whisker: one sd of the shuffles)",
-    _GAIN: "share of the gain of all splits, %",
+    WITHIN: "fall of test {metric} when\nshuffled within queries",
+    ACROSS: "fall of test {metric} when\nshuffled across queries",
+    SHAP: "share of\nmean |SHAP|, %",
+    GAIN: "share of the gain\nof all splits, %",
 }
+_DOT: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 3,
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.5,
+}
+_WHISKER, _MARK = "whisker: 95 %", "dot: across all queries"
 
 
 def importance_bars(series: Sequence[Drawn]) -> Figure | None:
-    """The features worth most, by mean permutation importance; by mean gain where there is none."""
-    worths = [(item, _worth(item)) for item in series if item.model not in _YARDSTICKS]
+    """The features worth most, by the first kind that there is: permutation, then SHAP, then gain.
+
+    Where both permutations were taken the bars are of that within queries, and dots of that across them.
+    """
+    worths = [(item, _worth(item)) for item in series if item.model not in YARDSTICKS]
     shown = [(item, worth) for item, worth in worths if worth]
     if not shown:
         return None
-    kinds = [kind for kind in (PERMUTATION, _GAIN) if any(kind in worth for _, worth in shown)]
+    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in worth for _, worth in shown)]
+    marked = WITHIN in kinds and ACROSS in kinds
+    if marked:
+        kinds.remove(ACROSS)
     features = _best_features([worth[kinds[0]] for _, worth in shown if kinds[0] in worth])
     drawn = [item for item, _ in shown]
     # A bar of five points shows its hatch; a page may have no room for it.
@@ -58,8 +70,9 @@ def importance_bars(series: Sequence[Drawn]) -> Figure | None:
         for place, ((_, worth), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
             if kind in worth:
                 _bars(axes, worth, kind, features, (place, len(shown)), style)
-        axes.set_xlabel(_AXIS_OF_KIND[kind].format(metric=_shuffled_metric(drawn)), fontsize=TEXT)
+        axes.set_xlabel(_label(kind, drawn, [worth for _, worth in shown], marked), fontsize=TEXT)
         axes.axvline(0, color="black", linewidth=0.6)
+        axes.locator_params(axis="x", nbins=5)
     panels[0].set_yticks(range(len(features)))
     names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
     panels[0].set_yticklabels(names, fontsize=SMALL, parse_math=False)
@@ -75,15 +88,31 @@ def _bars(
     number, count = place
     thickness = 0.84 / count
     rows = np.arange(len(features)) + (number - (count - 1) / 2) * thickness
-    percent = 100 if kind == _GAIN else 1
-    widths = percent * np.array([worth[kind].get(feature, 0.0) for feature in features])
+    percent = 100 if kind in (SHAP, GAIN) else 1
+
+    def of(kind: str) -> NDArray[np.float64]:
+        return percent * np.array([worth[kind].get(feature, 0.0) for feature in features])
+
+    widths = of(kind)
     axes.barh(rows, widths, thickness, **_fill(style))
     axes.barh(rows, widths, thickness, facecolor="none", edgecolor=style.colour, linewidth=0.5)
-    if kind == PERMUTATION and PERMUTATION_SD in worth:
-        sds = np.array([worth[PERMUTATION_SD].get(feature, 0.0) for feature in features])
+    if kind + HIGH in worth:
+        halves = of(kind + HIGH) - widths
         # A feature that the model does not look at was not shuffled, and has no whisker.
-        some = sds > 0
-        axes.errorbar(widths[some], rows[some], xerr=sds[some], fmt="none", ecolor="black", elinewidth=0.7)
+        some = halves > 0
+        axes.errorbar(widths[some], rows[some], xerr=halves[some], fmt="none", ecolor="black", elinewidth=0.7)
+    if kind == WITHIN and ACROSS in worth:
+        across = of(ACROSS)
+        some = across != 0
+        axes.plot(across[some], rows[some], **_DOT)
+
+
+def _label(kind: str, series: Sequence[Drawn], worths: Sequence[_Worth], marked: bool) -> str:
+    label = _AXIS_OF_KIND[kind].format(metric=_metric_of(series))
+    keys = [_WHISKER] if any(kind + HIGH in worth for worth in worths) else []
+    if marked and kind == WITHIN:
+        keys.append(_MARK)
+    return f"{label}\n({', '.join(keys)})" if keys else label
 
 
 def _fill(style: Style) -> dict[str, Any]:
@@ -104,25 +133,18 @@ def _keys_of_bars(series: Sequence[Drawn]) -> list[Artist]:
 
 
 def _worth(item: Drawn) -> _Worth:
-    """The kinds of importance that every run of a series recorded, numbers throughout and not all 0.
-
-    The sd is that of all shuffles of all runs: sqrt(mean of sd^2 + variance of the runs' means).
-    """
-    runs = [run.importances() for run in item.runs]
-    names = runs[0].feature_names
-    worth: _Worth = {}
-    for kind in (PERMUTATION, _GAIN):
-        if any(run.feature_names != names or kind not in run.values for run in runs):
-            continue
-        values = np.array([run.values[kind] for run in runs])
-        if not values.any() or not np.isfinite(values).all():
-            continue
-        worth[kind] = dict(zip(names, values.mean(axis=0).tolist(), strict=True))
-        if kind == PERMUTATION and all(PERMUTATION_SD in run.values for run in runs):
-            within = np.array([run.values[PERMUTATION_SD] for run in runs])
-            sds = np.sqrt((within**2).mean(axis=0) + values.var(axis=0))
-            worth[PERMUTATION_SD] = dict(zip(names, sds.tolist(), strict=True))
-    return worth
+    """The kinds of importance that every run of a series recorded, numbers throughout and not all 0."""
+    folds: dict[int | None, list[Importances]] = {}
+    for run in item.runs:
+        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
+    means = averaged(folds.values())
+    kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
+    return {
+        name: dict(zip(means.feature_names, means.values[name].tolist(), strict=True))
+        for kind in kinds
+        for name in (kind, kind + HIGH)
+        if name in means.values
+    }
 
 
 def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
@@ -132,8 +154,7 @@ def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
     return sorted(names, key=lambda name: -means[name])[:_MOST_FEATURES]
 
 
-def _shuffled_metric(series: Sequence[Drawn]) -> str:
-    """What permutation importance was taken in, where the runs say so."""
-    settings = [run.result.config.get("permutation_importance") or {} for item in series for run in item.runs]
-    names = {str(own.get("metric", "metric")) for own in settings}
-    return names.pop() if len(names) == 1 else "metric"
+def _metric_of(series: Sequence[Drawn]) -> str:
+    """What permutation importance was taken in, where the runs say so and agree."""
+    names = {run.result.importance_metric for item in series for run in item.runs}
+    return names.pop() or "metric" if len(names) == 1 else "metric"
