@@ -56,8 +56,9 @@ docs: setup ## the documentation, into build/docs; fails on a broken link or a s
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m pytest docs README.md tests/test_docs.py -k "not site_builds"
 
-bench: setup ## speed and memory of the native engine and of the evaluator as ratios against the libraries; hours
+bench: setup ## speed and memory of the engine, the evaluator (as ratios against the libraries) and the statistics; hours
 	$(BIN)/python tests/bench/bench_metrics.py
+	$(BIN)/python tests/bench/bench_statistics.py
 	$(BIN)/python tests/bench/bench_predict.py
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
@@ -69,7 +70,7 @@ FOLDER_mq2008 = MQ2008
 FOLDER_mq2007 = MQ2007
 FOLDER_clueweb09 = ClueWeb09
 
-results: $(STUDIES:%=results-%) results-parity results-native_best ## rerun the committed studies and rewrite results/
+results: $(STUDIES:%=results-%) results-parity results-native_best results-calibration ## rerun the committed studies and rewrite results/
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies elsewhere, and fail where a metric differs
 
@@ -85,6 +86,10 @@ reproduce-%: setup
 # Of lambdas and trees and not of runs: it writes its table itself, with a row for each thing that is not there.
 results-parity: setup
 	$(RUN) experiment=parity
+
+# Whether tests reject and intervals cover as often as they say: needs no data; about five minutes.
+results-calibration: setup
+	$(RUN) experiment=calibration
 
 # What conf/model/native_best.yaml was taken from, by validation alone; about five minutes.
 results-native_best: setup

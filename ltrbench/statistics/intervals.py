@@ -8,7 +8,7 @@ truth.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,8 @@ def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Inte
     if unknown_spread(sample):
         return [None] * len(sample.values)
     if sample.num_queries < FEW_QUERIES:
-        return list(_student(sample))
-    return list(_bca(sample, num_draws, seed))
+        return [replace(interval, note=FEW) for interval in student_intervals(sample)]
+    return list(bca_intervals(sample, num_draws, seed))
 
 
 def unknown_spread(sample: PairedSample) -> str:
@@ -55,7 +55,7 @@ def unknown_spread(sample: PairedSample) -> str:
     return "a fold of one query" if min(map(len, sample.cells)) < 2 else ""
 
 
-def _student(sample: PairedSample) -> list[Interval]:
+def student_intervals(sample: PairedSample) -> list[Interval]:
     """mean -+ t(df) SE (Student, 1908; df of several strata: Satterthwaite, 1946).
 
     Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
@@ -63,11 +63,11 @@ def _student(sample: PairedSample) -> list[Interval]:
     intervals = []
     for mean, error, degrees in zip(sample.means, sample.standard_errors, sample.degrees, strict=True):
         half = stdtrit(degrees, (1 + CONFIDENCE) / 2) * error if error else 0.0
-        intervals.append(Interval(float(mean - half), float(mean + half), "t", FEW))
+        intervals.append(Interval(float(mean - half), float(mean + half), "t"))
     return intervals
 
 
-def _bca(sample: PairedSample, num_draws: int, seed: int) -> list[Interval]:
+def bca_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval]:
     """Bias-corrected and accelerated bootstrap intervals (Efron, 1987; Efron and Tibshirani, 1993, 14.3).
 
     The ends are the quantiles Phi(z0 + (z0 + z) / (1 - a (z0 + z))) of the draws, z = Phi^-1(0.025) and

@@ -1,0 +1,228 @@
+"""What the statistics promise, measured: tests that reject as often as they say, intervals that cover.
+
+Studies are drawn from a population of made-up queries whose true mean difference is known, each is judged by
+the code that judges a comparison, and it is counted how often a true null hypothesis is rejected at 5 % and
+how often a 95 % interval holds the truth. conf/experiment/calibration.yaml runs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from ltrbench.data import Judgments
+from ltrbench.data.sources import DataSource
+from ltrbench.markdown import markdown_table
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.rankers import Ranker
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics import (
+    TESTS,
+    Interval,
+    PairedSample,
+    compare_pairs,
+    corrected_resampled_t,
+    simultaneous_intervals,
+    system_intervals,
+)
+from ltrbench.statistics.intervals import bca_intervals, student_intervals
+from ltrbench.study import Study, publish_study
+
+log = logging.getLogger("ltrbench")
+
+LEVEL = 0.05
+_METRIC = "ndcg@10"
+_POPULATION = 200_000
+_DOCUMENTS = 20
+# The shares of the grades in MSLR-WEB30K.
+_GRADES = (0.515, 0.325, 0.133, 0.019, 0.008)
+_TOUCHED = 0.3
+"""The share of queries that the better system ranks otherwise than the base: most differences are 0."""
+_AT_ONCE = 500
+"""Studies that share their signs and resampled queries: enough for speed, and few against all of them."""
+
+_BASE, _ALIKE, _BETTER = range(3)
+
+
+@dataclass(kw_only=True)
+class Calibration(Study):
+    """Measures levels and coverage, and writes the table of them.
+
+    Args:
+        output: the folder to write.
+        num_studies: how many studies each figure is a share of.
+        num_draws: permutations and bootstrap draws of each study.
+        sizes: numbers of queries of a study.
+        simultaneous_sizes: those for simultaneous intervals, which each study draws for itself.
+        seed: of everything that is drawn.
+    """
+
+    output: str
+    num_studies: int
+    num_draws: int
+    sizes: list[int]
+    simultaneous_sizes: list[int]
+    seed: int
+
+    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
+        """Draws and judges all studies; returns the table. No model and no data set is asked for."""
+        del models, data
+        tables = self._tables(population(self.seed))
+        how = f"{self.num_studies} studies a figure, {self.num_draws} draws a study, seed {self.seed}."
+        return publish_study(
+            Path(self.output),
+            "\n\n".join([how, *(f"## {title}\n\n{_markdown(rows)}" for title, rows in tables.items())]),
+            command="python -m ltrbench experiment=calibration",
+            packages=("numba",),
+            conventions=[DEFAULT],
+            findings={"rates": tables},
+        )
+
+    def _tables(self, values: NDArray[np.float64]) -> dict[str, Sequence[Mapping[str, object]]]:
+        """Title -> rows, each of what was drawn and the shares that were counted."""
+        levels, covered = [], []
+        for name, differences in differences_of(values).items():
+            for size in self.sizes:
+                log.info("calibration: %s, %d queries", name, size)
+                drawn, row = self._drawn(size), {"differences": name, "queries": size}
+                levels.append(row | levels_of(differences, drawn))
+                covered.append(row | coverage(differences, drawn))
+        log.info("calibration: folds, and simultaneous intervals")
+        return {
+            "Tests over queries: how often a true null hypothesis is rejected at 5 %": levels,
+            "The test over folds: how often a true null hypothesis is rejected at 5 %": [
+                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)} for folds in (5, 10)
+            ],
+            "Intervals of 95 %: how often they hold the true difference": covered,
+            "Simultaneous intervals of 95 %: how often all hold the true differences to the best of three": [
+                {"queries": size, "all at once": simultaneous_coverage(values, self._drawn(size))}
+                for size in self.simultaneous_sizes
+            ],
+        }
+
+    def _drawn(self, size: int) -> Drawn:
+        return Drawn(size, self.num_studies, self.num_draws, self.seed)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How studies are drawn: queries of each, number of studies, draws in each, and the seed."""
+
+    size: int
+    num_studies: int
+    num_draws: int
+    seed: int
+
+    def samples(self, values: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """Queries of a population (M, Q), drawn with replacement: (n, M, size), some studies at a time."""
+        rng = np.random.default_rng([self.seed, self.size])
+        for start in range(0, self.num_studies, _AT_ONCE):
+            num = min(_AT_ONCE, self.num_studies - start)
+            queries = rng.integers(values.shape[1], size=(num, self.size))
+            yield np.moveaxis(values[:, queries], 0, 1)
+
+
+def population(seed: int) -> NDArray[np.float64]:
+    """(3, Q), NDCG@10 of three systems: a base, one as good, and a better one.
+
+    Scores are labels and noise. The better system has half of the base's noise on some queries and ranks the
+    others as the base does, so that its differences are skewed, and mostly 0.
+    """
+    rng = np.random.default_rng(seed)
+    num_documents = _POPULATION * _DOCUMENTS
+    labels = rng.choice(len(_GRADES), num_documents, p=_GRADES).astype(np.float64)
+    judgments = Judgments(labels=labels, query_start=np.arange(0, num_documents + 1, _DOCUMENTS))
+    noise = 2 * rng.normal(size=(3, num_documents))
+    touched = np.repeat(rng.random(_POPULATION) < _TOUCHED, _DOCUMENTS)
+    noise[_BETTER] = np.where(touched, noise[_BETTER] / 2, noise[_BASE])
+    values = np.array([evaluate(judgments, labels + own, [_METRIC]).per_query[_METRIC] for own in noise])
+    counted: NDArray[np.float64] = values[:, ~np.isnan(values[_BASE])]
+    return counted
+
+
+def differences_of(values: NDArray[np.float64]) -> dict[str, PerQuery]:
+    """Name -> (Q,): the symmetric differences of two good systems, and the skewed ones of a better one."""
+    return {
+        "every query": values[_ALIKE] - values[_BASE],
+        "three queries in ten": values[_BETTER] - values[_BASE],
+    }
+
+
+def levels_of(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
+    """Test -> the share of studies in which it rejects, where each difference has a sign by a fair coin."""
+    rng = np.random.default_rng([drawn.seed, drawn.size, 1])
+    rejected = dict.fromkeys(TESTS, 0)
+    for block, samples in enumerate(drawn.samples(differences[np.newaxis])):
+        null = samples[:, 0] * rng.choice([-1.0, 1.0], size=(len(samples), drawn.size))
+        # Each study is a system of its own, beside one that has 0 on every query.
+        beside = PairedSample.of(np.concatenate([np.zeros((1, drawn.size)), null]))
+        pairs = [(study, 0) for study in range(1, len(null) + 1)]
+        for pair in compare_pairs(beside, pairs, drawn.num_draws, drawn.seed + block):
+            for test, p_value in pair.p_values.items():
+                rejected[test] += p_value is not None and p_value <= LEVEL
+    return {test: count / drawn.num_studies for test, count in rejected.items()}
+
+
+def coverage(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
+    """Interval -> the share of studies in which it holds the mean of the population."""
+    truth = float(differences.mean())
+    intervals: dict[str, Callable[[PairedSample, int, int], Sequence[Interval | None]]] = {
+        "as reported": system_intervals,
+        "BCa bootstrap": bca_intervals,
+        "Student's t": lambda sample, *_: student_intervals(sample),
+    }
+    held = dict.fromkeys(intervals, 0)
+    for block, samples in enumerate(drawn.samples(differences[np.newaxis])):
+        sample = PairedSample.of(samples[:, 0])
+        for name, of in intervals.items():
+            held[name] += sum(_holds(own, truth) for own in of(sample, drawn.num_draws, drawn.seed + block))
+    return {name: count / drawn.num_studies for name, count in held.items()}
+
+
+def simultaneous_coverage(values: NDArray[np.float64], drawn: Drawn) -> float:
+    """The share of studies in which every difference to the system that came out best is in its interval."""
+    truth = values.mean(axis=1)
+    held = 0
+    for block, samples in enumerate(drawn.samples(values)):
+        for sample in map(PairedSample.of, samples):
+            best = int(np.argmax(sample.means))
+            found = simultaneous_intervals(sample, best, drawn.num_draws, drawn.seed + block)
+            held += all(
+                interval is None or _holds(interval, difference)
+                for interval, difference in zip(found, truth - truth[best], strict=True)
+            )
+    return held / drawn.num_studies
+
+
+def _holds(interval: Interval | None, truth: float) -> bool:
+    return interval is not None and interval.low <= truth <= interval.high
+
+
+def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]:
+    """How often the corrected t test rejects, and how often Student's would, where the truth is 0.
+
+    The J differences of a study are normal, with the correlation rho = n_test / (n_train + n_test) = 1 / J of
+    any two: sqrt(rho) z + sqrt(1 - rho) e_j for independent z and e_j.
+    """
+    rng = np.random.default_rng([seed, num_folds])
+    rho = 1 / num_folds
+    shared, own = rng.normal(size=(num_studies, 1)), rng.normal(size=(num_studies, num_folds))
+    folds = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+    tests = [corrected_resampled_t(study.tolist(), 1 / (num_folds - 1)) for study in folds]
+    t = folds.mean(axis=1) / (folds.std(axis=1, ddof=1) / np.sqrt(num_folds))
+    return {
+        "corrected resampled t": float(np.mean([(test.p_value or 0) <= LEVEL for test in tests])),
+        "uncorrected t": float(np.mean(2 * stdtr(num_folds - 1, -np.abs(t)) <= LEVEL)),
+    }
+
+
+def _markdown(rows: Sequence[Mapping[str, object]]) -> str:
+    """Shares in per cent."""
+    cells = [[f"{100 * v:.1f} %" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    return markdown_table(list(rows[0]), cells)

@@ -1,0 +1,55 @@
+"""Seconds and peak memory of all statistics that a comparison of ten models asks for.
+
+    python tests/bench/bench_statistics.py [--systems 10] [--queries 30000] [--draws 10000]
+
+Three rounds: every pair, every system's own interval, and the simultaneous intervals to the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from ltrbench.clock import Stopwatch
+from ltrbench.memory import MemoryMeter
+from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_intervals, system_intervals
+
+
+def sample_of(num_systems: int, num_queries: int) -> PairedSample:
+    """Values as of NDCG, in five folds."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=0.1, size=(num_systems, num_queries))
+    values = np.clip(rng.beta(2, 2, num_queries) + noise, 0, 1)
+    return PairedSample.of(values, strata=np.arange(num_queries) % 5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--systems", type=int, default=10)
+    parser.add_argument("--queries", type=int, default=30_000)
+    parser.add_argument("--draws", type=int, default=10_000)
+    options = parser.parse_args()
+
+    sample = sample_of(options.systems, options.queries)
+    pairs = list(itertools.combinations(range(options.systems), 2))
+    best = int(np.argmax(sample.means))
+    rounds: dict[str, Callable[[], object]] = {
+        f"{len(pairs)} pairs": lambda: compare_pairs(sample, pairs, options.draws),
+        "own intervals": lambda: system_intervals(sample, options.draws),
+        "intervals to the best": lambda: simultaneous_intervals(sample, best, options.draws),
+    }
+    print(f"{options.systems} systems x {options.queries:,} queries, {options.draws:,} draws:")
+    for name, call in rounds.items():
+        watch, memory = Stopwatch(), MemoryMeter()
+        with memory, watch:
+            call()
+        print(f"  {name}: {watch.seconds:.1f} s, {memory.rise_mb or 0:.0f} MB above the sample")
+
+
+if __name__ == "__main__":
+    main()
