@@ -27,8 +27,11 @@ from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.plots import Drawn, draw, draw_run, figures_of
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
 from ltrbench.plots.cutoffs import limits_of_ndcg, means_on_test, ndcg_by_cutoff
+from ltrbench.plots.differences import Differences, sorted_differences, thinned
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
+from ltrbench.plots.panels import Page
+from ltrbench.plots.ranks import critical_difference_diagram
 from ltrbench.plots.styles import OTHER_COLOURS, styles_of
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
 
@@ -459,6 +462,40 @@ def test_the_pareto_front_is_drawn_as_a_stair_from_the_cheapest_to_the_edge(tmp_
     assert points(front)[-1][0] == axes.get_xlim()[1]
 
 
+# Differences by query
+
+
+@given(st.lists(st.floats(-1, 1).map(lambda value: round(value, 2)), min_size=1, max_size=2000))
+def test_a_thinned_curve_keeps_the_ends_and_the_shares_of_wins_and_losses(values: list[float]) -> None:
+    descending = np.sort(np.array(values))[::-1]
+    shares, thin = thinned(descending)
+    assert len(thin) <= 2 * 260
+    assert (thin[0], thin[-1], shares[0], shares[-1]) == (descending[0], descending[-1], 0, 1)
+    widths = np.diff(shares)[::2]
+    for sign in (1, -1):
+        share = widths[sign * thin[::2] > 0].sum()
+        assert share == pytest.approx((sign * descending > 0).mean(), abs=1e-12)
+
+
+def test_the_areas_of_sorted_differences_are_the_queries_that_each_wins() -> None:
+    drawn_pair = Differences("a", "b", ("native", "lightgbm"), np.array([-0.5, 0.25, 0.0, 0.75]))
+    axes = sorted_differences(drawn_pair, "ndcg@5").axes[0]
+    corners = [np.asarray(area.get_paths()[0].vertices) for area in axes.collections]
+    assert [(own[:, 0].min(), own[:, 0].max()) for own in corners] == [(0, 50), (75, 100)]
+    assert [text.get_text() for text in axes.texts] == ["a better: 2 of 4 (50%)", "b better: 1 of 4 (25%)"]
+
+
+# Ranks
+
+
+def test_the_critical_difference_diagram_has_a_bar_a_group_and_a_label_a_model() -> None:
+    figure = critical_difference_diagram(["a", "b", "c"], [1.25, 1.75, 3.0], 0.8, [(0, 1)])
+    (axes,) = figure.axes
+    bars_drawn = [line for line in axes.lines if line.get_linewidth() == 3]
+    assert [[x for x, _ in points(line)] for line in bars_drawn] == [[1.25, 1.75]]
+    assert {text.get_text() for text in axes.texts} >= {"a  1.25", "b  1.75", "c  3.00"}
+
+
 # Text
 
 
@@ -481,6 +518,13 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     assert len(draw(labelled, "ndcg@5", tmp_path / "pictures")) == 4
     shown = [label.get_text() for label in drawn(importance_bars(labelled)).axes[0].get_yticklabels()]
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
+
+
+def test_an_untitled_picture_is_as_wide_as_its_page_and_keeps_its_title_as_its_label(tmp_path: Path) -> None:
+    figure = drawn(curves_by_iteration([series(write(tmp_path / "run"))], "ndcg@5", Page(5.0, titled=False)))
+    assert figure.get_size_inches()[0] == 5.0
+    assert figure.get_suptitle() == ""
+    assert str(figure.get_label()).startswith("toy: ndcg@5 by iteration")
 
 
 def test_the_legend_of_many_series_takes_nothing_from_the_panel(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.plots.labels import label_points
-from ltrbench.plots.panels import GRID, HEIGHT, TEXT, WIDTH, titled_panels
+from ltrbench.plots.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over
 from ltrbench.plots.styles import styles_of
 
@@ -52,7 +52,7 @@ def metric_against_cost(
     values: Sequence[float | None],
     cost: Cost,
     metric: str,
-    width: float = WIDTH,
+    page: Page = PAPER,
 ) -> Figure | None:
     """A point a series; None where no series has both a cost and a value."""
     known = [
@@ -64,7 +64,7 @@ def metric_against_cost(
         return None
     drawn, points = [item for item, _ in known], [point for _, point in known]
     title = f"{data_of(drawn)}: {metric} on test against {cost.name}{over(drawn)}"
-    figure, (axes,) = titled_panels(title, [], HEIGHT * width / WIDTH, width)
+    figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
     for (own, value), style in zip(points, styles_of(drawn), strict=True):
         axes.plot(own, value, linestyle="none", markersize=8, **style.points)
     highest, lowest = (extreme(own for own, _ in points) for extreme in (max, min))
@@ -75,8 +75,7 @@ def metric_against_cost(
     axes.set_ylabel(f"{metric} on test", fontsize=TEXT)
     axes.grid(**GRID)
     axes.margins(0.12)
-    _draw_front(axes, points)
-    label_points(figure, axes, points, [item.label for item in drawn])
+    label_points(figure, axes, points, [item.label for item in drawn], _draw_front(axes, points))
     return figure
 
 
@@ -93,16 +92,19 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
     return front
 
 
-def _draw_front(axes: Axes, points: Sequence[Point]) -> None:
-    """A stair: the height at a cost is what so much buys. A single point has no front to speak of."""
+def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
+    """A stair, whose corners it returns: its height is what so much buys. A point alone has none."""
     if len(points) < 2:
-        return
+        return []
     right = axes.get_xlim()[1]
     front = pareto_front(points)
-    costs, values = zip(*front, (right, front[-1][1]), strict=True)
-    axes.step(costs, values, where="post", zorder=1, **_FRONT)
+    corners = [front[0]]
+    for cost, value in [*front[1:], (right, front[-1][1])]:
+        corners += [(cost, corners[-1][1]), (cost, value)]
+    axes.plot(*zip(*corners, strict=True), zorder=1, **_FRONT)
     axes.set_xlim(right=right)
-    axes.legend(loc="best", fontsize=TEXT - 1, frameon=False)
+    axes.legend(loc="best", fontsize=SMALL, frameon=False)
+    return corners
 
 
 def fit_seconds(item: Drawn) -> float | None:

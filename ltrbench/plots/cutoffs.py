@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.plots.panels import GRID, HEIGHT, TEXT, WIDTH, keys_of, titled_panels
+from ltrbench.plots.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over
 from ltrbench.plots.styles import styles_of
 from ltrbench.results import Run, ScoredSplit
@@ -57,7 +57,7 @@ def _scored(run: Run) -> ScoredSplit | None:
 
 
 def ndcg_by_cutoff(
-    series: Sequence[Drawn], curves: Sequence[Sequence[float]], width: float = WIDTH
+    series: Sequence[Drawn], curves: Sequence[Sequence[float]], page: Page = PAPER
 ) -> Figure | None:
     """NDCG@k on test against k.
 
@@ -70,7 +70,7 @@ def ndcg_by_cutoff(
         return None
     ks = range(1, max(map(len, values)) + 1)
     figure, (axes,) = titled_panels(
-        f"{data_of(drawn)}: NDCG@k on test{over(drawn)}", keys_of(drawn), HEIGHT, width
+        f"{data_of(drawn)}: NDCG@k on test{over(drawn)}", keys_of(drawn), page.height(HEIGHT), page
     )
     for own, style in zip(values, styles_of(drawn), strict=True):
         marks = {"markersize": 4.5, **style.points}

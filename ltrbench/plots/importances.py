@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.importance import ACROSS, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS, Importances, averaged
-from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, SMALL, TEXT, short_name, titled_panels
+from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, PAPER, SMALL, TEXT, Page, short_name, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over, to_one
 from ltrbench.plots.styles import Style, styles_of
 
@@ -42,7 +42,7 @@ _DOT: dict[str, Any] = {
 _WHISKER, _MARK = "whisker: 95 %", "dot: across all queries"
 
 
-def importance_bars(series: Sequence[Drawn]) -> Figure | None:
+def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None:
     """The features worth most, by the first kind that there is: permutation, then SHAP, then gain.
 
     Where both permutations were taken the bars are of that within queries, and dots of that across them.
@@ -63,6 +63,7 @@ def importance_bars(series: Sequence[Drawn]) -> Figure | None:
         f"{data_of(drawn)}: features worth most{to_one(drawn)}{over(drawn)}",
         _keys_of_bars(drawn) if len(drawn) > 1 else [],
         height,
+        page,
         ncols=len(kinds),
         sharey=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,14 +19,24 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_CLEAR = 3  # pixels between a line and a label
+
 # The sides of a point in the order in which a label is tried there: right, left, above, below, then between.
 _SIDES = np.pi * np.array([0, 8, 4, 12, 1, 15, 7, 9, 2, 14, 6, 10]) / 8
 
 
 def label_points(
-    figure: Figure, axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str]
+    figure: Figure,
+    axes: Axes,
+    points: Sequence[tuple[float, float]],
+    labels: Sequence[str],
+    line: Sequence[tuple[float, float]] = (),
 ) -> None:
-    """Writes each label beside its point, as near as it covers no point and no other label."""
+    """Writes each label beside its point, as near as it covers no point, no other label and no line.
+
+    Args:
+        line: the corners of a line whose parts run along the axes.
+    """
     from matplotlib.transforms import Bbox
 
     figure.draw_without_rendering()  # lays the axes out, and so fixes where in pixels the points are
@@ -33,12 +44,15 @@ def label_points(
     pixels = axes.transData.transform(points)
     half = 6 * DPI / 72
     taken = [Bbox.from_bounds(x - half, y - half, 2 * half, 2 * half) for x, y in pixels]
+    corners = axes.transData.transform(np.reshape(line, (-1, 2)))
+    taken += [Bbox([start, end]).padded(_CLEAR) for start, end in itertools.pairwise(corners)]
     for number, (point, label) in enumerate(zip(points, labels, strict=True)):
         note = axes.annotate(
             textwrap.fill(short_name(label, LONGEST_LABEL), 32),
             point,
             xytext=(0, 0),
-            textcoords="offset pixels",
+            # Points, so that they stand alike at another resolution and in SVG.
+            textcoords="offset points",
             fontsize=SMALL,
             verticalalignment="bottom",
             parse_math=False,
@@ -47,7 +61,7 @@ def label_points(
         size = np.array(note.get_window_extent().size)
         box = _free_place(number, pixels, size, taken, axes.get_window_extent())
         taken.append(box)
-        note.set_position(tuple(box.min - pixels[number]))
+        note.set_position(tuple((box.min - pixels[number]) * 72 / DPI))
         if note.arrow_patch is not None:
             note.arrow_patch.set_visible(_distance(box, pixels[number]) > 1.5 * half)
 

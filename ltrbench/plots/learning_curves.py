@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.plots.panels import GRID, TEXT, WIDTH, keys_of, titled_panels
+from ltrbench.plots.panels import GRID, PAPER, TEXT, Page, keys_of, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over
 from ltrbench.plots.styles import Style, styles_of
 from ltrbench.results import LearningCurve
@@ -42,7 +42,7 @@ class _Curve:
     kept: tuple[tuple[int, float], ...]
 
 
-def curves_by_iteration(series: Sequence[Drawn], metric: str, width: float = WIDTH) -> Figure | None:
+def curves_by_iteration(series: Sequence[Drawn], metric: str, page: Page = PAPER) -> Figure | None:
     """Validation by iteration, and train in a smaller panel above it."""
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
     name = _curve_name([curve for curves in recorded for curve in curves], metric)
@@ -59,7 +59,7 @@ def curves_by_iteration(series: Sequence[Drawn], metric: str, width: float = WID
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
     keys = [*keys_of(drawn), *_keys_of_curves(drawn)]
     figure, panels = titled_panels(
-        f"{data_of(drawn)}: {name} by iteration{over(drawn)}", keys, 5.0, width, **grid
+        f"{data_of(drawn)}: {name} by iteration{over(drawn)}", keys, page.height(5.0), page, **grid
     )
     for place, ((_, valid, train), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
         if train is not None:

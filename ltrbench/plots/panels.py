@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.plots.series import Drawn
@@ -16,34 +17,57 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
-WIDTH, HEIGHT = 7.0, 4.5  # inches
+HEIGHT = 4.5  # inches
 TEXT, SMALL = 9, 8  # points; nothing is smaller
 LONGEST_LABEL = 60  # characters
 GRID: dict[str, Any] = {"color": "#DDDDDD", "linewidth": 0.6}
 _ROW_OF_LEGEND = 0.17  # inches
-_LEGEND_CHARACTERS = 96 / WIDTH  # of small text, an inch
+_LEGEND_CHARACTERS = 96 / 7  # of small text, an inch
+_TITLE_CHARACTERS = 90 / 7
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a picture stands on.
+
+    Attributes:
+        width: of the picture, inches.
+        titled: whether its title is drawn; if not, it is the figure's label, for the page to show.
+    """
+
+    width: float
+    titled: bool = True
+
+    def height(self, of_paper: float) -> float:
+        """Of a picture that is so high on paper."""
+        return of_paper * self.width / PAPER.width
+
+
+PAPER = Page(7.0)
 
 
 def titled_panels(
-    title: str, keys: Sequence[Artist], height: float, width: float = WIDTH, **grid: Any
+    title: str, keys: Sequence[Artist], height: float, page: Page, **grid: Any
 ) -> tuple[Figure, list[Axes]]:
     """A titled figure with its panels; the legend stands below in columns, not at the panels' cost.
 
     Args:
         height: without the legend, inches.
-        width: inches.
+        page: what the picture stands on.
         grid: what matplotlib's Figure.subplots takes, such as ncols=2; by default one panel.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     labels = [str(key.get_label()) for key in keys]
-    columns = _columns_of_legend(labels, width)
+    columns = _columns_of_legend(labels, page.width)
     height += _ROW_OF_LEGEND * math.ceil(len(keys) / columns)
-    figure = Figure((width, height), dpi=DPI, layout="constrained")
+    figure = Figure((page.width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    heading = textwrap.fill(short_name(title, 180), int(90 * width / WIDTH))
-    figure.suptitle(heading, fontsize=TEXT + 1, x=0.01, horizontalalignment="left", parse_math=False)
+    figure.set_label(title)
+    if page.titled:
+        heading = textwrap.fill(short_name(title, 180), int(_TITLE_CHARACTERS * page.width))
+        figure.suptitle(heading, fontsize=TEXT + 1, x=0.01, horizontalalignment="left", parse_math=False)
     panels: list[Axes] = figure.subplots(squeeze=False, **grid).ravel().tolist()
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
