@@ -32,6 +32,7 @@ from ltrbench.statistics import (
     system_intervals,
 )
 from ltrbench.statistics.intervals import bca_intervals, student_intervals
+from ltrbench.statistics.resampling import bootstrap
 from ltrbench.study import Study, publish_study
 
 log = logging.getLogger("ltrbench")
@@ -174,7 +175,7 @@ def coverage(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
     truth = float(differences.mean())
     intervals: dict[str, Callable[[PairedSample, int, int], Sequence[Interval | None]]] = {
         "as reported": system_intervals,
-        "BCa bootstrap": bca_intervals,
+        "BCa bootstrap": lambda sample, *how: bca_intervals(sample, bootstrap(sample, *how)),
         "Student's t": lambda sample, *_: student_intervals(sample),
     }
     held = dict.fromkeys(intervals, 0)

@@ -16,6 +16,7 @@ from ltrbench.compare.across import across
 from ltrbench.compare.record import as_json, figures
 from ltrbench.compare.tables import as_csv, as_latex
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.statistics import compare_pairs
 
 FOLDS = (1, 2, 3, 4)
 
@@ -232,3 +233,19 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
     assert enough.test is not None
     assert enough.labels == ("native", "xgboost", "random_")
     assert enough.test.average_ranks == (1.0, 2.0, 3.0)
+
+
+def test_a_pair_turned_round_is_the_pair_the_other_way(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    assert comparison.queries is not None
+    forth, back = compare_pairs(comparison.queries.sample, [(0, 1), (1, 0)])
+    assert forth.turned().turned() == forth
+    assert (back.difference, back.wins, back.losses) == (
+        forth.turned().difference,
+        forth.turned().wins,
+        forth.turned().losses,
+    )
+    assert forth.interval is not None
+    assert back.interval is not None
+    turned = forth.interval.turned()
+    assert (back.interval.low, back.interval.high) == pytest.approx((turned.low, turned.high), abs=1e-12)

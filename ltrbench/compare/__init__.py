@@ -1,6 +1,8 @@
 """Comparison: finished runs read from their folders and set side by side. Nothing in here trains."""
 
-from ltrbench.compare.comparison import BEST, Comparison, Pair, Row, Settings, best_by_validation, compare
+from ltrbench.compare.comparison import Comparison, Row, best_by_validation, compare
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.settings import BEST, Settings
 from ltrbench.compare.slices import Slice, read_attributes, slices
 from ltrbench.compare.tables import render
 from ltrbench.compare.verdict import verdict

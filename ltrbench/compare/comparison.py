@@ -26,111 +26,15 @@ from ltrbench.compare.cells import (
     pair_queries,
 )
 from ltrbench.compare.fairness import mismatches, refuse_mismatches, validation_means, warnings
+from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
+from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.metrics import DEFAULT, Convention, parse_metric
+from ltrbench.metrics import parse_metric
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
-from ltrbench.statistics import (
-    ROPE,
-    TESTS,
-    FoldTest,
-    Interval,
-    PairStatistics,
-    RopeProbabilities,
-    bayesian_correlated_t,
-    benjamini_hochberg,
-    compare_pairs,
-    corrected_resampled_t,
-    holm,
-    minimum_detectable_difference,
-    queries_needed,
-    simultaneous_intervals,
-    system_intervals,
-)
+from ltrbench.statistics import Interval, simultaneous_intervals, system_intervals
 
-BEST = "best"
-"""A baseline of this name is the row with the highest mean; its intervals are simultaneous, because it was
-chosen by the same numbers."""
-
-ADJUSTMENTS = {"holm": holm, "benjamini_hochberg": benjamini_hochberg}
 _BYTES_IN_MB = 1e6
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a comparison is made.
-
-    Attributes:
-        metric: what differences are taken in; None: the ndcg with the largest cutoff that the runs report.
-        baseline: a row's label, a model's name, or "best"; None: the first model.
-        convention: what every metric is computed under.
-        allow_mismatch: whether runs on different data or splits may stand in one table.
-        rope: the region of practical equivalence is a difference of at most so much either way.
-        detect: the difference that the needed number of queries is told for; None: it is not.
-        num_draws: of the bootstrap and of the randomisation test.
-        seed: of both.
-    """
-
-    metric: str | None = None
-    baseline: str | None = None
-    convention: Convention = DEFAULT
-    allow_mismatch: bool = False
-    rope: float = ROPE
-    detect: float | None = None
-    num_draws: int = 10_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises ConfigError on an unknown metric or a number out of range."""
-        if self.metric is not None:
-            parse_metric(self.metric)
-        for name, value in (("rope", self.rope), ("detect", self.detect)):
-            if value is not None and not 0 < value < math.inf:
-                raise ConfigError(
-                    f"{name} is {value}; it is a difference of the metric, above 0, such as 0.005."
-                )
-        if self.num_draws < 1:
-            raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
-
-
-@dataclass(frozen=True)
-class OverFolds:
-    """The fold test of one pair: inference for the method, where the queries' is for the trained models."""
-
-    frequentist: FoldTest
-    bayesian: RopeProbabilities
-
-
-@dataclass(frozen=True)
-class Power:
-    """What differences the queries at hand can show, by the spread of the differences, not by their mean.
-
-    Attributes:
-        detectable: the least true difference that is found with a probability of 80 %.
-        detect: the difference that the user named.
-        queries_needed: for that one; None where none was named.
-    """
-
-    detectable: float | None
-    detect: float | None
-    queries_needed: int | None
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Row `a` minus row `b`, query by query.
-
-    Attributes:
-        p_adjusted: "holm", "benjamini_hochberg" -> test -> the p-value for the family of the pair.
-        over_folds: None with fewer than two folds.
-    """
-
-    a: str
-    b: str
-    statistics: PairStatistics
-    p_adjusted: Mapping[str, Mapping[str, float | None]]
-    over_folds: OverFolds | None
-    power: Power
 
 
 @dataclass(frozen=True)
@@ -237,7 +141,7 @@ def _compare_on(
     queries = pair_queries(arranged.counted, arranged.paired, metric)
     best = _best(queries)
     base = _find_baseline(groups, asked.baseline, best)
-    pairs = _all_pairs(queries, asked)
+    pairs = () if queries is None else all_pairs(queries, asked)
     rows = _rows(arranged.counted, queries, pairs, base, best, asked)
     published = runs[0].result.config.get("data", {}).get("published")
     return Comparison(
@@ -264,7 +168,6 @@ def _rows(
 ) -> list[Row]:
     own: dict[str, Interval | None] = {}
     to_best: dict[str, Interval | None] = {}
-    to_base: dict[str, Pair] = {}
     if queries is not None:
         sample, labels = queries.sample, queries.labels
         own = dict(zip(labels, system_intervals(sample, asked.num_draws, asked.seed), strict=True))
@@ -272,15 +175,27 @@ def _rows(
         reference = labels.index(best)
         simultaneous = simultaneous_intervals(sample, reference, asked.num_draws, asked.seed)
         to_best = dict(zip(labels, simultaneous, strict=True))
-    if queries is not None and base in queries.labels:
-        others = [(labels.index(label), labels.index(base)) for label in labels if label != base]
-        to_base = {pair.a: pair for pair in _pairs(queries, others, asked)}
-    if asked.baseline == BEST:
-        to_base = {label: _to_best(pair, to_best[label], pairs) for label, pair in to_base.items()}
+    to_base = {pair.a: pair for pair in _to_baseline(against(pairs, base), to_best, asked)}
     return [
         _row(label, judged, own.get(label), to_base.get(label), to_best.get(label))
         for label, judged in counted.items()
     ]
+
+
+def _to_baseline(
+    family: Sequence[Pair], to_best: Mapping[str, Interval | None], asked: Settings
+) -> Sequence[Pair]:
+    """The pairs with the baseline, as they were asked for.
+
+    A baseline that was named makes a family of its own. One that the numbers themselves named, the best, does
+    not: any pair might have been in its place, so that p-values stay adjusted over all, and intervals are
+    simultaneous. Nor does the first row, where nobody named a baseline.
+    """
+    if asked.baseline is None:
+        return family
+    if asked.baseline == BEST:
+        return [replace(p, statistics=replace(p.statistics, interval=to_best[p.a])) for p in family]
+    return adjusted(family)
 
 
 def _row(
@@ -303,72 +218,6 @@ def _row(
         peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
         trees=_mean_known(result.best_iteration for result in results),
         model_mb=_mean_known(_model_mb(item.run) for item in judged),
-    )
-
-
-def _all_pairs(queries: PairedQueries | None, asked: Settings) -> tuple[Pair, ...]:
-    if queries is None:
-        return ()
-    count = len(queries.labels)
-    return tuple(_pairs(queries, [(a, b) for a in range(count) for b in range(a + 1, count)], asked))
-
-
-def _pairs(queries: PairedQueries, pairs: Sequence[tuple[int, int]], asked: Settings) -> list[Pair]:
-    """The tests of a family of pairs, their p-values adjusted over it."""
-    found = compare_pairs(queries.sample, pairs, asked.num_draws, asked.seed)
-    adjusted = {
-        name: {test: adjust([item.p_values[test] for item in found]) for test in TESTS}
-        for name, adjust in ADJUSTMENTS.items()
-    }
-    return [
-        Pair(
-            a=queries.labels[a],
-            b=queries.labels[b],
-            statistics=statistics,
-            p_adjusted={
-                name: {test: values[number] for test, values in by_test.items()}
-                for name, by_test in adjusted.items()
-            },
-            over_folds=_over_folds(queries, a, b, asked.rope),
-            power=_power(statistics, asked.detect),
-        )
-        for number, ((a, b), statistics) in enumerate(zip(pairs, found, strict=True))
-    ]
-
-
-def _to_best(pair: Pair, interval: Interval | None, pairs: Sequence[Pair]) -> Pair:
-    """A difference to the row that the numbers themselves named best: its interval is simultaneous, and its
-    p-values are adjusted over all pairs, because any of them might have been this one."""
-    same = next(item for item in pairs if {item.a, item.b} == {pair.a, pair.b})
-    return replace(pair, statistics=replace(pair.statistics, interval=interval), p_adjusted=same.p_adjusted)
-
-
-def _over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
-    """The mean difference of each fold as one repetition of training; None with fewer than two folds."""
-    if len(queries.cells) < 2 or queries.test_share is None or None in {cell.fold for cell in queries.cells}:
-        return None
-    sample = queries.sample
-    differences = [
-        float(np.average(sample.values[a, own] - sample.values[b, own], weights=sample.weights[own]))
-        for own in (queries.cell_of_query == number for number in range(len(queries.cells)))
-        if own.any()
-    ]
-    if len(differences) < 2:
-        return None
-    return OverFolds(
-        frequentist=corrected_resampled_t(differences, queries.test_share),
-        bayesian=bayesian_correlated_t(differences, queries.test_share, rope),
-    )
-
-
-def _power(statistics: PairStatistics, detect: float | None) -> Power:
-    spread = statistics.sd_of_differences
-    if spread is None:
-        return Power(None, detect, None)
-    return Power(
-        detectable=minimum_detectable_difference(spread, statistics.num_queries),
-        detect=detect,
-        queries_needed=None if detect is None else queries_needed(spread, detect),
     )
 
 

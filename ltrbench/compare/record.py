@@ -9,7 +9,8 @@ from typing import Any
 
 from ltrbench.compare.across import across
 from ltrbench.compare.cells import Judged
-from ltrbench.compare.comparison import Comparison, OverFolds, Pair, Row
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
 from ltrbench.statistics import Interval

@@ -21,7 +21,7 @@ from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.statistics import Interval, PairedSample
-from ltrbench.statistics.intervals import mean_intervals
+from ltrbench.statistics.intervals import difference_intervals
 
 QUERY_ID = "query_id"
 """The column that a table of attributes names its queries by."""
@@ -213,8 +213,8 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
     base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
     intervals: list[Interval | None] = [None] * len(queries.labels)
     if base is not None:
-        to_base = sample.differences([(number, base) for number in range(len(queries.labels))])
-        intervals = mean_intervals(to_base, asked.num_draws, asked.seed)
+        to_base = [(number, base) for number in range(len(queries.labels))]
+        intervals = difference_intervals(sample, to_base, asked.num_draws, asked.seed)
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)

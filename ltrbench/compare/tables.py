@@ -10,7 +10,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ltrbench.compare.comparison import BEST, Comparison, Row
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.settings import BEST
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
 from ltrbench.markdown import markdown_table, wrapped

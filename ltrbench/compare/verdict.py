@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ltrbench.compare.comparison import BEST, Comparison, Pair, Row
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.settings import BEST
 
 LEVEL = 0.05
 """The error that is allowed over all pairs together."""

@@ -7,7 +7,7 @@ widen the error of their mean for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,14 @@ class FoldTest:
     degrees: int
     note: str = ""
 
+    def turned(self) -> FoldTest:
+        """Of the second method against the first."""
+        return replace(
+            self,
+            difference=None if self.difference is None else 0.0 - self.difference,
+            interval=None if self.interval is None else self.interval.turned(),
+        )
+
 
 @dataclass(frozen=True)
 class RopeProbabilities:
@@ -43,6 +51,10 @@ class RopeProbabilities:
     right: float | None
     rope: float
     note: str = ""
+
+    def turned(self) -> RopeProbabilities:
+        """Of the second method against the first."""
+        return replace(self, left=self.right, right=self.left)
 
 
 def corrected_resampled_t(differences: Sequence[float], test_share: float) -> FoldTest:

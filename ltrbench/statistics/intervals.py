@@ -8,6 +8,7 @@ truth.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 # Quantiles are those of scipy.special: importing scipy.stats for them would take most of a second.
 from scipy.special import ndtr, ndtri, stdtrit
 
-from ltrbench.statistics.resampling import bootstrap
+from ltrbench.statistics.resampling import Bootstrap, bootstrap
 from ltrbench.statistics.sample import PairedSample
 
 CONFIDENCE = 0.95
@@ -35,6 +36,11 @@ class Interval:
     method: str
     note: str = ""
 
+    def turned(self) -> Interval:
+        """Of the difference the other way round."""
+        # 0.0 - x and not -x, so that a 0 is not printed with a sign.
+        return replace(self, low=0.0 - self.high, high=0.0 - self.low)
+
 
 def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval | None]:
     """Of each row's mean; None where a stratum has under two queries, as there is no spread to judge by.
@@ -45,7 +51,17 @@ def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Inte
         return [None] * len(sample.values)
     if sample.num_queries < FEW_QUERIES:
         return [replace(interval, note=FEW) for interval in student_intervals(sample)]
-    return list(bca_intervals(sample, num_draws, seed))
+    return list(bca_intervals(sample, bootstrap(sample, num_draws, seed)))
+
+
+def difference_intervals(
+    sample: PairedSample, pairs: Sequence[tuple[int, int]], num_draws: int, seed: int
+) -> list[Interval | None]:
+    """Of `values[a] - values[b]` of each pair (a, b), by the same rule, from one bootstrap of the systems."""
+    differences = sample.differences(pairs)
+    if unknown_spread(differences) or differences.num_queries < FEW_QUERIES:
+        return mean_intervals(differences, num_draws, seed)
+    return list(bca_intervals(differences, bootstrap(sample, num_draws, seed).differences(pairs)))
 
 
 def unknown_spread(sample: PairedSample) -> str:
@@ -67,7 +83,7 @@ def student_intervals(sample: PairedSample) -> list[Interval]:
     return intervals
 
 
-def bca_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval]:
+def bca_intervals(sample: PairedSample, resampled: Bootstrap) -> list[Interval]:
     """Bias-corrected and accelerated bootstrap intervals (Efron, 1987; Efron and Tibshirani, 1993, 14.3).
 
     The ends are the quantiles Phi(z0 + (z0 + z) / (1 - a (z0 + z))) of the draws, z = Phi^-1(0.025) and
@@ -76,7 +92,7 @@ def bca_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Inter
 
     Assumes independent queries, and enough of them to stand for all.
     """
-    draws, point = bootstrap(sample, num_draws, seed)
+    draws, point = resampled
     return [
         Interval(*_bca_ends(draws[:, row], point[row], deviations), "bca")
         if deviations.any()

@@ -7,13 +7,20 @@ asked of folds: see `folds.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr
 
 from ltrbench.shapes import PerQuery
-from ltrbench.statistics.intervals import FEW, FEW_QUERIES, Interval, mean_intervals, unknown_spread
+from ltrbench.statistics.intervals import (
+    FEW,
+    FEW_QUERIES,
+    Interval,
+    difference_intervals,
+    mean_intervals,
+    unknown_spread,
+)
 from ltrbench.statistics.resampling import sign_flip_p_values
 from ltrbench.statistics.sample import PairedSample, weighted_sum
 
@@ -56,6 +63,17 @@ class PairStatistics:
         """
         return None if self.standard_error is None else self.standard_error * self.num_queries**0.5
 
+    def turned(self) -> PairStatistics:
+        """Of b against a."""
+        return replace(
+            self,
+            difference=None if self.difference is None else 0.0 - self.difference,
+            interval=None if self.interval is None else self.interval.turned(),
+            effect_size=None if self.effect_size is None else 0.0 - self.effect_size,
+            wins=self.losses,
+            losses=self.wins,
+        )
+
 
 def compare_pairs(
     sample: PairedSample, pairs: Sequence[tuple[int, int]], num_draws: int = 10_000, seed: int = 0
@@ -74,7 +92,7 @@ def compare_pairs(
     differences = sample.differences(pairs)
     if unknown_spread(differences) and differences.num_queries < 2:
         return [_too_few(differences, row) for row in range(len(pairs))]
-    intervals = mean_intervals(differences, num_draws, seed)
+    intervals = difference_intervals(sample, pairs, num_draws, seed)
     randomisation = sign_flip_p_values(differences, num_draws, seed)
     return [
         _statistics(differences, row, interval, float(p_value))

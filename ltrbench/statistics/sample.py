@@ -18,7 +18,7 @@ from ltrbench.shapes import PerQuery
 
 Values = NDArray[np.float64]  # (M, Q), one row a system, or a pair of systems
 
-_DECIMALS = 12
+DECIMALS = 12
 """Of a difference: seeds averaged in another order part values in the last bits, and that is a tie."""
 
 
@@ -95,7 +95,7 @@ class PairedSample:
     def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
         """The sample whose rows are `values[a] - values[b]` for each pair (a, b)."""
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        return replace(self, values=np.round(self.values[first] - self.values[second], _DECIMALS))
+        return replace(self, values=np.round(self.values[first] - self.values[second], DECIMALS))
 
     @cached_property
     def deviations(self) -> Values:

@@ -1,0 +1,51 @@
+"""How a comparison is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT, Convention, parse_metric
+from ltrbench.statistics import ROPE
+
+BEST = "best"
+"""A baseline of this name is the row with the highest mean; its intervals are simultaneous, because it was
+chosen by the same numbers."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a comparison is made.
+
+    Attributes:
+        metric: what differences are taken in; None: the ndcg with the largest cutoff that the runs report.
+        baseline: a row's label, a model's name, or "best"; None: the first model.
+        convention: what every metric is computed under.
+        allow_mismatch: whether runs on different data or splits may stand in one table.
+        rope: the region of practical equivalence is a difference of at most so much either way.
+        detect: the difference that the needed number of queries is told for; None: it is not.
+        num_draws: of the bootstrap and of the randomisation test.
+        seed: of both.
+    """
+
+    metric: str | None = None
+    baseline: str | None = None
+    convention: Convention = DEFAULT
+    allow_mismatch: bool = False
+    rope: float = ROPE
+    detect: float | None = None
+    num_draws: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError on an unknown metric or a number out of range."""
+        if self.metric is not None:
+            parse_metric(self.metric)
+        for name, value in (("rope", self.rope), ("detect", self.detect)):
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(
+                    f"{name} is {value}; it is a difference of the metric, above 0, such as 0.005."
+                )
+        if self.num_draws < 1:
+            raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
