@@ -57,7 +57,24 @@ def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) 
     imported = import_scores(Import("neural", str(tmp_path / "run.trec")), runs)
     for fold, run in zip((1, 2), imported, strict=True):
         np.testing.assert_array_equal(run.scored("test").scores, noisy(judged(fold, "test"), 1.0, fold))
-        assert any("20 of 40 queries of the file are not in test of toy" in note for note in run.result.notes)
+    assert all(
+        run.result.notes == ("Its scores were imported; it was not trained or timed here.",)
+        for run in imported
+    )
+
+
+def test_queries_that_no_run_has_are_left_out_in_number(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
+    lines: list[str] = []
+    for fold in (1, 2, 3):
+        own = judged(fold, "test")
+        lines += trec_run_lines(own, noisy(own, 1.0, fold), document_names(own)[0], "neural")
+    file = tmp_path / "run.trec"
+    file.write_text("".join(lines))
+    for run in import_scores(Import("neural", str(file)), runs):
+        assert run.result.notes[1:] == (
+            f"{file}: 20 of its 60 queries are not in the data of these runs and were left out.",
+        )
 
 
 def test_scores_a_line_cannot_be_those_of_several_folds(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from ltrbench.compare.derived import Origin, derived_run, place_of, reported_metrics
-from ltrbench.data.score_files import ScoreFile, read_score_file
+from ltrbench.data.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, claim, write_run
@@ -88,8 +88,7 @@ def import_scores(wanted: Import, runs: Sequence[Run]) -> list[Run]:
             f"{wanted.file(places[0].result, 'test')}: there is no such file (seen from {Path.cwd()}), nor "
             f"one for another run. Check the path in {wanted}."
         )
-    files = _Files()
-    return [_imported(wanted, like, files) for like in found]
+    return _imported_in(found, wanted)
 
 
 def import_like(wanted: Import, like: Run, folder: Path) -> Run:
@@ -101,7 +100,7 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
-    run = _imported(wanted, like, _Files())
+    (run,) = _imported_in([like], wanted)
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(like.result)).per_query
     with claim(folder, options="--output DIR"):
@@ -109,25 +108,44 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
 
 
 class _Files:
-    """The files that were read, each once; and which test set each was taken for that names no queries."""
+    """The files that were read, each once, and what each was taken for."""
 
     def __init__(self) -> None:
         self._read: dict[Path, ScoreFile] = {}
         self._taken_for: dict[Path, str] = {}
+        self._known: dict[Path, set[str]] = {}
 
-    def read(self, path: Path, split: str, like: RunResult) -> ScoreFile:
-        """Raises DataError where lines that say no query would be the scores of two sets of documents."""
+    def match(self, path: Path, judged: ScoredSplit, split: str, like: RunResult) -> Matched:
+        """Raises DataError where lines that name no query would be the scores of two sets of documents."""
         if path not in self._read:
             self._read[path] = read_score_file(path)
         file = self._read[path]
         fingerprint = str(like.data.get(split, {}).get("fingerprint"))
-        if not file.names_queries and self._taken_for.setdefault(path, fingerprint) != fingerprint:
+        if not file.queries and self._taken_for.setdefault(path, fingerprint) != fingerprint:
             raise DataError(
                 f"{path}: says no query in its lines, and cannot be the scores of several sets, of which "
                 f"{_called(split, like)} is one. Give a file each, with {{fold}}, {{data}} or {{split}} in "
                 "its name."
             )
-        return file
+        self._known.setdefault(path, set()).update(judged.judgments.query_ids.tolist())
+        return file.match(judged.judgments, judged.file_rows, _called(split, like))
+
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence for each file with queries that nothing was judged on."""
+        others = {path: set(file.queries) - self._known[path] for path, file in self._read.items()}
+        return tuple(
+            f"{path}: {len(queries)} of its {len(self._read[path].queries)} queries are not in the data of "
+            "these runs and were left out."
+            for path, queries in others.items()
+            if queries
+        )
+
+
+def _imported_in(places: Sequence[Run], wanted: Import) -> list[Run]:
+    files = _Files()
+    runs = [_imported(wanted, like, files) for like in places]
+    left_out = files.left_out()
+    return [replace(run, result=replace(run.result, notes=(*run.result.notes, *left_out))) for run in runs]
 
 
 def _imported(wanted: Import, like: Run, files: _Files) -> Run:
@@ -135,8 +153,7 @@ def _imported(wanted: Import, like: Run, files: _Files) -> Run:
     for split in _splits(wanted, like):
         judged = like.scored(split)
         path = wanted.file(like.result, split)
-        file = files.read(path, split, like.result)
-        matched = file.match(judged.judgments, judged.file_rows, _called(split, like.result))
+        matched = files.match(path, judged, split, like.result)
         scored[split] = ScoredSplit(judged.judgments, matched.scores, judged.file_rows)
         notes += [f"{path}: {note}" for note in matched.notes]
     test_file = wanted.file(like.result, "test")

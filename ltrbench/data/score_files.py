@@ -10,6 +10,7 @@ A fourth is a class with `read` and `match`, and a line in `_kind`.
 from __future__ import annotations
 
 import codecs
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,10 +40,11 @@ class ScoreFile(Protocol):
     """A file of scores that was read.
 
     Attributes:
-        names_queries: whether its lines say which query they are of, so that it may hold more than a split.
+        queries: that its lines name, of which there may be more than a split has; none where they name none.
     """
 
-    names_queries: bool
+    @property
+    def queries(self) -> Collection[str]: ...
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         """The scores of these documents.
@@ -83,7 +85,7 @@ def read_score_file(path: Path) -> ScoreFile:
 class _ScoresOfRows:
     path: Path
     scores: Scores
-    names_queries = False
+    queries = ()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         if len(self.scores) != judgments.num_documents:
@@ -98,7 +100,10 @@ class _ScoresOfRows:
 class _ScoresOfLists:
     path: Path
     scores: dict[str, list[float]]
-    names_queries = True
+
+    @property
+    def queries(self) -> Collection[str]:
+        return self.scores.keys()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         # The rows of a query keep their order where a reader brings them together, so that file_rows says
@@ -112,14 +117,17 @@ class _ScoresOfLists:
                     f"{split}. Score the same file with RankLib's -rank FILE -score FILE."
                 )
             found.extend(own)
-        return Matched(np.array(found), _others(len(self.scores), judgments.num_queries, split))
+        return Matched(np.array(found))
 
 
 @dataclass(frozen=True, eq=False)
 class _ScoresOfDocuments:
     path: Path
     run: TrecRun
-    names_queries = True
+
+    @property
+    def queries(self) -> Collection[str]:
+        return self.run.keys()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         names, _ = document_names(judgments, file_rows)
@@ -144,8 +152,7 @@ class _ScoresOfDocuments:
         unjudged = total + missing - judgments.num_documents
         if unjudged:
             notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were left out.")
-        known_queries = sum(query in self.run for query in judgments.query_ids.tolist())
-        return Matched(scores, (*notes, *_others(len(self.run), known_queries, split)))
+        return Matched(scores, tuple(notes))
 
     def _stranger(self, judgments: Judgments, names: NDArray[np.str_], split: str) -> str:
         query, documents = next(iter(self.run.items()))
@@ -154,10 +161,3 @@ class _ScoresOfDocuments:
             f"{next(iter(documents))!r} of query {query!r}, {split} with {str(names[0])!r} of "
             f"{str(judgments.query_ids[0])!r}. Write the ids that `export RUN --format qrels` gives."
         )
-
-
-def _others(total: int, known: int, split: str) -> tuple[str, ...]:
-    """What has to be said where a file holds more queries than the split's."""
-    if total == known:
-        return ()
-    return (f"{total - known} of {total} queries of the file are not in {split} and were left out.",)

@@ -71,9 +71,10 @@ def parse_score(token: bytes) -> float | None:
         score = float(token)
     except ValueError:
         return None
-    # Python's own notation 1_000 is nobody's score, and 1e400 is not infinite but too large for a double.
-    too_large = math.isinf(score) and b"inf" not in token.lower()
-    return None if math.isnan(score) or b"_" in token or too_large else score
+    if math.isfinite(score):
+        return None if b"_" in token else score  # 1_000 is Python's own notation and nobody's score
+    # 1e400 is not infinite but too large for a double.
+    return score if b"inf" in token.lower() else None
 
 
 def _read(path: str | Path) -> bytes:

@@ -51,19 +51,23 @@ def read_trec_run(path: str | Path) -> TrecRun:
     {'q1': {'a': 2.5, 'b': -1.0}}
     """
     run: TrecRun = {}
-    for where, columns in _lines(Path(path)):
+    for number, columns in _lines(Path(path)):
         if len(columns) < RUN_COLUMNS:
-            raise DataError(f"{where}: {_columns(columns)} A line of a run reads '{RUN_LINE}'.")
-        *_, score, _ = columns
-        middle = columns[2:-3]
+            raise DataError(f"{path}:{number}: {_columns(columns)} A line of a run reads '{RUN_LINE}'.")
+        query, *_ = columns
+        middle, score = columns[2:-3], parse_score(columns[-2])
         document = _text(middle[0]) if len(middle) == 1 else document_id(b" ".join(middle))
-        documents = run.setdefault(_text(columns[0]), {})
+        documents = run.setdefault(_text(query), {})
+        if score is None:
+            raise DataError(
+                f"{path}:{number}: the score {show(columns[-2])} is not a number. {RUN_LINE!r} was expected."
+            )
         if document in documents:
             raise DataError(
-                f"{where}: document {document!r} comes a second time in query {_text(columns[0])!r}. Keep "
+                f"{path}:{number}: document {document!r} comes a second time in query {_text(query)!r}. Keep "
                 "the line with its score."
             )
-        documents[document] = _score(score, where)
+        documents[document] = score
     return run
 
 
@@ -76,7 +80,8 @@ def read_qrels(path: str | Path) -> Judgments:
     """
     queries, documents, labels, places = [], [], [], []
     judged: set[tuple[str, str]] = set()
-    for where, columns in _lines(Path(path)):
+    for number, columns in _lines(Path(path)):
+        where = f"{path}:{number}"
         if len(columns) != QRELS_COLUMNS:
             raise DataError(f"{where}: {_columns(columns)} A line of qrels reads '{QRELS_LINE}'.")
         query, document = _text(columns[0]), _text(columns[2])
@@ -209,20 +214,13 @@ def _query_words(judgments: Judgments) -> list[str]:
     return words
 
 
-def _lines(path: Path) -> Iterator[tuple[str, list[bytes]]]:
-    """`path:line` and the columns of each line that is not empty."""
+def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """The number and the columns of each line that is not empty."""
     for text, first_line in read_blocks(path):
         for number, line in enumerate(text.split(b"\n"), first_line):
             columns = line.split()
             if columns:
-                yield f"{path}:{number}", columns
-
-
-def _score(token: bytes, where: str) -> float:
-    score = parse_score(token)
-    if score is None:
-        raise DataError(f"{where}: the score {show(token)} is not a number. {RUN_LINE!r} was expected.")
-    return score
+                yield number, columns
 
 
 def _label(token: bytes, where: str) -> int:

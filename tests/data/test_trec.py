@@ -67,7 +67,6 @@ def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_
         "4 of 5 documents of test were not retrieved, and rank last, tied; 1 of 2 queries have none that "
         "was.",
         "1 of 2 retrieved documents are not in test and were left out.",
-        "1 of 2 queries of the file are not in test and were left out.",
     )
 
 
