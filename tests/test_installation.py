@@ -55,6 +55,14 @@ def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
     assert packed == {f"ltrbench/conf/{path.relative_to(conf_dir())}" for path in conf_dir().rglob("*.yaml")}
 
 
+def test_the_wheel_holds_what_the_report_is_made_from(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {
+            Path(name).name for name in archive.namelist() if name.startswith("ltrbench/compare/report/")
+        }
+    assert {"page.html.j2", "page.css", "page.js"} <= packed
+
+
 def test_the_command_works_from_another_folder_with_the_installed_package(
     python: Path, tmp_path: Path
 ) -> None:

@@ -29,10 +29,11 @@ def write(
     """A finished run whose scores follow the labels with the given skill.
 
     Args:
-        fields: `settings` of the model, `data_settings`, `name` of the data, `train` and `valid`
-            fingerprints, `counted` queries, and fields of RunResult.
+        fields: `judged`, what the scores are of, or `counted` queries; the learning `curve`; `settings`
+            of the model, `data_settings`, `name` of the data, `train` and `valid` fingerprints; and fields of
+            RunResult.
     """
-    judged = judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
+    judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
     rng = np.random.default_rng([seed, len(model)])
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
     test = evaluate(judged, scores, ["ndcg@5", "ndcg@10"])
@@ -71,5 +72,6 @@ def write(
         overrides=(f"model={model}",),
         config=config,
     )
+    curve = fields.pop("curve", None)
     result = replace(result, **fields)
-    return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)})
+    return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)}, curve=curve)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,7 +128,7 @@ def compare(
     comparisons = compare_runs(runs, asked)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if output is not None:
-        publish(comparisons, output, by_kind)
+        publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
     if as_object:
         echo_json(as_json(comparisons, by_kind))
     else:

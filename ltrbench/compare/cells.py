@@ -92,7 +92,7 @@ class PairedQueries:
 
 def by_data(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Table name -> runs: a data set's name, with those of its settings that vary where the fold does not."""
-    settings = [_flatten(run.result.config.get("data", {})) for run in runs]
+    settings = [flatten(run.result.config.get("data", {})) for run in runs]
     places = [(str(run.result.data["name"]), run.result.data.get("fold")) for run in runs]
     tables: dict[str, list[Run]] = {}
     for run, own, place in zip(runs, settings, places, strict=True):
@@ -105,7 +105,7 @@ def by_data(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
-    settings = [_flatten(run.result.config.get("model", {})) for run in runs]
+    settings = [flatten(run.result.config.get("model", {})) for run in runs]
     kinds = [(run.result.model, run.result.params) for run in runs]
     groups: dict[str, list[Run]] = {}
     for run, own, kind in zip(runs, settings, kinds, strict=True):
@@ -128,11 +128,12 @@ def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence
     ]
 
 
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings that lie in one another, each by its full name, such as early_stopping.metric."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
+            flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value
     return flat

@@ -21,19 +21,28 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ltrbench.compare.across import across
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.record import as_json
+from ltrbench.compare.report import write
+from ltrbench.compare.report.shown import series_of
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.tables import as_csv, as_latex, render
-from ltrbench.plots import Drawn, draw
+from ltrbench.plots import draw
 from ltrbench.results import Run
 
 Slices = Mapping[str, Sequence[Slice]]
 """Data -> its slices."""
 
 
-def publish(comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None) -> None:
-    """Writes all of them into a folder, making it where it is not there."""
+def publish(
+    comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
+) -> None:
+    """Writes all of them into a folder, making it where it is not there.
+
+    Args:
+        command: that does so again; empty where there is none to tell.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     own = slices or {}
@@ -48,12 +57,8 @@ def publish(comparisons: Sequence[Comparison], folder: Path, slices: Slices | No
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw(series(comparison), comparison.metric, pictures)
-
-
-def series(comparison: Comparison) -> list[Drawn]:
-    """The rows as pictures show them."""
-    return [Drawn(row.label, row.runs[0].result.model, row.runs) for row in comparison.rows]
+        draw(series_of(comparison.rows), comparison.metric, pictures)
+    write(comparisons, folder / "report.html", own, across(comparisons), command)
 
 
 def _made_by(runs: Sequence[Run]) -> str:

@@ -30,7 +30,7 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     cells = [[column.cell(row) for column in columns] for row in comparison.rows]
     table = markdown_table([column.header for column in columns], cells, width)
     title = f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-    said = [_how_tested(comparison), *comparison.notes] if comparison.pairs else comparison.notes
+    said = [how_tested(comparison), *comparison.notes] if comparison.pairs else comparison.notes
     notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in said)
     parts = [wrapped(title, width), table]
     if len(comparison.rows) > 1:
@@ -56,7 +56,7 @@ def as_latex(comparison: Comparison) -> str:
         " & ".join(_latex_cell(column, row, comparison) for column in columns) for row in comparison.rows
     ]
     body = " \\\\\n".join(lines)
-    how = _how_tested(comparison) if comparison.pairs else ""
+    how = how_tested(comparison) if comparison.pairs else ""
     return (
         f"% {comparison.data}, {_counts(comparison)}. {how}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n\\toprule\n{header} "
@@ -159,7 +159,7 @@ def _columns(comparison: Comparison) -> list[_Column]:
     ]
 
 
-def _how_tested(comparison: Comparison) -> str:
+def how_tested(comparison: Comparison) -> str:
     """What the difference column is, for these trained models; and where the folds' own test stands."""
     settings = comparison.settings
     intervals = {

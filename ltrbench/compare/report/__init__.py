@@ -1,0 +1,121 @@
+"""The report: one HTML file with everything that a comparison found; it needs no network and no other file.
+
+    write             comparisons in, report.html out
+    parts.py          sections, tables, figures: what a page is made of
+    numbers.py        how every number is written
+    svg.py            matplotlib's figures, inlined in the page's colours
+    page.html.j2      the page, with page.css and page.js in it
+
+A theme is a file with a function from `Shown` to a `Section`, or None where there is nothing to show; a new
+one is such a function and its name in `SECTIONS`. Numbers come from the comparison's records: what is
+computed here is the same scores by other cutoffs and under other conventions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ltrbench.compare.across import Across
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.report import (
+    conventions,
+    costs,
+    curves,
+    data_card,
+    datasets,
+    hyperparameters,
+    importances,
+    leaderboard,
+    numbers,
+    pairs,
+    provenance,
+    queries,
+)
+from ltrbench.compare.report.page import render
+from ltrbench.compare.report.parts import Bullets, Chapter, Section
+from ltrbench.compare.report.shown import Shown
+from ltrbench.compare.slices import ATTRIBUTES, Slice
+from ltrbench.compare.slices import slices as by_attribute
+from ltrbench.compare.verdict import verdict
+
+__all__ = ["write"]
+
+
+def _notes(shown: Shown) -> Section | None:
+    notes = shown.comparison.notes
+    return Section("notes", "Notes", "", [Bullets(notes)]) if notes else None
+
+
+SECTIONS: Sequence[Callable[[Shown], Section | None]] = (
+    leaderboard.section,
+    pairs.section,
+    pairs.folds,
+    pairs.power,
+    queries.section,
+    queries.slices,
+    curves.cutoffs,
+    curves.learning,
+    costs.section,
+    conventions.section,
+    importances.section,
+    hyperparameters.section,
+    data_card.section,
+    data_card.published,
+    _notes,
+)
+"""In the order in which they are read."""
+
+
+def write(
+    comparisons: Sequence[Comparison],
+    path: Path,
+    slices: Mapping[str, Sequence[Slice]] | None = None,
+    across: Across | None = None,
+    command: str = "",
+) -> None:
+    """Writes the report of comparisons, one a data set.
+
+    Args:
+        slices: data -> those of its queries that were asked for; the attributes that every data set has are
+            added where they are missing.
+        across: the comparison over data sets; None with a single one.
+        command: that makes the report again; empty where there is none to tell.
+    """
+    chapters = [
+        _chapter(comparison, f"data-{number}", (slices or {}).get(comparison.data, ()))
+        for number, comparison in enumerate(comparisons, start=1)
+    ]
+    if across is not None:
+        chapters.append(datasets.chapter(across, comparisons[0].metric))
+    chapters.append(provenance.chapter(comparisons, command))
+    names = ", ".join(comparison.data for comparison in comparisons)
+    path.write_text(render(f"{names}: {comparisons[0].metric}", chapters), encoding="utf-8")
+
+
+def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapter:
+    missing = [attribute for attribute in ATTRIBUTES if attribute not in {item.attribute for item in given}]
+    shown = Shown(comparison, name, [*given, *by_attribute(comparison, missing)])
+    found = (section(shown) for section in SECTIONS)
+    return Chapter(
+        name=name,
+        title=comparison.data,
+        verdict=verdict(comparison) if len(comparison.rows) > 1 else "",
+        facts=_facts(comparison),
+        sections=[section for section in found if section is not None],
+    )
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    results = [run.result for row in comparison.rows for run in row.runs]
+    folds = {result.data.get("fold") for result in results} - {None}
+    queries = comparison.queries
+    counts = {
+        "models": len(comparison.rows),
+        "queries": None if queries is None else queries.sample.num_queries,
+        "folds": len(folds) or None,
+        "seeds": len({result.seed for result in results}),
+        "runs": len(results),
+    }
+    said = [("metric", comparison.metric), ("convention", comparison.settings.convention.name)]
+    return [*said, *((name, numbers.count(value)) for name, value in counts.items() if value is not None)]

@@ -1,0 +1,140 @@
+"""Where the differences are: query by query, and by kinds of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.cells import PairedQueries
+from ltrbench.compare.report import numbers
+from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, Section, Table, named
+from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.report.svg import PAGE, inlined
+from ltrbench.compare.slices import ATTRIBUTES, InSlice, Slice
+from ltrbench.plots.differences import Differences, sorted_differences
+
+_MOST_WINS = 10
+
+
+def section(shown: Shown) -> Section | None:
+    """A figure and two lists for each model against the baseline; None where nothing can be paired."""
+    comparison, queries = shown.comparison, shown.comparison.queries
+    others = [label for label in shown.paired if label != comparison.baseline]
+    if queries is None or comparison.baseline not in queries.labels or not others:
+        return None
+    figures = [
+        inlined(
+            sorted_differences(_differences(shown, queries, label), comparison.metric, PAGE),
+            f"{shown.name}-difference-{number}",
+            f"{label} against {comparison.baseline}",
+        )
+        for number, label in enumerate(others)
+    ]
+    lists = [_wins(shown, queries, label, num) for label in others for num in (1, -1)]
+    lead = (
+        f"Each model's {comparison.metric} minus {comparison.baseline}'s, one value a query, sorted: the "
+        "areas show whether a few queries make the difference or many. Means over seeds."
+    )
+    parts: list[Part] = [Figures(figures), Folded(f"The {_MOST_WINS} queries that each wins most", lists)]
+    return Section("queries", "Query by query", lead, parts)
+
+
+def _differences(shown: Shown, queries: PairedQueries, label: str) -> Differences:
+    baseline = shown.comparison.baseline
+    models = {item.label: item.model for item in shown.series}
+    return Differences(label, baseline, (models[label], models[baseline]), _values(queries, label, baseline))
+
+
+def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
+    """(Q,), of row a minus row b."""
+    places = [(queries.labels.index(a), queries.labels.index(b))]
+    values: NDArray[np.float64] = queries.sample.differences(places).values[0]
+    return values
+
+
+def _wins(shown: Shown, queries: PairedQueries, label: str, sign: int) -> Table:
+    """The queries that the model wins most over the baseline; with sign -1, those that the baseline does."""
+    baseline = shown.comparison.baseline
+    differences = sign * _values(queries, label, baseline)
+    winner, loser = (label, baseline) if sign == 1 else (baseline, label)
+    best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
+    columns = [
+        Column("query", numeric=False),
+        Column("difference"),
+        Column(winner),
+        Column(loser),
+        Column("documents"),
+        Column("relevant"),
+    ]
+    rows = [
+        _query(shown, queries, number, (winner, loser)) for number in best.tolist() if differences[number] > 0
+    ]
+    return Table(f"{winner} over {loser}", columns, rows, "compact")
+
+
+def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str, str]) -> list[Cell]:
+    place, own = queries.cell_of_query[number], queries.query_in_cell[number]
+    judgments, fold = queries.judgments[place], queries.cells[place].fold
+    values = [float(queries.sample.values[queries.labels.index(label), number]) for label in rivals]
+    start, end = judgments.query_start[own : own + 2]
+    threshold = shown.comparison.settings.convention.relevance_threshold
+    relevant = int((judgments.labels[start:end] >= threshold).sum())
+    difference = values[0] - values[1]
+    return [
+        named(str(judgments.query_ids[own]), "" if fold is None else f"fold {fold}"),
+        measured(difference, numbers.difference(difference)),
+        *(measured(value, numbers.quality(value)) for value in values),
+        measured(int(end - start), numbers.count(int(end - start))),
+        measured(relevant, numbers.count(relevant)),
+    ]
+
+
+_TITLES = {
+    "query_size": "Number of documents",
+    "num_relevant": "Number of relevant documents",
+    "label_entropy": "Entropy of the labels, bits",
+}
+
+
+def slices(shown: Shown) -> Section | None:
+    """A table an attribute; None where queries were not sliced."""
+    attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
+    if not attributes:
+        return None
+    tables = [
+        _sliced(shown, attribute, [item for item in shown.slices if item.attribute == attribute])
+        for attribute in attributes
+    ]
+    lead = (
+        f"Mean {shown.comparison.metric} by kinds of queries, all folds together, with the difference to "
+        f"{shown.comparison.baseline} and its 95 % interval. Many looks at the same queries: a difference in "
+        "one slice is a hint, not a finding."
+    )
+    return Section("slices", "Kinds of queries", lead, tables)
+
+
+def _sliced(shown: Shown, attribute: str, own: list[Slice]) -> Table:
+    title = _TITLES.get(attribute, attribute)
+    labels = [item.label for item in own[0].rows]
+    columns = [
+        Column(attribute.replace("_", " ") if attribute in ATTRIBUTES else attribute),
+        Column("queries"),
+        *(Column(label) for label in labels),
+    ]
+    rows = [
+        [
+            Cell(item.name, float(number)),
+            measured(item.num_queries, numbers.count(item.num_queries)),
+            *map(_in_slice, item.rows),
+        ]
+        for number, item in enumerate(own)
+    ]
+    return Table(title, columns, rows, "compact")
+
+
+def _in_slice(row: InSlice) -> Cell:
+    if row.difference is None:
+        return measured(row.mean, numbers.quality(row.mean))
+    between = numbers.interval(row.interval, numbers.difference)
+    note = f"{numbers.difference(row.difference)} {between}".rstrip()
+    return measured(row.mean, numbers.quality(row.mean), note)

@@ -1,0 +1,75 @@
+"""What the sections of a data set are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from markupsafe import Markup
+
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.report import numbers
+from ltrbench.compare.report.parts import Cell, named
+from ltrbench.compare.report.svg import css_colour
+from ltrbench.compare.slices import Slice
+from ltrbench.plots import Drawn
+from ltrbench.plots.styles import styles_of
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A comparison as the report shows it.
+
+    Attributes:
+        name: of the chapter's anchor; the figures' names begin with it.
+        slices: of its queries.
+    """
+
+    comparison: Comparison
+    name: str
+    slices: Sequence[Slice]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The best first; those without a value last."""
+        metric = self.comparison.metric
+
+        def order(row: Row) -> tuple[bool, float]:
+            value = row.metrics[metric]
+            return value is None, -(value or 0.0)
+
+        return sorted(self.comparison.rows, key=order)
+
+    @cached_property
+    def series(self) -> list[Drawn]:
+        """The rows as pictures show them, in the order of the comparison, which decides their looks."""
+        return series_of(self.comparison.rows)
+
+    @property
+    def paired(self) -> list[str]:
+        """The labels of the rows that are in paired tests, the best first."""
+        queries = self.comparison.queries
+        return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
+
+    def of_row(self, label: str, note: str = "") -> Cell:
+        """The cell that names a row, with its colour."""
+        return named(label, note, self._swatches[label])
+
+    @cached_property
+    def _swatches(self) -> dict[str, Markup]:
+        drawing = Markup('<i class="swatch" style="background: {}"></i>')
+        return {
+            item.label: drawing.format(css_colour(style.colour))
+            for item, style in zip(self.series, styles_of(self.series), strict=True)
+        }
+
+
+def series_of(rows: Sequence[Row]) -> list[Drawn]:
+    """Rows as pictures show them."""
+    return [Drawn(row.label, row.runs[0].result.model, row.runs) for row in rows]
+
+
+def measured(value: float | None, text: str, note: str = "", emphasis: str = "") -> Cell:
+    """A number's cell, sorted by its value."""
+    return Cell(text, value if numbers.is_known(value) else None, note, emphasis)

@@ -1,0 +1,62 @@
+"""Reports for the tests to read, and to look at in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from toy_runs import write as write_run
+
+from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare.across import across
+from ltrbench.compare.report import write
+from ltrbench.data import Judgments
+from ltrbench.results import LearningCurve
+
+HOSTILE_QUERY = "<script>window.hacked = 1</script>\"><img src=x onerror='window.hacked = 1'>"
+HOSTILE_MODEL = "</script><b onmouseover=alert(1)>&'x"
+DRAWS = 300
+
+
+def judged(fold: int, num_queries: int = 40) -> Judgments:
+    """Queries of five documents; the first of the first fold has a name that is markup."""
+    labels = np.random.default_rng(fold).integers(0, 3, 5 * num_queries).astype(np.float64)
+    labels[:5] = [2, 0, 0, 0, 1]
+    ids = [f"{fold}-{number}" for number in range(num_queries)]
+    ids[0] = HOSTILE_QUERY if fold == 1 else ids[0]
+    return Judgments(labels=labels, query_start=np.arange(num_queries + 1) * 5, query_ids=np.array(ids))
+
+
+def comparisons(folder: Path, names: tuple[str, ...] = ("toy",)) -> list[Comparison]:
+    """Three models on two folds of each data set: one clearly worse, one with a name that is markup."""
+    models = {"native": 3.0, HOSTILE_MODEL: 2.9, "random": 0.0}
+    runs = [
+        write_run(
+            folder / name / str(number) / str(fold),
+            model,
+            name=name,
+            fold=fold,
+            skill=skill + places / 10,
+            judged=judged(fold),
+            settings={"num_leaves": 31 + number, "l2": 0.0},
+            seconds={"fit": 1.0 + number, "predict": 0.1},
+            curve=LearningCurve([1, 2, 3], {"valid/ndcg@10": [0.2, 0.4 + number / 10, 0.5]}),
+        )
+        for places, name in enumerate(names)
+        for number, (model, skill) in enumerate(models.items())
+        for fold in (1, 2)
+    ]
+    return compare(runs, Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS))
+
+
+def many_queries(folder: Path, num_queries: int = 30_000) -> list[Comparison]:
+    runs = [
+        write_run(folder / str(number), f"model {number}", skill=float(number), judged=judged(3, num_queries))
+        for number in range(3)
+    ]
+    return compare(runs, Settings(metric="ndcg@10", num_draws=20))
+
+
+def report(found: list[Comparison], path: Path) -> Path:
+    write(found, path, across=across(found), command="python -m ltrbench compare 'some folder'")
+    return path

@@ -1,0 +1,168 @@
+"""report.html as text: what stands in it is what the comparison holds, and nothing of it is markup."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
+from toy_runs import write as write_run
+
+from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare.report import numbers
+from ltrbench.compare.report.conventions import claims
+from ltrbench.metrics import PRESETS, evaluate
+
+SECTIONS = [
+    "leaderboard",
+    "pairs",
+    "folds",
+    "power",
+    "queries",
+    "slices",
+    "cutoffs",
+    "learning",
+    "costs",
+    "conventions",
+    "hyperparameters",
+    "data",
+    "notes",
+]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+    return comparisons(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def page(found: list[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(found, tmp_path_factory.mktemp("report") / "report.html").read_text()
+
+
+class _Reader(HTMLParser):
+    """The visible text, the ids, and what the page refers to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "xlink:href"):
+                self.references.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] not in (["style"], ["script"]):
+            self.texts.append(data)
+
+
+def test_every_section_stands_in_the_page_and_in_its_contents(page: str) -> None:
+    reader = _Reader(page)
+    anchors = [f"data-1-{name}" for name in SECTIONS]
+    assert [name for name in reader.ids if name in anchors] == anchors
+    assert {f"#{anchor}" for anchor in anchors} <= set(reader.references)
+
+
+def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> None:
+    reader = _Reader(page)
+    assert len(reader.ids) == len(set(reader.ids))
+    local = {reference[1:] for reference in reader.references if reference.startswith("#")}
+    assert local <= set(reader.ids)
+    assert all(reference.startswith("#") or reference == "data:," for reference in reader.references)
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_names_of_models_and_queries_are_text(page: str) -> None:
+    reader = _Reader(page)
+    said = "".join(reader.texts)
+    assert HOSTILE_MODEL in said
+    assert HOSTILE_QUERY in said
+    assert reader.tags.count("script") == 1
+    assert not {"img", "b"} & set(reader.tags)
+
+
+def test_the_page_allows_no_script_but_its_own_and_fetches_nothing(page: str) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert re.search(r"script-src &#39;sha256-[\w+/=]+&#39;|script-src 'sha256-[\w+/=]+'", policy[1])
+
+
+def test_what_is_not_a_number_is_never_printed(page: str) -> None:
+    said = " ".join(_Reader(page).texts)
+    assert not re.search(r"\b(?:nan|NaN|None|inf)\b", said)
+
+
+def test_means_differences_and_p_values_are_those_of_the_comparison(
+    found: list[Comparison], page: str
+) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    for row in comparison.rows:
+        assert numbers.quality(row.metrics["ndcg@10"]) in said
+    for pair in comparison.pairs:
+        assert numbers.difference(pair.statistics.difference) in said
+        assert numbers.p_value(pair.p_adjusted["holm"]["randomisation"]) in said
+
+
+def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:
+    assert report(found, tmp_path / "report.html").read_text() == page
+
+
+def test_the_command_can_be_copied(page: str) -> None:
+    assert "python -m ltrbench compare 'some folder'" in "".join(_Reader(page).texts)
+
+
+def test_claims_are_the_means_under_every_convention(found: list[Comparison]) -> None:
+    (comparison,) = found
+    defined = [claim for claim in claims(comparison) if not claim.reason]
+    for claim in defined:
+        for row in comparison.rows:
+            own = [
+                evaluate(item.judgments, item.scores, ["ndcg@10"], claim.convention).means["ndcg@10"]
+                for item in row.judged
+            ]
+            assert claim.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
+    assert [claim.convention.name for claim in defined] == [name for name in PRESETS if name != "trec_eval"]
+
+
+def test_a_metric_that_a_convention_does_not_define_has_its_reason(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, judged=judged(1)) for name in ("native", "lightgbm")]
+    (comparison,) = compare(runs, Settings(metric="mrr", num_draws=20))
+    reasons = {claim.convention.name: claim.reason for claim in claims(comparison)}
+    assert "does not define mrr" in reasons["lightgbm"]
+    assert reasons["ranklib"] == ""
+
+
+def test_one_model_alone_has_a_report_without_comparisons(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "native", fold=None, judged=judged(2), seconds={}, peak_memory_mb=None)
+    path = report(compare([run], Settings(metric="ndcg@10", num_draws=20)), tmp_path / "report.html")
+    ids = _Reader(path.read_text()).ids
+    assert "data-1-leaderboard" in ids
+    assert "data-1-pairs" not in ids
+    assert "data-1-folds" not in ids
+
+
+def test_two_data_sets_have_a_chapter_each_and_the_reason_why_there_is_no_test_over_both(
+    tmp_path: Path,
+) -> None:
+    page = report(comparisons(tmp_path, ("one", "two")), tmp_path / "report.html").read_text()
+    reader = _Reader(page)
+    assert [name for name in reader.ids if re.fullmatch(r"data-\d+", name)] == ["data-1", "data-2"]
+    assert "folds are not data sets" in " ".join(reader.texts)
+
+
+def test_a_report_on_thirty_thousand_queries_is_below_six_megabytes(tmp_path: Path) -> None:
+    path = report(many_queries(tmp_path / "runs"), tmp_path / "report.html")
+    assert path.stat().st_size < 1e6
