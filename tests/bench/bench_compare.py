@@ -1,0 +1,95 @@
+"""Seconds and peak memory of the verb `compare`, from run folders to the table, in a process of its own.
+
+    python tests/bench/bench_compare.py [--models 10] [--queries 30000] [--draws 10000] [--output]
+
+With --output the files are written too: the report, the tables and the pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ltrbench.clock import Stopwatch
+from ltrbench.data import Judgments
+from ltrbench.metrics import DEFAULT
+from ltrbench.results import FINISHED, RunResult, ScoredSplit, write_run
+
+DOCUMENTS = 40
+"""Of a query."""
+
+METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
+
+
+def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
+    """Runs on one test set, with grades as rare as MSLR-WEB30K's; each model is a little better than the one
+    before."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
+    judged = Judgments(labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS)
+    for number in range(num_models):
+        scores = (0.5 + 0.01 * number) * labels + rng.normal(size=len(labels))
+        splits = {"train": 3 * num_queries, "valid": num_queries, "test": num_queries}
+        result = RunResult(
+            status=FINISHED,
+            model=f"model{number}",
+            params="matched",
+            seed=0,
+            data={
+                "name": "made up",
+                **{
+                    split: {
+                        "fingerprint": split,
+                        "queries": count,
+                        "features": 1,
+                        "documents": count * DOCUMENTS,
+                        "queries_without_relevant_document": 0.0,
+                    }
+                    for split, count in splits.items()
+                },
+            },
+            metrics={f"test/{name}": None for name in METRICS},
+            convention=DEFAULT.describe(),
+            seconds={"fit": 1.0 + number, "predict": 0.1},
+            machine={"cpu": "any", "cores": 1},
+        )
+        write_run(folder / str(number), result, scored={"test": ScoredSplit(judged, scores)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--queries", type=int, default=30_000)
+    parser.add_argument("--draws", type=int, default=10_000)
+    parser.add_argument("--output", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        runs = Path(name, "runs")
+        write_runs(runs, arguments.models, arguments.queries)
+        command = [sys.executable, "-m", "ltrbench", "compare", str(runs), "--draws", str(arguments.draws)]
+        command += ["--output", str(Path(name, "out"))] if arguments.output else []
+        watch = Stopwatch()
+        with watch, Path(os.devnull).open("w") as nothing:
+            process = os.posix_spawn(
+                sys.executable, command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)]
+            )
+            _, status, usage = os.wait4(process, 0)
+    if status:
+        sys.exit(1)
+    files = ", with its files" if arguments.output else ""
+    print(f"{arguments.models} models x {arguments.queries:,} queries, {arguments.draws:,} draws{files}:")
+    print(
+        f"  {watch.seconds:.1f} s, {usage.ru_utime:.1f} s of processor time, "
+        f"peak {usage.ru_maxrss * 1024 / 1e6:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()
