@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -272,59 +272,74 @@ def _begin(experiment: Experiment) -> RunResult:
 
 
 def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
-    ranker = experiment.ranker
-    load, compilation, fit, predict = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
-    with load:
+    ranker, seconds = experiment.ranker, _Seconds()
+    with seconds.taking("load"):
         splits = experiment.source.load()
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
-    with compilation:
+    with seconds.taking("warm_up"):
         warm_up()
         ranker.warm_up()
-    recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
-    memory = MemoryMeter()
-    watcher = recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
-    with memory, fit:
-        ranker.fit(splits.train, splits.valid, watcher)
-    if isinstance(watcher, _Reporter):
-        watcher.finish()
-    with predict:
+    curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
+    with seconds.taking("predict"):
         test_scores = ranker.predict(splits.test.features)
     summary = ranker.summary
-    seconds = {
-        "load": load.seconds,
-        "warm_up": compilation.seconds,
-        "fit": fit.seconds,
-        "predict": predict.seconds,
-    }
     seconds["monitor"] = summary.monitor_seconds if summary else 0.0
     if experiment.timing == CLEAN:
         seconds["fit_clean"] = _fit_clean(ranker, splits)
-
-    scored = {"test": ScoredSplit(splits.test, test_scores, splits.test.file_rows)}
-    if splits.valid is not None:
-        valid = splits.valid
-        scored["valid"] = ScoredSplit(valid, ranker.predict(valid.features), valid.file_rows)
+    scored = _scored(ranker, splits, test_scores)
     evaluations = {
         split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
     }
-    explaining = Stopwatch()
-    with explaining:
+    with seconds.taking("importances"):
         worth = importances(ranker, splits, experiment.importance, ranker.seed)
-    seconds["importances"] = explaining.seconds
     result = replace(
         begun,
         status=FINISHED,
         data=_describe_data(experiment.source, splits),
         metrics=_flatten(evaluations),
         seconds=seconds,
-        peak_memory_mb=memory.rise_mb,
+        peak_memory_mb=peak_memory_mb,
         best_iteration=summary.num_trees if summary else None,
         drift=check_drift(ranker, scored["test"], splits.test, experiment.metrics),
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    return write_run(folder, result, ranker, scored, per_query, recorder.curve, worth, splits.test)
+    return write_run(folder, result, ranker, scored, per_query, curve, worth, splits.test)
+
+
+class _Seconds(dict[str, float]):
+    """What was done -> the seconds that it took."""
+
+    @contextlib.contextmanager
+    def taking(self, kind: str) -> Iterator[None]:
+        watch = Stopwatch()
+        with watch:
+            yield
+        self[kind] = watch.seconds
+
+
+def _fit(
+    experiment: Experiment, splits: Splits, seconds: _Seconds, on_progress: OnProgress | None
+) -> tuple[LearningCurve, float | None]:
+    """Fits on the clock; the learning curve, and how far memory rose, MB."""
+    ranker, memory = experiment.ranker, MemoryMeter()
+    recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
+    watcher = recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
+    with memory, seconds.taking("fit"):
+        ranker.fit(splits.train, splits.valid, watcher)
+    if isinstance(watcher, _Reporter):
+        watcher.finish()
+    return recorder.curve, memory.rise_mb
+
+
+def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, ScoredSplit]:
+    """Test's scores, which were taken on the clock, and valid's where there is a validation set."""
+    scored = {"test": ScoredSplit(splits.test, test_scores, splits.test.file_rows)}
+    if splits.valid is not None:
+        valid = splits.valid
+        scored["valid"] = ScoredSplit(valid, ranker.predict(valid.features), valid.file_rows)
+    return scored
 
 
 def check_drift(
