@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from ltrbench.native.splitting import (
     Bounds,
     Leaf,
     PrepareSearch,
+    Split,
     SplitSettings,
     may_be_cut,
     prepare_search,
@@ -103,7 +105,7 @@ class Grower:
         growth.open_root()
         while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
             growth.cut_next()
-        return growth.nodes.grown()
+        return growth.nodes.grown(self.binned)
 
 
 class _Growth:
@@ -139,7 +141,7 @@ class _Growth:
         """Cuts the first of the open leaves, and opens those of the two new ones that may be cut."""
         grower, nodes = self.grower, self.nodes
         _, leaf, histogram = heapq.heappop(self.open_leaves)
-        smaller, larger = nodes.cut(leaf, grower.binned, self.partition(leaf))
+        smaller, larger = nodes.cut(leaf, self.partition(leaf))
         candidates = [node for node in (smaller, larger) if self.may_cut(node)]
         histograms = {larger: histogram}
         if candidates and nodes.num_leaves < grower.num_leaves:
@@ -158,7 +160,7 @@ class _Growth:
     def open(self, candidates: Sequence[tuple[int, Histogram]]) -> None:
         """Searches one or two leaves for their best cuts; one without a cut stays a leaf."""
         leaves = [
-            Leaf(histogram, self.nodes.rows_of(node), self.columns_of_leaf(), self.nodes.bounds[node])
+            Leaf(histogram, self.nodes.rows_of(node), self.columns_of_leaf(), self.nodes.parts[node].bounds)
             for node, histogram in candidates
         ]
         splits = self.find_splits(leaves)
@@ -171,7 +173,7 @@ class _Growth:
                 heapq.heappush(self.open_leaves, (key, open_leaf, histogram))
 
     def may_cut(self, node: int) -> bool:
-        rows, depth = self.nodes.rows_of(node), self.nodes.depth[node]
+        rows, depth = self.nodes.rows_of(node), self.nodes.parts[node].depth
         return may_be_cut(self.grower.settings, self.quantised, rows, depth)
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
@@ -185,74 +187,79 @@ class _Growth:
         return _partition(words, num_bins, column, last_bin, missing_left, leaf.rows, scratch)
 
 
-class _Nodes:
-    """The tree under construction, and which part of the rows each of its nodes has.
+class _Part(NamedTuple):
+    """A node's part of the rows, first, ..., end - 1; its cuts above; and the bounds of its step."""
 
-    Lists and not arrays, because an element of an array takes Python many times longer to set.
+    first: int
+    end: int
+    depth: int
+    bounds: Bounds
+
+
+class _Nodes:
+    """The tree under construction: a part for each node, and the cuts as they were made, each with its node.
+
+    Nodes are numbered as they are made: cut number i makes the nodes 2 i + 1 and 2 i + 2.
     """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.feature = [NO_FEATURE]
-        self.threshold = [np.float32(0.0)]
-        self.left, self.right = [0], [0]
-        self.missing_left = [False]
-        self.gain = [0.0]
-        self.depth = [0]
-        self.bounds = [UNBOUNDED]
-        self.first, self.end = [0], [len(rows)]
+        self.parts = [_Part(0, len(rows), 0, UNBOUNDED)]
+        self.cuts: list[tuple[int, Split]] = []
 
     @property
     def num_leaves(self) -> int:
-        return (len(self.feature) + 1) // 2
+        return len(self.cuts) + 1
 
     def rows_of(self, node: int) -> Rows:
-        return self.rows[self.first[node] : self.end[node]]
+        first, end, *_ = self.parts[node]
+        return self.rows[first:end]
 
-    def cut(self, leaf: OpenLeaf, binned: BinnedFeatures, num_left: int) -> tuple[int, int]:
+    def cut(self, leaf: OpenLeaf, num_left: int) -> tuple[int, int]:
         """Turns a leaf into an inner node with two leaves below; returns these, the smaller first."""
-        node, split = leaf.node, leaf.split
-        self.feature[node] = int(binned.feature_of_column[split.column])
-        self.threshold[node] = binned.thresholds[split.column, split.bin]
-        self.missing_left[node] = split.missing_left
-        self.gain[node] = split.gain
-        middle = self.first[node] + num_left
-        depth = self.depth[node] + 1
-        self.left[node] = self._add(depth, self.first[node], middle, split.left_bounds)
-        self.right[node] = self._add(depth, middle, self.end[node], split.right_bounds)
-        below = (self.left[node], self.right[node])
-        return below if 2 * num_left <= len(leaf.rows) else below[::-1]
+        node, rows, split = leaf
+        first, end, depth, _ = self.parts[node]
+        middle = first + num_left
+        self.cuts.append((node, split))
+        self.parts.append(_Part(first, middle, depth + 1, split.left_bounds))
+        self.parts.append(_Part(middle, end, depth + 1, split.right_bounds))
+        right = len(self.parts) - 1
+        return (right - 1, right) if 2 * num_left <= len(rows) else (right, right - 1)
 
-    def _add(self, depth: int, first: int, end: int, bounds: Bounds) -> int:
-        """A leaf more; returns its number."""
-        node = len(self.feature)
-        self.feature.append(NO_FEATURE)
-        self.threshold.append(np.float32(0.0))
-        self.left.append(node)
-        self.right.append(node)
-        self.missing_left.append(False)
-        self.gain.append(0.0)
-        self.depth.append(depth)
-        self.bounds.append(bounds)
-        self.first.append(first)
-        self.end.append(end)
-        return node
-
-    def grown(self) -> GrownTree:
-        tree = Tree(
-            feature=np.array(self.feature, dtype=np.int32),
-            threshold=np.array(self.threshold, dtype=np.float32),
-            left=np.array(self.left, dtype=np.int32),
-            right=np.array(self.right, dtype=np.int32),
-            missing_left=np.array(self.missing_left, dtype=np.bool_),
-            gain=np.array(self.gain),
-            value=np.zeros(len(self.feature)),
-            num_documents=np.array(self.end) - np.array(self.first),
-        )
-        leaves, first = np.flatnonzero(tree.feature == NO_FEATURE), np.array(self.first)
+    def grown(self, binned: BinnedFeatures) -> GrownTree:
+        first, end = np.array([part[:2] for part in self.parts]).T
+        tree = _tree(self.cuts, end - first, binned)
+        leaves = np.flatnonzero(tree.feature == NO_FEATURE)
         leaves = leaves[np.argsort(first[leaves])]
         leaf_start = np.append(first[leaves], len(self.rows))
-        return GrownTree(tree, self.rows, leaf_start, leaves, np.array(self.bounds)[leaves])
+        bounds = np.array([self.parts[leaf].bounds for leaf in leaves])
+        return GrownTree(tree, self.rows, leaf_start, leaves, bounds)
+
+
+def _tree(
+    cuts: Sequence[tuple[int, Split]], num_documents: NDArray[np.int64], binned: BinnedFeatures
+) -> Tree:
+    """The tree of these cuts, numbered as in `_Nodes`, and the (N,) documents of its nodes."""
+    num_nodes = len(num_documents)
+    tree = Tree(
+        feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
+        threshold=np.zeros(num_nodes, dtype=np.float32),
+        left=np.arange(num_nodes, dtype=np.int32),
+        right=np.arange(num_nodes, dtype=np.int32),
+        missing_left=np.zeros(num_nodes, dtype=np.bool_),
+        gain=np.zeros(num_nodes),
+        value=np.zeros(num_nodes),
+        num_documents=num_documents,
+    )
+    nodes = [node for node, _ in cuts]
+    columns = [split.column for _, split in cuts]
+    tree.feature[nodes] = binned.feature_of_column[columns]
+    tree.threshold[nodes] = binned.thresholds[columns, [split.bin for _, split in cuts]]
+    tree.left[nodes] = np.arange(1, num_nodes, 2)
+    tree.right[nodes] = np.arange(2, num_nodes, 2)
+    tree.missing_left[nodes] = [split.missing_left for _, split in cuts]
+    tree.gain[nodes] = [split.gain for _, split in cuts]
+    return tree
 
 
 @kernel

@@ -103,6 +103,8 @@ def build_and_subtract(
 _NO_PARENT = np.zeros(0, dtype=np.int64)
 BLOCK = 1024
 """Documents whose words are read ahead of their use: 8 kB, a quarter of the nearest cache."""
+FEW_WORDS = 8_000
+"""Words of a leaf's documents that one thread has summed before two have met and shared them out."""
 
 
 @parallel_kernel
@@ -115,12 +117,30 @@ def _build(
     parent: Histogram,
 ) -> None:
     packed_of_row = _gather(packed, rows)
-    for group in numba.prange(len(words)):
-        sums = _sums_of_word(words[group], rows, packed_of_row)
-        for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
-            sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]
-            _put(sums_of_column, histogram[bin_start[c] :])
-            _take(sums_of_column, parent[bin_start[c] :])
+    if len(rows) * len(words) < FEW_WORDS:
+        for group in range(len(words)):
+            _build_columns(group, words[group], bin_start, rows, packed_of_row, histogram, parent)
+    else:
+        for group in numba.prange(len(words)):
+            _build_columns(group, words[group], bin_start, rows, packed_of_row, histogram, parent)
+
+
+@kernel
+def _build_columns(
+    group: int,
+    words: NDArray[np.uint64],
+    bin_start: NDArray[np.int64],
+    rows: Rows,
+    packed_of_row: Packed,
+    histogram: Histogram,
+    parent: Histogram,
+) -> None:
+    """The part of `_build` for the eight columns of a word."""
+    sums = _sums_of_word(words, rows, packed_of_row)
+    for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
+        sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]
+        _put(sums_of_column, histogram[bin_start[c] :])
+        _take(sums_of_column, parent[bin_start[c] :])
 
 
 @kernel

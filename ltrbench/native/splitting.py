@@ -22,11 +22,12 @@ missing values right before left; with highest_of_equals, of a feature's cuts th
 leaf has none of go to the side of more hessian.
 
 Histograms do not count documents, so the search goes in two steps. First every column's best cut, whatever
-the counts; its gain is a bound. Then the column of the highest bound: if on either side there is more
-hessian than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by
-bin and the column's best cut is found again, until the highest gain is that of a counted column. Few are
-ever counted. With counts_by_hessian no document is: as in LightGBM, a bin of hessian h in a leaf of n
-documents and hessian H is taken to hold n h / H documents, rounded, and the first bin what the others leave.
+the counts; its gain is a bound. Then the column of the highest bound: if on either side there is more hessian
+than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by bin.
+Where a side has too few, the column's best cut is found again among those that leave enough, and the column
+of the highest bound is looked at once more. Few are ever counted. With counts_by_hessian no document is: as
+in LightGBM, a bin of hessian h in a leaf of n documents and hessian H is taken to hold n h / H documents,
+rounded, and the first bin what the others leave.
 """
 
 from __future__ import annotations
@@ -252,6 +253,8 @@ class Leaf(NamedTuple):
     bounds: Bounds = UNBOUNDED
 
 
+Found = tuple[float, int, int, int]
+"""The gain of a cut, its column, its bin, and whether missing values go left."""
 FindSplits = Callable[[Sequence[Leaf]], list[Split | None]]
 """One or two leaves -> the best cut of each, or None where no cut is allowed."""
 PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplits]
@@ -277,28 +280,23 @@ def find_splits(
         leaves: K, one or two.
     """
     first, last = leaves[0], leaves[-1]
-    gains = np.empty((len(leaves), binned.num_columns))
-    cuts = np.empty((len(leaves), binned.num_columns, 2), dtype=np.int64)
-    chosen = np.empty(len(leaves), dtype=np.int64)
-    _search(
+    found = _search(
         binned.words,
         bin_start,
         (first.histogram, last.histogram),
         (first.rows, last.rows),
         (first.columns, last.columns),
         terms,
-        gains,
-        cuts,
-        chosen,
+        len(leaves),
     )
-    return [_split(c, gains[k], cuts[k]) for k, c in enumerate(chosen.tolist())]
+    return [
+        Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
+        for gain, column, last_bin, missing_left in found[: len(leaves)]
+    ]
 
 
-def _split(column: int, gains: NDArray[np.float64], cuts: NDArray[np.int64]) -> Split | None:
-    if column < 0:
-        return None
-    last_bin, missing_left = cuts[column].tolist()
-    return Split(float(gains[column]), column, last_bin, bool(missing_left))
+FEW_CELLS = 40_000
+"""Bins, of both leaves, that one thread has searched before two have met and shared them out."""
 
 
 @parallel_kernel
@@ -309,24 +307,44 @@ def _search(
     rows: tuple[Rows, Rows],
     columns: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     terms: SplitTerms,
+    num_leaves: int,
+) -> tuple[Found, Found]:
+    """What `_choose` finds for each leaf."""
+    num_columns = len(bin_start) - 1
+    gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
+    if num_leaves * len(histograms[0]) < FEW_CELLS:
+        for k in range(num_leaves):
+            _best_cuts(0, num_columns, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
+    else:
+        num_groups = (num_columns + 7) // 8
+        for job in numba.prange(num_leaves * num_groups):
+            k, c = job // num_groups, 8 * (job % num_groups)
+            end = min(c + 8, num_columns)
+            _best_cuts(c, end, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
+    return (
+        _choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
+        _choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
+    )
+
+
+@kernel
+def _best_cuts(
+    first: int,
+    end: int,
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    columns: NDArray[np.bool_],
+    terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
-    chosen: NDArray[np.int64],
 ) -> None:
-    """For each leaf the column to cut, or -1; its gain is in gains (K, C), bin and direction in cuts (K, C,
-    2)."""
-    num_leaves, num_columns = gains.shape
-    num_groups, unrefused = (num_columns + 7) // 8, np.zeros(0, dtype=np.bool_)
-    for job in numba.prange(num_leaves * num_groups):
-        k, group = job // num_groups, job % num_groups
-        cells = np.empty((3, 256))
-        for c in range(8 * group, min(8 * group + 8, num_columns)):
-            gains[k, c] = -np.inf
-            if columns[k][c]:
-                sums = histograms[k][bin_start[c] : bin_start[c + 1]]
-                gains[k, c], cuts[k, c, 0], cuts[k, c, 1] = _best_cut(sums, unrefused, terms, cells)
-    for k in range(num_leaves):
-        chosen[k] = _choose(words, bin_start, histograms[k], rows[k], terms, gains[k], cuts[k])
+    """The best cut of each of the columns first, ..., end - 1, whatever its documents: its gain, and its bin
+    and direction."""
+    uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
+    for c in range(first, end):
+        if columns[c]:
+            bins = bin_start[c], bin_start[c + 1]
+            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, 0, terms, space)
 
 
 @kernel
@@ -338,41 +356,49 @@ def _choose(
     terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
-) -> int:
-    """The column to cut, whose entries in gains and cuts are then final; or -1. They come as bounds."""
-    is_counted, cells = np.zeros(len(gains), dtype=np.bool_), np.empty((3, 256))
+) -> Found:
+    """The cut to make, or one of column -1; gains and cuts come as bounds."""
+    is_counted, space = np.zeros(len(gains), dtype=np.bool_), _space()
     while True:
         c = int(np.argmax(gains))  # the first of equals
         if not gains[c] > terms.gain_to_exceed:
-            return -1
-        if is_counted[c]:
-            return c
-        sums = histogram[bin_start[c] : bin_start[c + 1]]
-        if _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > terms.enough_hessian:
-            if sums[-1] == 0:
-                cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
-            return c
+            return -np.inf, -1, 0, 0
+        bins = bin_start[c], bin_start[c + 1]
+        sums = histogram[bins[0] : bins[1]]
+        if is_counted[c] or _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > terms.enough_hessian:
+            break
         if terms.counts_by_hessian:
-            counts = estimated_counts(sums, len(rows))
+            docs = _docs_left(estimated_counts(sums, len(rows)))
         else:
-            counts = _count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums))
-        refused = _refused(counts, terms.min_docs)
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(sums, refused, terms, cells)
-        if sums[-1] == 0:
-            cuts[c, 1] = _left_is_larger(sums, cuts[c, 0])
+            docs = _docs_left(_count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums)))
+        num_left = docs[cuts[c, 1], cuts[c, 0]]
+        if min(num_left, len(rows) - num_left) >= terms.min_docs:
+            break
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, docs, len(rows), terms, space)
         is_counted[c] = True
+    missing_left = _left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
+    return gains[c], c, cuts[c, 0], missing_left
 
 
 @kernel
 def _smaller_hessian(sums: Histogram, last_bin: int, missing_left: int) -> int:
     """The hessian of the side that has less of it, in units."""
-    left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
-    return int(min(left & 0xFFFFFFFF, (sums.sum() - left) & 0xFFFFFFFF))
+    left = _sum(sums[: last_bin + 1]) + missing_left * sums[-1]
+    return int(min(left & 0xFFFFFFFF, (_sum(sums) - left) & 0xFFFFFFFF))
 
 
 @kernel
 def _left_is_larger(sums: Histogram, last_bin: int) -> int:
-    return int(2 * (sums[: last_bin + 1].sum() & 0xFFFFFFFF) >= (sums.sum() & 0xFFFFFFFF))
+    return int(2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF))
+
+
+@kernel
+def _sum(values: NDArray[np.int64]) -> int:
+    """As a loop, because NumPy's sum is compiled to one that adds one value after the other."""
+    total = 0
+    for i in range(len(values)):
+        total += values[i]
+    return total
 
 
 @kernel
@@ -388,98 +414,147 @@ def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: in
 def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
     """(bins,), what `_count` would find if all documents of the leaf had the same hessian."""
     counts = np.empty(len(sums), dtype=np.int64)
-    docs_per_hessian = num_docs / float(sums.sum() & 0xFFFFFFFF)
+    docs_per_hessian = num_docs / float(_sum(sums) & 0xFFFFFFFF)
     for b in range(len(sums)):
         counts[b] = int(float(sums[b] & 0xFFFFFFFF) * docs_per_hessian + 0.5)
-    counts[0] = num_docs - counts[1:].sum()
+    counts[0] = num_docs - _sum(counts[1:])
     return counts
 
 
 @kernel
-def _refused(counts: NDArray[np.int64], min_docs: int) -> NDArray[np.bool_]:
-    """(2 * bins,), the cuts that leave a side too few documents: missing values right, then left."""
-    num_bins, total, left = len(counts), counts.sum(), 0
-    refused = np.ones(2 * num_bins, dtype=np.bool_)
-    for b in range(num_bins - 1):
-        left += counts[b]
-        refused[b] = min(left, total - left) < min_docs
-        refused[num_bins + b] = min(left + counts[-1], total - left - counts[-1]) < min_docs
-    return refused
+def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(2, bins), the documents left of a cut behind each bin: with missing values right, then left."""
+    docs, total = np.empty((2, len(counts)), dtype=np.int64), 0
+    for b in range(len(counts)):
+        total += counts[b]
+        docs[0, b], docs[1, b] = total, total + counts[-1]
+    return docs
+
+
+class Cuts(NamedTuple):
+    """Space for the cuts of a column.
+
+    Attributes:
+        whole: (2, 256), of each its last bin on the left, and what is left of it.
+        parts: (3, 256), the gradient and the hessian left of it, with those missing values that go left, and
+            the score of both sides added.
+    """
+
+    whole: NDArray[np.int64]
+    parts: NDArray[np.float64]
+
+
+@kernel
+def _space() -> Cuts:
+    return Cuts(np.empty((2, 256), dtype=np.int64), np.empty((3, 256)))
 
 
 @kernel
 def _best_cut(
-    sums: Histogram, refused: NDArray[np.bool_], terms: SplitTerms, cells: NDArray[np.float64]
+    histogram: Histogram,
+    bins: tuple[int, int],
+    docs: NDArray[np.int64],
+    num_docs: int,
+    terms: SplitTerms,
+    cuts: Cuts,
 ) -> tuple[float, int, int]:
     """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left.
 
-    `refused` is empty where nothing is; cells (3, bins) is space for the gradient and the hessian left of a
-    cut, and for its score. The integers are below 2^53, so that floats hold them exactly.
+    Its bins are bins[0], ..., bins[1] - 1 of the histogram. The documents left of the cuts, docs (2, bins),
+    are looked at where they are counted, and empty where not. The integers are below 2^53, so that floats
+    hold them exactly.
     """
-    num_cuts, left = len(sums) - 1, 0
-    for b in range(num_cuts):
-        left += sums[b]
-        cells[0, b], cells[1, b] = left >> 32, left & 0xFFFFFFFF
-    missing = sums[num_cuts]
-    total = left + missing
+    keep_all = terms.highest_of_equals or docs.size > 0
+    missing = histogram[bins[1] - 1]
+    num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
+    total += missing
     # NumPy's floats, because uncompiled a division of Python's by zero raises.
-    gradient, hessian = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF)
-    best, best_bin = _best_score(cells, num_cuts, gradient, hessian, refused, terms)
+    leaf = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF), num_docs
+    best, cut = _best_score(cuts, num_cuts, 0, leaf, docs, 0, terms)
     missing_left = 0
     if missing != 0:
-        for b in range(num_cuts):
-            cells[0, b] += missing >> 32
-            cells[1, b] += missing & 0xFFFFFFFF
-        other, other_bin = _best_score(cells, num_cuts, gradient, hessian, refused[len(sums) :], terms)
-        comes_first = other_bin > best_bin if terms.highest_of_equals else other_bin < best_bin
+        other, other_cut = _best_score(cuts, num_cuts, missing, leaf, docs, 1, terms)
+        comes_first = other_cut > cut if terms.highest_of_equals else other_cut < cut
         if other > best or (other == best and comes_first):
-            best, best_bin, missing_left = other, other_bin, 1
-    return terms.gain_unit * (best - _score(gradient, hessian, terms)), best_bin, missing_left
+            best, cut, missing_left = other, other_cut, 1
+    return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.whole[0, cut], missing_left
+
+
+@kernel
+def _cuts_that_differ(
+    histogram: Histogram, bins: tuple[int, int], keep_all: bool, cuts: Cuts
+) -> tuple[int, int]:
+    """Writes the cuts, each with its bin and what is left of it; returns how many they are, and the sum of
+    all but missing values.
+
+    A cut behind an empty bin is that of the bin before, and comes after it: it is looked at only where all
+    are kept, or where there is no bin before. Most bins of a small leaf are empty.
+    """
+    total, keep = histogram[bins[0]], np.uint64(keep_all)
+    cuts.whole[0, 0], cuts.whole[1, 0], num_cuts = 0, total, np.uint64(1)
+    for b in range(bins[0] + 1, bins[1] - 1):
+        value = histogram[np.uint64(b)]
+        total += value
+        # Written in any case and kept or not, so that there is no branch to guess.
+        cuts.whole[0, num_cuts], cuts.whole[1, num_cuts] = b - bins[0], total
+        num_cuts += np.uint64(value != 0) | keep
+    return int(np.int64(num_cuts)), int(total)
 
 
 @kernel
 def _best_score(
-    cells: NDArray[np.float64],
+    cuts: Cuts,
     num_cuts: int,
-    gradient: float,
-    hessian: float,
-    refused: NDArray[np.bool_],
+    missing: int,
+    leaf: tuple[float, float, int],
+    docs: NDArray[np.int64],
+    side: int,
     terms: SplitTerms,
 ) -> tuple[float, int]:
-    """The highest score of an allowed cut, the two sides' added, or -inf; and its bin.
+    """The highest score of an allowed cut with `missing` on its left, or -inf; and the cut's number.
 
-    The hessian on the left rises with the bin: the cuts that leave enough on both sides lie together.
+    leaf: its gradient, hessian and documents; docs[side]: the documents left of each cut. Hessian and
+    documents on the left rise with the bin: the cuts that leave enough on both sides lie together.
     """
+    for i in range(num_cuts):
+        left = cuts.whole[1, i] + missing
+        cuts.parts[0, i], cuts.parts[1, i] = left >> 32, left & 0xFFFFFFFF
+    gradient, hessian, num_docs = leaf
     first, end = 0, num_cuts
-    while first < end and cells[1, first] < terms.least_hessian:
+    while first < end and cuts.parts[1, np.uint64(first)] < terms.least_hessian:
         first += 1
-    while first < end and hessian - cells[1, end - 1] < terms.least_hessian:
+    while first < end and hessian - cuts.parts[1, np.uint64(end - 1)] < terms.least_hessian:
         end -= 1
+    if docs.size > 0:
+        while first < end and docs[side, first] < terms.min_docs:
+            first += 1
+        while first < end and num_docs - docs[side, end - 1] < terms.min_docs:
+            end -= 1
     if first == end:
         return -np.inf, 0
-    scores = cells[2, first:end]
-    _score_cuts(cells[0, first:end], cells[1, first:end], gradient, hessian, terms, scores)
-    if len(refused) > 0:
-        for b in range(first, end):
-            cells[2, b] = -1.0 if refused[b] else cells[2, b]
-    best = _last_largest(scores) if terms.highest_of_equals else _first_largest(scores)
-    return (scores[best], first + best) if scores[best] >= 0.0 else (-np.inf, 0)
+    _score_cuts(cuts, first, end, gradient, hessian, terms)
+    if terms.highest_of_equals:
+        best = _last_largest(cuts.parts[2], first, end)
+    else:
+        best = _first_largest(cuts.parts[2], first, end)
+    return (cuts.parts[2, best], best) if cuts.parts[2, best] >= 0.0 else (-np.inf, 0)
 
 
 @kernel
-def _score_cuts(
-    gradients: Values, hessians: Values, gradient: float, hessian: float, terms: SplitTerms, scores: Values
-) -> None:
+def _score_cuts(cuts: Cuts, first: int, end: int, gradient: float, hessian: float, terms: SplitTerms) -> None:
     """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
     if terms.largest_step < np.inf:
-        for b in range(len(scores)):
-            left = _score(gradients[b], hessians[b], terms)
-            scores[b] = left + _score(gradient - gradients[b], hessian - hessians[b], terms)
+        for i in range(first, end):
+            b = np.uint64(i)
+            left = _score(cuts.parts[0, b], cuts.parts[1, b], terms)
+            right = _score(gradient - cuts.parts[0, b], hessian - cuts.parts[1, b], terms)
+            cuts.parts[2, b] = left + right
     else:  # with one division instead of two
-        for b in range(len(scores)):
-            g_left, h_left = gradients[b], hessians[b] + terms.l2
-            g_right, h_right = gradient - g_left, hessian - hessians[b] + terms.l2
-            scores[b] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
+        for i in range(first, end):
+            b = np.uint64(i)
+            g_left, h_left = cuts.parts[0, b], cuts.parts[1, b] + terms.l2
+            g_right, h_right = gradient - g_left, hessian - cuts.parts[1, b] + terms.l2
+            cuts.parts[2, b] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
 
 
 @kernel
@@ -490,25 +565,24 @@ def _score(gradient: float, hessian: float, terms: SplitTerms) -> float:
 
 
 @kernel
-def _first_largest(scores: Values) -> int:
+def _first_largest(scores: Values, first: int, end: int) -> int:
     """Where the largest score stands, the first of equals; those above -1 must be 0 or more.
 
     As integers the bits of such floats have the same order, and of integers several are compared at once.
     """
     bits = scores.view(np.int64)
-    largest = bits[0]
-    for b in range(len(bits)):
-        largest = max(largest, bits[b])
-    first = 0
-    while bits[first] != largest:
-        first += 1
-    return first
+    largest, place = bits[first], first
+    for i in range(first, end):
+        largest = max(largest, bits[np.uint64(i)])
+    while bits[np.uint64(place)] != largest:
+        place += 1
+    return place
 
 
 @kernel
-def _last_largest(scores: Values) -> int:
-    last = len(scores) - 1
-    for b in range(last - 1, -1, -1):
+def _last_largest(scores: Values, first: int, end: int) -> int:
+    last = end - 1
+    for b in range(last - 1, first - 1, -1):
         if scores[b] > scores[last]:
             last = b
     return last

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -58,6 +61,33 @@ def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -
         with threads(num_threads):
             models.append(learn(data, settings))
     assert_same(*models)
+
+
+@COMPILED
+def test_one_two_and_four_threads_give_the_same_bits_where_each_loop_has_work_for_them() -> None:
+    # numba takes no more threads than it was started with, which is how many processors there are.
+    script = """
+import numba
+from engine_cases import make_dataset
+from ltrbench.compilation import threads
+from ltrbench.native.boosting import BoostingSettings, boost
+# More documents and bins than FEW_WORDS and FEW_CELLS, below which one thread works alone.
+data = make_dataset(0, num_queries=400, num_features=100)
+for num_threads in (1, 2, 4):
+    with threads(num_threads):
+        assert numba.get_num_threads() == num_threads
+        forest = boost(data, BoostingSettings(num_trees=3)).forest
+    print(hash(b"".join(array.tobytes() for array in forest.nodes)), len(forest.nodes.feature))
+"""
+    environment = os.environ | {"NUMBA_NUM_THREADS": "4", "PYTHONHASHSEED": "0"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    one, two, four = run.stdout.splitlines()
+    assert one == two == four
+    assert int(one.split()[1]) > 100
 
 
 def test_the_seed_decides_what_is_sampled_and_nothing_else() -> None:

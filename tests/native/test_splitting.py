@@ -84,6 +84,16 @@ def test_missing_or_not_is_a_cut_of_its_own() -> None:
     assert (split.bin, split.missing_left) == (0, False)
 
 
+def test_missing_or_not_is_the_first_cut_where_the_leaf_has_none_of_the_lowest_values() -> None:
+    features = np.array([0.0, 1, 2, 2, np.nan, np.nan])[:, None]
+    leaf = make_leaf(features, np.array([0.0, 0, 1, 1, -1, -1]), np.ones(6))
+    leaf = leaf._replace(rows=np.arange(2, 6, dtype=np.uint32))
+    # With missing values left that is the cut of bin 0, and with missing values right that of bin 2.
+    split = leaf.find(SplitSettings(min_docs_in_leaf=2))
+    assert split is not None
+    assert (split.bin, split.missing_left) == (0, True)
+
+
 def test_without_missing_values_their_direction_is_that_of_more_hessian() -> None:
     features = np.arange(4.0)[:, None]
     for hessians, expected in ((np.array([2.0, 2, 1, 1]), True), (np.array([1.0, 1, 2, 2]), False)):
