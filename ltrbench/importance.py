@@ -41,6 +41,15 @@ FALLS = (WITHIN, ACROSS, DROP_COLUMN)
 """Kinds in units of the metric, with an interval."""
 KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
 """All, in the order in which they are shown; what the features are sorted by is the first that is there."""
+NAMES = {
+    WITHIN: "permutation within queries",
+    ACROSS: "permutation across queries",
+    SHAP: "mean |SHAP|",
+    GAIN: "gain",
+    SPLIT: "splits",
+    DROP_COLUMN: "dropping the column",
+}
+"""A kind in words, for tables and sentences."""
 LOW, HIGH = "_low", "_high"
 
 YARDSTICKS = ("random", "single_feature")

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
-from ltrbench.importance import ACROSS, SPLIT, Importances, shares
+from ltrbench.importance import ACROSS, SPLIT, Importances, averaged, shares
 from ltrbench.rankers import Ranker
 from ltrbench.shapes import Features, PerQuery
 
@@ -232,6 +232,14 @@ class Run:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))[1:]
         return np.array([[float(cell or "nan") for cell in row] for row in rows], dtype=np.float32)
+
+
+def mean_importances(runs: Iterable[Run]) -> Importances:
+    """The mean over folds of the mean over seeds of the runs, at least one, of a model."""
+    folds: dict[int | None, list[Importances]] = {}
+    for run in runs:
+        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
+    return averaged(folds.values())
 
 
 def write_run(

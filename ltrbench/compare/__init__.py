@@ -1,6 +1,7 @@
 """Comparison: finished runs read from their folders and set side by side. Nothing in here trains."""
 
 from ltrbench.compare.comparison import Comparison, Row, best_by_validation, compare
+from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.compare.slices import Slice, read_attributes, slices
@@ -10,12 +11,14 @@ from ltrbench.compare.verdict import verdict
 __all__ = [
     "BEST",
     "Comparison",
+    "ImportanceComparison",
     "Pair",
     "Row",
     "Settings",
     "Slice",
     "best_by_validation",
     "compare",
+    "compare_importances",
     "read_attributes",
     "render",
     "slices",

@@ -6,6 +6,8 @@
     per_query.csv       a row a query of test, a column a run: the comparison's metric; empty where skipped
     comparison.json     rows, pairs with their tests, slices; what `compare --json` prints
     environment.json    commands, commit, versions, machine, and of each run its metrics and fingerprints
+    importances.csv     what features are worth to each model by every kind, a row a feature
+    importances.md      the most of it: features worth most, rank correlations, who ignores what others use
     report.html         all of it in one page that needs no network
     *.png               the pictures; in a folder a data set where there are several
 
@@ -21,8 +23,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ltrbench.compare import importances
 from ltrbench.compare.across import across
 from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.importances import compare_importances
 from ltrbench.compare.record import as_json
 from ltrbench.compare.report import write
 from ltrbench.compare.report.shown import series_of
@@ -54,11 +58,24 @@ def publish(
     (folder / "comparison.json").write_text(f"{record}\n")
     (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
+    _write_importances(comparisons, folder)
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
         draw(series_of(comparison.rows), comparison.metric, pictures)
     write(comparisons, folder / "report.html", own, across(comparisons), command)
+
+
+def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
+    """Nothing where no run recorded any."""
+    every = {
+        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
+    }
+    found = {data: own for data, own in every.items() if own.rows}
+    if found:
+        (folder / "importances.csv").write_text(importances.as_csv(found))
+        text = "\n".join(importances.as_markdown(data, own) for data, own in found.items())
+        (folder / "importances.md").write_text(f"# What features are worth\n\n{text}")
 
 
 def _made_by(runs: Sequence[Run]) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.importance import ACROSS, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS, Importances, averaged
+from ltrbench.importance import ACROSS, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
 from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, PAPER, SMALL, TEXT, Page, short_name, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over, to_one
 from ltrbench.plots.styles import Style, styles_of
+from ltrbench.results import mean_importances
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -74,12 +75,17 @@ def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | Non
         axes.set_xlabel(_label(kind, drawn, [worth for _, worth in shown], marked), fontsize=TEXT)
         axes.axvline(0, color="black", linewidth=0.6)
         axes.locator_params(axis="x", nbins=5)
-    panels[0].set_yticks(range(len(features)))
-    names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
-    panels[0].set_yticklabels(names, fontsize=SMALL, parse_math=False)
-    panels[0].set_ylim(len(features) - 0.4, -0.6)
-    panels[0].set_ylabel("feature", fontsize=TEXT)
+    _name_features(panels[0], features)
     return figure
+
+
+def _name_features(axes: Axes, features: Sequence[str]) -> None:
+    """From the top; the panels share the axis."""
+    axes.set_yticks(range(len(features)))
+    names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
+    axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
+    axes.set_ylim(len(features) - 0.4, -0.6)
+    axes.set_ylabel("feature", fontsize=TEXT)
 
 
 def _bars(
@@ -135,10 +141,7 @@ def _keys_of_bars(series: Sequence[Drawn]) -> list[Artist]:
 
 def _worth(item: Drawn) -> _Worth:
     """The kinds of importance that every run of a series recorded, numbers throughout and not all 0."""
-    folds: dict[int | None, list[Importances]] = {}
-    for run in item.runs:
-        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
-    means = averaged(folds.values())
+    means = mean_importances(item.runs)
     kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
     return {
         name: dict(zip(means.feature_names, means.values[name].tolist(), strict=True))
