@@ -31,7 +31,7 @@ class Origin:
         path: what messages name it by.
         notes: what a reader of its figures must know.
         overrides: the words of the command that makes it again.
-        settings: what it was made with, for the record.
+        settings: what it was made with, as its `config` holds it.
     """
 
     model: str
@@ -87,6 +87,6 @@ def derived_run(
         started_in=str(Path.cwd()),
         started=now,
         finished=now,
-        config={"data": like.result.config.get("data", {}), **origin.settings},
+        config={"data": like.result.config.get("data", {}), "model": {}, **origin.settings},
     )
     return Run(origin.path, result, held=scored)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.cells import by_data, by_label
 from ltrbench.compare.derived import Origin, Place, derived_run, place_of
+from ltrbench.compare.imported import IMPORTED
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
@@ -31,7 +32,7 @@ from ltrbench.results import FINISHED, Run, ScoredSplit
 from ltrbench.shapes import Scores
 
 RRF_K = 60.0
-LEARNED = "learned"
+RRF, LEARNED = "rrf", "learned"
 
 FUSED = "fused"
 """What stands for the parameters of a run that is made of others."""
@@ -150,7 +151,7 @@ class _Method(NamedTuple):
 
 
 METHODS = {
-    "rrf": _Method(
+    RRF: _Method(
         lambda judgments, scores, fusing: reciprocal_ranks(judgments, scores, fusing.rrf_k),
         "reciprocal-rank fusion with k = {rrf_k:g}",
     ),
@@ -305,7 +306,7 @@ def _fuse_on(members: Mapping[str, Sequence[Run]], method: str, fusing: Fusing) 
     ]
     if method == LEARNED:
         notes.append(_weights_in_words(list(members), fused))
-    return [_as_run(name, (*notes, *lacking), item, method) for item in fused]
+    return [_as_run(name, (*notes, *lacking), item, method, fusing) for item in fused]
 
 
 def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[str]]:
@@ -384,23 +385,25 @@ def _weights_in_words(labels: Sequence[str], fused: Sequence[_Fused]) -> str:
 
 def _word(run: Run) -> str:
     """What names the run to the verb `compare`."""
-    return str(run.path) if run.held is None else f"{run.result.model}={run.path}"
+    if run.held is None or run.result.params != IMPORTED:
+        return str(run.path)
+    _, name, pattern, *_ = run.result.overrides
+    return f"{name}={pattern}"
 
 
-def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str) -> Run:
+def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusing: Fusing) -> Run:
     members = fused.group.members
     like = next(iter(members.values()))
+    k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == RRF else ()
     origin = Origin(
         model=name,
         params=FUSED,
         path=Path(name),
         notes=notes,
-        overrides=("compare", *map(_word, members.values()), "--fuse", method),
+        overrides=("compare", *map(_word, members.values()), "--metric", fusing.metric, "--fuse", method, *k),
         settings={
-            "fusion": {
-                "of": list(members),
-                "weights": fused.weights.tolist(),
-            }
+            "model": {"method": method, "of": list(members), "k": fusing.rrf_k if method == RRF else None},
+            "weights": dict(zip(members, fused.weights.tolist(), strict=True)),
         },
     )
     # On the set that its weights were chosen by, a fusion's figure would flatter it.

@@ -176,7 +176,7 @@ def _splits(wanted: Import, like: Run) -> Iterator[str]:
 
 def _called(split: str, like: RunResult) -> str:
     fold = like.data.get("fold")
-    return f"{split} of {like.data['name']}{'' if fold is None else f', fold {fold},'}"
+    return f"{split} of {like.data['name']}{'' if fold is None else f' fold {fold}'}"
 
 
 def _places(runs: Sequence[Run], by_seed: bool) -> list[Run]:
