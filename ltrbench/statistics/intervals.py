@@ -1,8 +1,8 @@
 """Intervals of 95 % for a mean over queries: BCa bootstrap, Student's t, and simultaneous ones.
 
-The rule: the bootstrap from 100 queries on, Student's t under that, where resampling so few queries gives too
-narrow an interval; the row is then marked `few queries`. docs/statistics.md has how often each covers the
-truth.
+The rule: the bootstrap from 100 queries on, Student's t under that, as the values of so few queries do not
+stand for all that there are; the row is then marked `few queries`. docs/statistics.md shows how often each
+covers the truth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEW = "few queries"
 
 @dataclass(frozen=True)
 class Interval:
-    """Of 95 %. `method` is how it was made: bca, t, max-t or bonferroni-t; `note` what to know of it."""
+    """Of 95 %. `method` is bca, t, max-t, bonferroni-t or corrected-t; `note` what to know of it."""
 
     low: float
     high: float

@@ -90,7 +90,7 @@ def compare_pairs(
     if not pairs:
         return []
     differences = sample.differences(pairs)
-    if unknown_spread(differences) and differences.num_queries < 2:
+    if differences.num_queries < 2:
         return [_too_few(differences, row) for row in range(len(pairs))]
     intervals = difference_intervals(sample, pairs, num_draws, seed)
     randomisation = sign_flip_p_values(differences, num_draws, seed)
@@ -111,22 +111,34 @@ def system_intervals(sample: PairedSample, num_draws: int = 10_000, seed: int = 
 def _statistics(
     differences: PairedSample, row: int, interval: Interval | None, randomisation: float
 ) -> PairStatistics:
-    values = differences.values[row]
-    mean, error = float(differences.means[row]), float(differences.standard_errors[row])
-    identical = not values.any()
-    p_values = {
-        "randomisation": randomisation,
-        "t": _t_p_value(differences, row),
-        "wilcoxon": _wilcoxon(values),
-    }
+    values, error = differences.values[row], float(differences.standard_errors[row])
+    if not values.any():
+        return _identical(values, interval)
     return PairStatistics(
-        difference=0.0 if identical else mean,
+        difference=float(differences.means[row]),
         interval=interval,
-        p_values=dict.fromkeys(TESTS, 1.0) if identical else p_values,
-        effect_size=0.0 if identical else _effect_size(values, differences.weights),
+        p_values={
+            "randomisation": randomisation,
+            "t": _t_p_value(differences, row),
+            "wilcoxon": _wilcoxon(values),
+        },
+        effect_size=_effect_size(values, differences.weights),
         **_counts(values),
         standard_error=None if np.isnan(error) else error,
         note=_note(differences, row),
+    )
+
+
+def _identical(values: PerQuery, interval: Interval | None) -> PairStatistics:
+    """No query has a difference: nothing is to be estimated, even where a fold has one query."""
+    return PairStatistics(
+        difference=0.0,
+        interval=interval or Interval(0.0, 0.0, "t"),
+        p_values=dict.fromkeys(TESTS, 1.0),
+        effect_size=0.0,
+        **_counts(values),
+        standard_error=0.0,
+        note=IDENTICAL,
     )
 
 
@@ -152,8 +164,6 @@ def _counts(values: PerQuery) -> dict[str, int]:
 
 
 def _note(differences: PairedSample, row: int) -> str:
-    if not differences.values[row].any():
-        return IDENTICAL
     if reason := unknown_spread(differences):
         return reason
     if differences.standard_errors[row] == 0:
@@ -174,15 +184,13 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
     return float(2 * stdtr(differences.degrees[row], -abs(differences.means[row]) / error))
 
 
-def _wilcoxon(values: PerQuery) -> float | None:
-    """Two-sided p of Wilcoxon's signed-rank test (1945), as scipy.stats computes it; 1 where all are 0.
+def _wilcoxon(values: PerQuery) -> float:
+    """Two-sided p of Wilcoxon's signed-rank test (1945), as scipy.stats computes it.
 
     Queries without a difference are left out; every query counts alike, whatever its weight or fold. Assumes
     differences that are symmetric around their centre: it tests that centre, not the mean, and where the
     differences are skewed, as where a system wins rarely but by much, the two may have different signs.
     """
-    if not values.any():
-        return 1.0
     # Late: importing scipy.stats takes most of a second.
     from scipy.stats import wilcoxon
 

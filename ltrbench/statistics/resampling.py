@@ -5,7 +5,7 @@ it gives all draws of all rows, block by block, so that they share one randomnes
 
 A product of matrices adds up in an order that depends on threads and processor. The values are therefore
 put on a grid first, as whole numbers so small that no sum of them is rounded: sums of those are the same in
-any order. What the grid costs is below 1e-9 of a value at a million queries.
+any order. What the grid costs is below 1e-9 of the largest value at a million queries.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.errors import ConfigError
 from ltrbench.statistics.sample import DECIMALS, PairedSample, Values
 
 _EXACT_BITS = 51
@@ -56,7 +57,7 @@ def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> 
     difference and its negative are equally likely, and that queries are independent. No normal distribution.
     Where all differences are 0, p = 1.
     """
-    rng = np.random.default_rng([seed, _SIGNS])
+    rng = _generator(num_draws, seed, _SIGNS)
     num_queries = differences.num_queries
     wholes, _ = _on_grid(differences.weights * differences.values)
     totals = wholes.sum(axis=1)
@@ -79,7 +80,7 @@ def bootstrap(sample: PairedSample, num_draws: int, seed: int) -> Bootstrap:
     together with all systems' values of it. The last sample's draws are kept, because its pairs, its systems
     and its best one are asked about in turn, and drawing is what takes the time.
     """
-    rng = np.random.default_rng([seed, _COUNTS])
+    rng = _generator(num_draws, seed, _COUNTS)
     grids = [_on_grid(_weighted(sample, cell)) for cell in sample.cells]
     shares = [float(sample.weights[cell].sum()) for cell in sample.cells]
     draws = np.zeros((num_draws, len(sample.values)))
@@ -94,6 +95,12 @@ def bootstrap(sample: PairedSample, num_draws: int, seed: int) -> Bootstrap:
     for share, means in zip(shares, once, strict=True):
         point += share * means
     return Bootstrap(draws, point)
+
+
+def _generator(num_draws: int, seed: int, stream: int) -> np.random.Generator:
+    if num_draws < 1:
+        raise ConfigError(f"num_draws is {num_draws}; give at least one, better 10,000.")
+    return np.random.default_rng([seed, stream])
 
 
 class _Grid(NamedTuple):

@@ -189,6 +189,12 @@ def test_identical_systems_differ_by_nothing() -> None:
         assert (pair.wins, pair.ties, pair.losses) == (0, num_queries, 0)
 
 
+def test_identical_systems_differ_by_nothing_also_where_a_fold_has_one_query() -> None:
+    sample = PairedSample.of(np.full((2, 3), 0.5), strata=np.array([0, 0, 1]))
+    (pair,) = compare_pairs(sample, [(0, 1)])
+    assert (interval_of(pair).low, interval_of(pair).high, pair.note) == (0, 0, "identical")
+
+
 def test_values_that_part_in_their_last_bits_are_ties() -> None:
     values = ndcg_like(1, 150)[0]
     assert compared(values, np.nextafter(values, 2)).note == "identical"
@@ -315,6 +321,11 @@ def test_another_seed_draws_anew_and_the_same_does_not() -> None:
     a, b = ndcg_like(2, 150)
     assert compared(a, b, num_draws=DRAWS) == compared(a, b, num_draws=DRAWS)
     assert compared(a, b, num_draws=DRAWS) != compared(a, b, num_draws=DRAWS, seed=1)
+
+
+def test_without_draws_there_is_nothing_to_count() -> None:
+    with pytest.raises(ConfigError, match="num_draws is 0"):
+        compared([0.1, 0.2], [0.3, 0.1], num_draws=0)
 
 
 @pytest.mark.parametrize(
