@@ -402,8 +402,11 @@ def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusin
         notes=notes,
         overrides=("compare", *map(_word, members.values()), "--metric", fusing.metric, "--fuse", method, *k),
         settings={
-            "model": {"method": method, "of": list(members), "k": fusing.rrf_k if method == RRF else None},
-            "weights": dict(zip(members, fused.weights.tolist(), strict=True)),
+            "fusion": {
+                "method": method,
+                "k": fusing.rrf_k if method == RRF else None,
+                "weights": dict(zip(members, fused.weights.tolist(), strict=True)),
+            }
         },
     )
     # On the set that its weights were chosen by, a fusion's figure would flatter it.

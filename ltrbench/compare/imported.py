@@ -100,7 +100,7 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
-    (run,) = _imported_in([like], wanted)
+    (run,) = _imported_in([like], wanted, folder)
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(like.result)).per_query
     with claim(folder, options="--output DIR"):
@@ -141,14 +141,15 @@ class _Files:
         )
 
 
-def _imported_in(places: Sequence[Run], wanted: Import) -> list[Run]:
+def _imported_in(places: Sequence[Run], wanted: Import, folder: Path | None = None) -> list[Run]:
+    """The runs; `folder` is where the command that makes one again writes it, None: NAME/RUN."""
     files = _Files()
-    runs = [_imported(wanted, like, files) for like in places]
+    runs = [_imported(wanted, like, files, folder or Path(wanted.name, like.path.name)) for like in places]
     left_out = files.left_out()
     return [replace(run, result=replace(run.result, notes=(*run.result.notes, *left_out))) for run in runs]
 
 
-def _imported(wanted: Import, like: Run, files: _Files) -> Run:
+def _imported(wanted: Import, like: Run, files: _Files, folder: Path) -> Run:
     scored, notes = {}, []
     for split in _splits(wanted, like):
         judged = like.scored(split)
@@ -162,7 +163,7 @@ def _imported(wanted: Import, like: Run, files: _Files) -> Run:
         params=IMPORTED,
         path=test_file,
         notes=("Its scores were imported; it was not trained or timed here.", *notes),
-        overrides=("import", wanted.name, wanted.pattern, "--like", str(like.path)),
+        overrides=("import", wanted.name, wanted.pattern, "--like", str(like.path), "--output", str(folder)),
     )
     return derived_run(origin, like, scored, seed=like.result.seed)
 

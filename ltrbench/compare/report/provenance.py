@@ -18,7 +18,7 @@ def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
     Args:
         command: that made the report; empty where it was written after a sweep.
     """
-    runs = list({run.path: run for item in comparisons for row in item.rows for run in row.runs}.values())
+    runs = [run for item in comparisons for row in item.rows for run in row.runs]
     again = Section(
         "rerun", "Run it again", "A command a run, in the order in which they stand above.", _code(runs)
     )
