@@ -1,9 +1,10 @@
-"""That tests reject and intervals cover as often as they say: measured anew, at one size."""
+"""That tests reject and intervals cover as often as they say: measured anew at one size, and as committed."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from ltrbench.calibration import (
 )
 from ltrbench.statistics import TESTS
 
+COMMITTED = Path(__file__).parents[2] / "results" / "calibration" / "environment.json"
 SKEWED = "three queries in ten"
 STUDIES = 5000
 
@@ -62,3 +64,22 @@ def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     assert text.count(f"| {SKEWED} ") == 2
     rates = json.loads((tmp_path / "environment.json").read_text())["rates"]
     assert [len(rows) for rows in rates.values()] == [2, 2, 2, 1]
+
+
+def committed() -> list[list[dict[str, Any]]]:
+    return list(json.loads(COMMITTED.read_text())["rates"].values())
+
+
+def test_the_committed_levels_are_within_their_band() -> None:
+    over_queries, over_folds, _, _ = committed()
+    for row in over_queries:
+        # Among 20 queries of which six differ the least p-value is 2 / 2^6, and a level of 5 % cannot be had.
+        if row["queries"] > 20 or row["differences"] != SKEWED:
+            assert all(0.035 <= row[test] <= 0.065 for test in TESTS), row
+    assert all(0.035 <= row["corrected resampled t"] <= 0.065 for row in over_folds)
+
+
+def test_the_committed_coverage_is_within_its_band_from_150_queries_on() -> None:
+    _, _, covered, _ = committed()
+    assert {20, 50, 150} <= {row["queries"] for row in covered}
+    assert all(0.93 <= row["as reported"] <= 0.97 for row in covered if row["queries"] >= 150)
