@@ -163,6 +163,10 @@ def test_the_folder_of_a_comparison_has_them_as_a_table_and_in_words(tmp_path: P
     assert "| body    | +0.2000 |        - |" in text
     assert "- lightgbm ignores a feature that others use: body (50.0 % by native's mean |SHAP|)." in text
     assert (tmp_path / "out" / "importances.png").exists()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "lightgbm ignores a feature that others use: body (50.0 % by native" in page
+    assert "Spearman&#39;s rank correlation by mean |SHAP|" in page
+    assert "[+0.1000, +0.3000]" in page
 
 
 def test_of_two_data_sets_a_model_that_one_lacks_has_empty_cells(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ _DOT: dict[str, Any] = {
     "markeredgecolor": "black",
     "markeredgewidth": 0.5,
 }
-_WHISKER, _MARK = "whisker: 95 %", "dot: across all queries"
+# In lines of their own: three panels leave no room for longer ones where a page is narrow.
+_WHISKER, _MARK = "whisker: 95 %", "dot: across queries"
 
 
 def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None:
@@ -119,7 +120,7 @@ def _label(kind: str, series: Sequence[Drawn], worths: Sequence[_Worth], marked:
     keys = [_WHISKER] if any(kind + HIGH in worth for worth in worths) else []
     if marked and kind == WITHIN:
         keys.append(_MARK)
-    return f"{label}\n({', '.join(keys)})" if keys else label
+    return "\n".join([label, *keys])
 
 
 def _fill(style: Style) -> dict[str, Any]:
