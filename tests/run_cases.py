@@ -1,14 +1,16 @@
-"""Small finished runs, in folders, for the tests of what is made of stored scores."""
+"""Toy runs with what is asked of stored scores: documents with ids, folds that differ in size, and valid."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import toy_runs
 
 from ltrbench.data import Judgments
-from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.metrics import evaluate
+from ltrbench.results import Run, ScoredSplit, write_run
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, DOCUMENTS_OF_QUERY = 20, 6
@@ -44,46 +46,23 @@ def finished_run(
     valid: bool = True,
     file_rows: list[int] | None = None,
 ) -> Run:
+    """A toy run with scores of these queries, of valid too."""
     rows = None if file_rows is None else np.array(file_rows)
     scored = {
         split: ScoredSplit(judged(fold, split), noisy(judged(fold, split), skill, seed), rows)
         for split in (("test", "valid") if valid else ("test",))
     }
-    evaluations = {split: evaluate(item.judgments, item.scores, METRICS) for split, item in scored.items()}
-    result = RunResult(
-        status=FINISHED,
-        model=model,
-        params="matched",
-        seed=seed,
-        data={
-            "name": "toy",
-            "fold": fold,
-            **{
-                split: {
-                    "fingerprint": f"{split} of fold {fold}",
-                    "queries": NUM_QUERIES,
-                    "documents": 121,
-                    "features": 1,
-                    "queries_without_relevant_document": 0.0,
-                }
-                for split in ("train", *scored)
-            },
-        },
-        metrics={
-            f"{split}/{name}": mean
-            for split, evaluation in evaluations.items()
-            for name, mean in evaluation.means.items()
-        },
-        convention=DEFAULT.describe(),
-        seconds={"fit": 1.0, "predict": 0.1},
-        best_iteration=20,
-        threads=2,
-        started="2026-01-31T12:00:00.000+00:00",
-        finished="2026-01-31T12:00:01.000+00:00",
-        commit="abc",
-        versions={"ltrbench": "1"},
-        machine={"cpu": "some", "cores": 2},
-        overrides=(f"model={model}",),
-        config={"model": {"_target_": model, "seed": seed}, "data": {}},
-    )
-    return write_run(folder, result, scored=scored)
+    metrics = {
+        f"{split}/{name}": mean
+        for split, item in scored.items()
+        for name, mean in evaluate(item.judgments, item.scores, METRICS).means.items()
+    }
+    toy = toy_runs.write(folder, model, fold=fold, seed=seed).result
+    sizes = {
+        "features": 1,
+        "documents": 120 + fold,
+        "queries": NUM_QUERIES,
+        "queries_without_relevant_document": 0.0,
+    }
+    data = {**toy.data, **{split: {**sizes, **toy.data[split]} for split in ("train", "valid", "test")}}
+    return write_run(folder, replace(toy, metrics=metrics, data=data), scored=scored)
