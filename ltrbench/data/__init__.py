@@ -1,12 +1,15 @@
-"""Data: the frozen RankingDataset, what reads it from files or makes it up, and its splits by query."""
+"""Data: the frozen RankingDataset, what reads it from files or makes it up, its splits by query, and
+files of scores."""
 
 from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.letor import read_letor
 from ltrbench.data.letor_writer import write_letor, write_lightgbm
 from ltrbench.data.reading import read_data
+from ltrbench.data.score_files import read_score_file
 from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
 from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.data.trec import read_qrels, read_trec_run
 
 __all__ = [
     "Judgments",
@@ -16,7 +19,10 @@ __all__ = [
     "read_data",
     "read_feature_names",
     "read_letor",
+    "read_qrels",
+    "read_score_file",
     "read_table",
+    "read_trec_run",
     "sample_queries",
     "split_queries",
     "to_frame",
