@@ -13,7 +13,7 @@ from pathlib import Path
 from ltrbench import __version__
 
 _CHANGES = ("status", "--porcelain", "--untracked-files=no", "--", ":(top,exclude)results")
-_ALWAYS = ("numpy", "scipy", "hydra-core")
+_ALWAYS = ("numpy", "scipy", "numba", "hydra-core")
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:

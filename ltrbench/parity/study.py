@@ -90,7 +90,7 @@ class ParityStudy(Study):
             Path(self.output),
             f"{render(rows)}\n\n## What makes the difference\n\n{named}",
             command="python -m ltrbench experiment=parity",
-            packages=("numba", *PEERS.values()),
+            packages=PEERS.values(),
             conventions=[DEFAULT, preset("ranklib")],
             data={key: splits for key, (splits, _) in loaded.items() if splits is not None},
             findings={"rows": _records(rows)},
