@@ -60,6 +60,15 @@ def test_neither_scale_nor_offset_of_a_systems_scores_matters(
         )
 
 
+@given(st.lists(st.sampled_from([-np.inf, -2.0, 0.0, 5.0, np.inf]), min_size=5, max_size=5).map(np.array))
+@settings(max_examples=100)
+def test_infinite_scores_keep_their_place_and_every_part_is_finite(scores: Scores) -> None:
+    for normalised in (z_scores, min_max):
+        for own, part in zip(of_query(scores), of_query(normalised(QUERIES, scores)), strict=True):
+            assert np.isfinite(part).all()
+            assert (np.diff(part[np.argsort(own)]) >= 0).all()
+
+
 def test_a_document_that_was_not_retrieved_adds_nothing_by_rank_and_the_least_by_score() -> None:
     scores = np.array([3.0, -np.inf, 1.0, -np.inf, -np.inf])
     assert reciprocal_ranks(QUERIES, scores).tolist() == [1 / 61, 0, 1 / 62, 0, 0]

@@ -140,6 +140,8 @@ def _seed_notes(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
 def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
     """Threads, parameters, machines and versions."""
     trained = [result for result in results if result.seconds]
+    if not trained:
+        return
     threads = _several(str(result.threads) for result in trained)
     yield (
         "Threads: "
