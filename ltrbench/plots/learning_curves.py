@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _KEPT: dict[str, Any] = {"markersize": 7.5, "markeredgecolor": "black", "markeredgewidth": 1.2}
+_HEIGHT = 5.0  # inches
+_LOWEST = 4.2  # where the panel of train still has room for the name of its axis
 _MOST_BANDS = 4  # more of them, or of large marks a series, are mud
 
 
@@ -58,8 +60,13 @@ def curves_by_iteration(series: Sequence[Drawn], metric: str, page: Page = PAPER
     # Train climbs far above validation, whose differences would be pressed flat on one axis with it.
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
     keys = [*keys_of(drawn), *_keys_of_curves(drawn)]
+    title = f"{data_of(drawn)}: {name} by iteration{over(drawn)}"
     figure, panels = titled_panels(
-        f"{data_of(drawn)}: {name} by iteration{over(drawn)}", keys, page.height(5.0), page, **grid
+        title,
+        keys,
+        max(page.height(_HEIGHT), _LOWEST),
+        page,
+        **grid,
     )
     for place, ((_, valid, train), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
         if train is not None:

@@ -6,7 +6,7 @@ from ltrbench.compare.importances import ImportanceComparison, compare_importanc
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Bullets, Cell, Column, Figures, Folded, Part, Section, Table, named
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.report.svg import PAGE, inlined
+from ltrbench.compare.report.svg import WIDE_PAGE, inlined
 from ltrbench.importance import HIGH, LOW, NAMES, SHARES
 from ltrbench.plots.importances import importance_bars
 from ltrbench.statistics import Interval
@@ -21,14 +21,12 @@ def section(shown: Shown) -> Section | None:
     if not found.rows:
         return None
     parts: list[Part] = []
-    figure = importance_bars(shown.series, PAGE)
+    figure = importance_bars(shown.series, WIDE_PAGE)
     if figure is not None:
         parts.append(Figures([inlined(figure, f"{shown.name}-importances", "Features worth most")]))
     if found.notes:
         parts.append(Bullets(found.notes))
-    if found.correlations:
-        matrices = [_correlations(shown, found, kind) for kind in found.correlations]
-        parts.append(Folded("Rank correlations between models", matrices))
+    parts += [_correlations(shown, found, kind) for kind in found.correlations]
     parts.append(Folded("Features, by every kind", [_features(found, kind) for kind in found.kinds]))
     return Section("importances", "Importances", _LEAD, parts)
 
@@ -36,8 +34,8 @@ def section(shown: Shown) -> Section | None:
 _LEAD = (
     "The same kinds of importance of every model, means over folds and seeds: how far the metric on test "
     "falls when a feature is shuffled, with 95 % intervals over queries, and shares of what the model says "
-    "itself. "
-    "Models of equal quality that rank features differently have found different ways to the same ranking."
+    "itself. Models of equal quality that rank features differently have found different ways to the same "
+    "ranking."
 )
 
 
@@ -51,7 +49,7 @@ def _correlations(shown: Shown, found: ImportanceComparison, kind: str) -> Table
         Column("", numeric=False, sortable=False),
         *(Column(label, sortable=False) for label in labels),
     ]
-    return Table(f"Spearman's rank correlation by {NAMES[kind]}", columns, rows, "matrix")
+    return Table(f"Spearman's rank correlation by {NAMES[kind]}", columns, rows, "compact")
 
 
 def _features(found: ImportanceComparison, kind: str) -> Table:

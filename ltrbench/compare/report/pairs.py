@@ -21,6 +21,8 @@ from ltrbench.compare.report.parts import (
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.statistics import TESTS
 
+_SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
+_FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
 _MIRRORED = {BETTER: WORSE, WORSE: BETTER, "": ""}
 
 
@@ -67,7 +69,11 @@ def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
 
 
 def _tests(comparison: Comparison) -> Table:
-    adjusted = [Column(f"{test}, {name.replace('_', '-')}") for name in ADJUSTMENTS for test in TESTS]
+    adjusted = [
+        Column(f"{test}, {_SHORT_NAMES[name]}", f"p, adjusted by {_FULL_NAMES[name]}.")
+        for name in ADJUSTMENTS
+        for test in TESTS
+    ]
     columns = [
         Column("pair", numeric=False),
         Column("difference", "With its 95 % interval."),

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, Section, Table, named
+from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, Prose, Section, Table, named
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.report.svg import PAGE, inlined
 from ltrbench.compare.slices import ATTRIBUTES, InSlice, Slice
@@ -52,7 +52,7 @@ def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
     return values
 
 
-def _wins(shown: Shown, queries: PairedQueries, label: str, sign: int) -> Table:
+def _wins(shown: Shown, queries: PairedQueries, label: str, sign: int) -> Table | Prose:
     """The queries that the model wins most over the baseline; with sign -1, those that the baseline does."""
     baseline = shown.comparison.baseline
     differences = sign * _values(queries, label, baseline)
@@ -66,9 +66,10 @@ def _wins(shown: Shown, queries: PairedQueries, label: str, sign: int) -> Table:
         Column("documents"),
         Column("relevant"),
     ]
-    rows = [
-        _query(shown, queries, number, (winner, loser)) for number in best.tolist() if differences[number] > 0
-    ]
+    won = [number for number in best.tolist() if differences[number] > 0]
+    if not won:
+        return Prose(f"{winner} wins no query over {loser}.")
+    rows = [_query(shown, queries, number, (winner, loser)) for number in won]
     return Table(f"{winner} over {loser}", columns, rows, "compact")
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PAGE = Page(width=5.0, titled=False)
 """So wide that eight points are still read where the page is as narrow as a telephone."""
+WIDE_PAGE = Page(width=7.0, titled=False)
+"""For several panels, which scroll there."""
 
 # What the drawing calls its colours -> what the style sheet does.
 _COLOURS = {
@@ -64,7 +66,8 @@ def _fitted(svg: bytes, name: str) -> Markup:
             own.pop("id", None)
         element.attrib = {key: _attribute(key, value, name) for key, value in own.items()}
         element.text, element.tail = _without_blanks(element.text), _without_blanks(element.tail)
-    root.attrib = {"viewBox": root.attrib["viewBox"], "aria-hidden": "true"}
+    box = root.attrib["viewBox"]
+    root.attrib = {"viewBox": box, "style": f"--width: {box.split()[2]}", "aria-hidden": "true"}
     # Matplotlib escaped the texts in it, and so does this.
     return Markup(ElementTree.tostring(root, encoding="unicode"))
 
