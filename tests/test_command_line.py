@@ -398,12 +398,18 @@ def test_parameters_are_swept_over_all_backends_and_yardsticks_ignore_them(tmp_p
 def test_compare_publishes_what_make_results_commits(sweep: Path, tmp_path: Path) -> None:
     run("compare", "multirun", "--output", str(tmp_path / "toy"), folder=sweep)
     assert sorted(path.name for path in (tmp_path / "toy").iterdir()) == [
+        "comparison.json",
         "environment.json",
+        "importances.csv",
+        "importances.md",
         "importances.png",
         "learning_curves.png",
         "ndcg_at_k.png",
         "per_query.csv",
+        "report.html",
+        "table.csv",
         "table.md",
+        "table.tex",
         "time_against_ndcg.png",
     ]
     with (tmp_path / "toy/per_query.csv").open(newline="") as file:
