@@ -129,7 +129,8 @@ def test_correlations_are_of_each_kind_that_two_have_and_the_least_is_told(tmp_p
     found = compare_importances(runs)
     assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
     assert found.notes[-1] == (
-        "By permutation within queries, native and xgboost agree least: Spearman's rank correlation is -1.00."
+        "By permutation within queries, Spearman's rank correlation between native and xgboost is -1.00, the "
+        "lowest of all pairs."
     )
 
 

@@ -124,10 +124,10 @@ class ImportanceComparison:
             ]
             if known:
                 value, first, second = min(known)
-                least = "" if len(known) == 1 else " least"
+                least = "" if len(known) == 1 else ", the lowest of all pairs"
                 yield (
-                    f"By {NAMES[kind]}, {first} and {second} agree{least}: Spearman's rank correlation is "
-                    f"{value:.2f}."
+                    f"By {NAMES[kind]}, Spearman's rank correlation between {first} and {second} is "
+                    f"{value:.2f}{least}."
                 )
                 return
 
