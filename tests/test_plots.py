@@ -22,7 +22,18 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 
 from ltrbench.data import Judgments
-from ltrbench.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
+from ltrbench.importance import (
+    ACROSS,
+    DROP_COLUMN,
+    GAIN,
+    HIGH,
+    LOW,
+    SHAP,
+    WITHIN,
+    Importances,
+    averaged,
+    shares,
+)
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.plots import Drawn, draw, draw_run, figures_of
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
@@ -357,6 +368,14 @@ def test_a_dot_is_the_fall_across_queries_and_of_an_early_run_it_is_the_bar(tmp_
     (axes,) = drawn(importance_bars([series(early)])).axes
     assert bars(axes, 0) == sorted(values[ACROSS], reverse=True)
     assert "across queries" in axes.get_xlabel()
+
+
+def test_drop_column_was_asked_for_and_takes_the_panel_of_the_gain(tmp_path: Path) -> None:
+    values = worth(1).values
+    dropped = Importances(FEATURES, {**values, DROP_COLUMN: values[WITHIN]})
+    run = write(tmp_path / "run", importances=dropped)
+    labels = [axes.get_xlabel() for axes in drawn(importance_bars([series(run)])).axes]
+    assert ["within" in labels[0], "without" in labels[1], "SHAP" in labels[2]] == [True] * len(labels)
 
 
 def test_yardsticks_have_no_bars(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.importance import ACROSS, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
+from ltrbench.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
 from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, PAPER, SMALL, TEXT, Page, short_name, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over, to_one
 from ltrbench.plots.styles import Style, styles_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PAGE = 9.0  # inches
 _MOST_FEATURES = 15
+_MOST_PANELS = 3
 _LONGEST_FEATURE = 24  # characters
 _Worth = dict[str, dict[str, float]]
 """Kind of importance -> feature -> its value over the runs of a series."""
@@ -29,6 +30,7 @@ _Worth = dict[str, dict[str, float]]
 _AXIS_OF_KIND = {
     WITHIN: "fall of test {metric} when\nshuffled within queries",
     ACROSS: "fall of test {metric} when\nshuffled across queries",
+    DROP_COLUMN: "fall of test {metric} when\nfitted without it",
     SHAP: "share of\nmean |SHAP|, %",
     GAIN: "share of the gain\nof all splits, %",
 }
@@ -45,7 +47,7 @@ _WHISKER, _MARK = "whisker: 95 %", "dot: across queries"
 
 
 def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None:
-    """The features worth most, by the first kind that there is: permutation, then SHAP, then gain.
+    """The features worth most, by the first of three kinds: permutation, drop-column, SHAP or gain.
 
     Where both permutations were taken the bars are of that within queries, and dots of that across them.
     """
@@ -57,6 +59,7 @@ def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | Non
     marked = WITHIN in kinds and ACROSS in kinds
     if marked:
         kinds.remove(ACROSS)
+    kinds = kinds[:_MOST_PANELS]
     features = _best_features([worth[kinds[0]] for _, worth in shown if kinds[0] in worth])
     drawn = [item for item, _ in shown]
     # A bar of five points shows its hatch; a page may have no room for it.

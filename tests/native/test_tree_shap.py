@@ -76,7 +76,7 @@ def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threa
 
 @COMPILED
 def test_nothing_is_lost_on_a_path_of_many_features() -> None:
-    """Where Algorithm 2 takes features out by subtraction, a path of 60 of them leaves no digit."""
+    """Algorithm 2, which takes features out by subtraction, is wrong by 0.04 on this path [run]."""
     depth = 60
     inner = np.arange(0, 2 * depth, 2)
     size = 2 * depth + 1
