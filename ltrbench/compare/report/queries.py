@@ -116,7 +116,7 @@ def slices(shown: Shown) -> Section | None:
 
 def _sliced(shown: Shown, attribute: str, own: list[Slice]) -> Table:
     title = _TITLES.get(attribute, attribute)
-    labels = [item.label for item in own[0].rows]
+    labels = shown.paired
     columns = [
         Column(attribute.replace("_", " ") if attribute in ATTRIBUTES else attribute),
         Column("queries"),
@@ -126,7 +126,7 @@ def _sliced(shown: Shown, attribute: str, own: list[Slice]) -> Table:
         [
             Cell(item.name, float(number)),
             measured(item.num_queries, numbers.count(item.num_queries)),
-            *map(_in_slice, item.rows),
+            *(_in_slice(row) for label in labels for row in item.rows if row.label == label),
         ]
         for number, item in enumerate(own)
     ]
