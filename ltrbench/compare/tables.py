@@ -168,10 +168,11 @@ def how_tested(comparison: Comparison) -> str:
         if row.to_baseline is not None and row.to_baseline.statistics.interval is not None
     }
     methods = " and ".join(_METHODS.get(method, method) for method in sorted(intervals)) or "none"
+    several = len(comparison.family) > 1
     family = (
-        f"the {len(comparison.family)} differences to {comparison.baseline}"
+        f"the {f'{len(comparison.family)} differences' if several else 'difference'} to {comparison.baseline}"
         if settings.baseline not in (None, BEST)
-        else f"all {len(comparison.pairs)} pairs"
+        else all_pairs(comparison)
     )
     return (
         f"Differences are to {comparison.baseline}, paired by query; intervals: {methods}; p: "
@@ -180,6 +181,11 @@ def how_tested(comparison: Comparison) -> str:
         "these trained "
         "models on queries like these."
     )
+
+
+def all_pairs(comparison: Comparison) -> str:
+    """What p-values are adjusted over where no baseline was named, in words."""
+    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
 
 
 _METHODS = {

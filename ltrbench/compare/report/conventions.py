@@ -19,6 +19,9 @@ _DECIMALS = 10
 """Means that are alike to so many places are no order of models."""
 
 
+_MOST_SWAPS = 4  # that are named
+
+
 @dataclass(frozen=True)
 class Claim:
     """The means of the rows under one convention.
@@ -64,18 +67,14 @@ def _order(means: Mapping[str, float], a: str, b: str) -> int:
 def section(shown: Shown) -> Section:
     found = claims(shown.comparison)
     defined = [claim for claim in found if not claim.reason]
-    changed = [claim for claim in defined if claim.swapped]
-    lead = (
-        f"The same scores under the {len(defined)} conventions that define {shown.comparison.metric} on "
-        f"these data, the comparison's own first. {_answer(shown.comparison, changed)}"
-    )
+    lead = f"The same scores as other libraries would have counted them. {_answer(shown.comparison, defined)}"
     labels = [row.label for row in shown.rows]
     columns = [
         Column("convention", numeric=False),
         *map(Column, labels),
         Column("order of models", numeric=False),
     ]
-    rows = [_cells(claim, labels, number == 0) for number, claim in enumerate(found)]
+    rows = [_cells(claim, labels, found[0]) for claim in found]
     quirks = [f"{claim.convention.name}: {quirk}" for claim in defined for quirk in claim.convention.quirks]
     parts: list[Part] = [
         Table(f"Mean {shown.comparison.metric} by convention", columns, rows, "compact"),
@@ -84,11 +83,17 @@ def section(shown: Shown) -> Section:
     return Section("conventions", "Under every convention", lead, parts)
 
 
-def _answer(comparison: Comparison, changed: list[Claim]) -> str:
-    if len(comparison.rows) < 2:
+def _answer(comparison: Comparison, defined: list[Claim]) -> str:
+    """Whether the order of the models changes, and that of any that are shown to differ."""
+    if len(defined) == 1:
+        return f"No other convention defines {comparison.metric} on these data."
+    if len(defined[0].means) < 2:
         return ""
+    changed = [claim for claim in defined if claim.swapped]
     if not changed:
-        return "The order of the models does not change under any of them."
+        return (
+            f"The order of the models is the same under all {len(defined)} that define {comparison.metric}."
+        )
     those = f"The order of the models changes under {', '.join(claim.convention.name for claim in changed)}"
     claimed = [{pair.a, pair.b} for pair in comparison.pairs if is_shown(pair)]
     lost = [claim.convention.name for claim in changed if any({*pair} in claimed for pair in claim.swapped)]
@@ -97,11 +102,19 @@ def _answer(comparison: Comparison, changed: list[Claim]) -> str:
     return f"{those}; under {', '.join(lost)} it does of models that are shown to differ."
 
 
-def _cells(claim: Claim, labels: list[str], own: bool) -> list[Cell]:
-    name = named(claim.convention.name, "of this comparison" if own else "")
+def _cells(claim: Claim, labels: list[str], own: Claim) -> list[Cell]:
+    name = named(claim.convention.name, "of this comparison" if claim is own else "")
     if claim.reason:
         return [name, *(Cell() for _ in labels), Cell("not defined", note=claim.reason)]
     means = [claim.means.get(label) for label in labels]
-    swaps = ", ".join(f"{a} and {b}" for a, b in claim.swapped)
-    order = Cell(f"swaps {swaps}", 1.0, emphasis=CHANGED) if swaps else Cell("the same", 0.0)
-    return [name, *(measured(mean, numbers.quality(mean)) for mean in means), Cell() if own else order]
+    order = _order_of_models(claim) if own.means and claim is not own else Cell()
+    return [name, *(measured(mean, numbers.quality(mean)) for mean in means), order]
+
+
+def _order_of_models(claim: Claim) -> Cell:
+    if not claim.swapped:
+        return Cell("the same", 0.0)
+    swaps = ", ".join(f"{a} and {b}" for a, b in claim.swapped[:_MOST_SWAPS])
+    more = len(claim.swapped) - _MOST_SWAPS
+    rest = f" and {more} more pairs" if more > 0 else ""
+    return Cell(f"swaps {swaps}{rest}", float(len(claim.swapped)), emphasis=CHANGED)

@@ -18,7 +18,8 @@ _WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
 
 def section(shown: Shown) -> Section:
     comparison = shown.comparison
-    lead = how_tested(comparison) if comparison.pairs else "No two rows could be paired."
+    alone = "" if len(comparison.rows) == 1 else "No two rows could be paired."
+    lead = how_tested(comparison) if comparison.pairs else alone
     table = Table(
         f"Test means on {comparison.data}, the best first",
         _columns(shown),

@@ -1,4 +1,4 @@
-"""Every pair of models: the matrix, the tests behind it, what folds say, and what the queries could show."""
+"""Every pair of models: the matrix, and the tests behind it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ltrbench.compare.report.parts import (
     named,
 )
 from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.tables import all_pairs
 from ltrbench.statistics import TESTS
 
 _SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
@@ -32,8 +33,8 @@ def section(shown: Shown) -> Section | None:
     if not comparison.pairs:
         return None
     lead = (
-        f"The row's {comparison.metric} minus the column's, with its p-value by Holm over all "
-        f"{len(comparison.pairs)} pairs (randomisation test). ▲ and ▼ mark where the row is shown to be "
+        f"The row's {comparison.metric} minus the column's, with its p-value by Holm over "
+        f"{all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
         "better or worse at 5 % over all pairs together; the rest may well be chance."
     )
     parts: list[Part] = [
@@ -102,69 +103,3 @@ def _tested(pair: Pair) -> list[Cell]:
         measured(said.wins - said.losses, f"{said.wins:,} / {said.ties:,} / {said.losses:,}"),
         measured(said.num_queries, numbers.count(said.num_queries)),
     ]
-
-
-def folds(shown: Shown) -> Section | None:
-    """What the folds say of the methods; None where there are no folds."""
-    comparison = shown.comparison
-    pairs = [pair for pair in comparison.family if pair.over_folds is not None]
-    if not pairs:
-        return None
-    rope = comparison.settings.rope
-    lead = (
-        "The tests above speak of these trained models on queries like these. Whether the methods differ "
-        "when they are trained again on such data is a question to the folds, each of which counts once: "
-        "there are few, so that little is shown. The corrected resampled t test allows for their common "
-        "training data; the Bayesian correlated t test gives the probabilities that the first is worse, "
-        f"practically equal (within ±{rope:g} {comparison.metric}), or better."
-    )
-    columns = [
-        Column("pair", numeric=False),
-        Column("difference over folds", "With its corrected 95 % interval."),
-        Column("p", "Corrected resampled t test, unadjusted."),
-        Column("worse"),
-        Column("equal", f"Within ±{rope:g}."),
-        Column("better"),
-    ]
-    rows = [_over_folds(pair) for pair in pairs]
-    return Section("folds", "Over folds", lead, [Table("Inference for the methods", columns, rows)])
-
-
-def _over_folds(pair: Pair) -> list[Cell]:
-    assert pair.over_folds is not None  # the caller chose those that have it; said for the type checker
-    test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
-    note = numbers.interval(test.interval, numbers.difference)
-    chances = (bayes.left, bayes.within, bayes.right)
-    return [
-        named(numbers.minus(pair.a, pair.b), test.note),
-        measured(test.difference, numbers.difference(test.difference), note),
-        measured(test.p_value, numbers.p_value(test.p_value)),
-        *(measured(chance, numbers.share(chance)) for chance in chances),
-    ]
-
-
-def power(shown: Shown) -> Section | None:
-    """The difference that these queries could show; None where nothing is paired."""
-    comparison = shown.comparison
-    if not any(pair.power.detectable is not None for pair in comparison.family):
-        return None
-    detect = comparison.settings.detect
-    lead = (
-        "The least true difference that so many queries find with a probability of 80 % at 5 %, by the "
-        "spread of the differences and not by their mean: where nothing is shown, what could have been?"
-    )
-    columns = [Column("pair", numeric=False), Column("queries"), Column("detectable difference")]
-    if detect is not None:
-        columns.append(Column(f"queries needed for {detect:g}"))
-    rows = []
-    for pair in comparison.family:
-        found, queries = pair.power, pair.statistics.num_queries
-        cells = [
-            named(numbers.minus(pair.a, pair.b)),
-            measured(queries, numbers.count(queries)),
-            measured(found.detectable, numbers.quality(found.detectable)),
-        ]
-        if detect is not None:
-            cells.append(measured(found.queries_needed, numbers.count(found.queries_needed)))
-        rows.append(cells)
-    return Section("power", "What these queries can show", lead, [Table("Minimum detectable", columns, rows)])

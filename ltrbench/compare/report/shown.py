@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from markupsafe import Markup
 
 from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.parts import Cell, named
+from ltrbench.compare.report.parts import Cell, Column, Folded, Part, Table, named
 from ltrbench.compare.report.svg import css_colour
 from ltrbench.compare.slices import Slice
 from ltrbench.plots import Drawn
@@ -68,6 +69,19 @@ class Shown:
 def series_of(rows: Sequence[Row]) -> list[Drawn]:
     """Rows as pictures show them."""
     return [Drawn(row.label, row.runs[0].result.model, row.runs) for row in rows]
+
+
+def pair_tables(
+    shown: Shown, caption: str, columns: Sequence[Column], cells: Callable[[Pair], Sequence[Cell]]
+) -> list[Part]:
+    """A row a pair: those with the baseline, in the order of the leaderboard; the others folded away."""
+    comparison = shown.comparison
+    first = [row.to_baseline for row in shown.rows if row.to_baseline is not None]
+    rest = [pair for pair in comparison.family if comparison.baseline not in (pair.a, pair.b)]
+    tables = [Table(caption, columns, [cells(pair) for pair in own]) for own in (first, rest) if own]
+    if len(tables) < 2:
+        return [*tables]
+    return [tables[0], Folded(f"The {len(rest)} pairs without {comparison.baseline}", tables[1:])]
 
 
 def measured(value: float | None, text: str, note: str = "", emphasis: str = "") -> Cell:

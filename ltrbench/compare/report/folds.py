@@ -1,0 +1,47 @@
+"""What the folds say of the methods, where the queries speak of the trained models."""
+
+from __future__ import annotations
+
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.report import numbers
+from ltrbench.compare.report.parts import Cell, Column, Section, named
+from ltrbench.compare.report.shown import Shown, measured, pair_tables
+
+
+def section(shown: Shown) -> Section | None:
+    """What the folds say of the methods; None where there are no folds."""
+    comparison = shown.comparison
+    if not any(pair.over_folds is not None for pair in comparison.family):
+        return None
+    rope = comparison.settings.rope
+    lead = (
+        "The tests above speak of these trained models on queries like these. Whether the methods differ "
+        "when they are trained again on such data is a question to the folds, each of which counts once: "
+        "there are few, so that little is shown. The corrected resampled t test allows for their common "
+        "training data; the Bayesian correlated t test gives the probabilities that the first is worse, "
+        f"practically equal (within ±{rope:g} {comparison.metric}), or better."
+    )
+    columns = [
+        Column("pair", numeric=False),
+        Column("difference over folds", "With its corrected 95 % interval."),
+        Column("p", "Corrected resampled t test, unadjusted."),
+        Column("worse"),
+        Column("equal", f"Within ±{rope:g}."),
+        Column("better"),
+    ]
+    parts = pair_tables(shown, "Inference for the methods", columns, _over_folds)
+    return Section("folds", "Over folds", lead, parts)
+
+
+def _over_folds(pair: Pair) -> list[Cell]:
+    if pair.over_folds is None:
+        return [named(numbers.minus(pair.a, pair.b)), *(Cell() for _ in range(5))]
+    test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
+    note = numbers.interval(test.interval, numbers.difference)
+    chances = (bayes.left, bayes.within, bayes.right)
+    return [
+        named(numbers.minus(pair.a, pair.b), test.note),
+        measured(test.difference, numbers.difference(test.difference), note),
+        measured(test.p_value, numbers.p_value(test.p_value)),
+        *(measured(chance, numbers.share(chance)) for chance in chances),
+    ]
