@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
 from toy_runs import write as write_run
@@ -13,6 +14,7 @@ from toy_runs import write as write_run
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.conventions import claims
+from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, evaluate
 
 SECTIONS = [
@@ -30,6 +32,10 @@ SECTIONS = [
     "data",
     "notes",
 ]
+
+
+NOTHING_TO_FIND = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 6]))
+ONE_QUERY = Judgments(labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0, 3]))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +105,21 @@ def test_the_page_allows_no_script_but_its_own_and_fetches_nothing(page: str) ->
     assert re.search(r"script-src &#39;sha256-[\w+/=]+&#39;|script-src 'sha256-[\w+/=]+'", policy[1])
 
 
+_NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
+
+
 def test_what_is_not_a_number_is_never_printed(page: str) -> None:
-    said = " ".join(_Reader(page).texts)
-    assert not re.search(r"\b(?:nan|NaN|None|inf)\b", said)
+    assert not _NO_NUMBER.search(" ".join(_Reader(page).texts))
+
+
+@pytest.mark.parametrize("judgments", [NOTHING_TO_FIND, ONE_QUERY, judged(2)])
+def test_data_that_leave_nothing_to_say_have_dashes(tmp_path: Path, judgments: Judgments) -> None:
+    # Names of one length make scores of one kind, so that the two models are identical.
+    runs = [write_run(tmp_path / name, name, judged=judgments) for name in ("one", "two")]
+    path = report(compare(runs, Settings(metric="ndcg@10", num_draws=20)), tmp_path / "report.html")
+    said = " ".join(_Reader(path.read_text()).texts)
+    assert not _NO_NUMBER.search(said)
+    assert numbers.NOTHING in said
 
 
 def test_means_differences_and_p_values_are_those_of_the_comparison(

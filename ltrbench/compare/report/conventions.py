@@ -116,5 +116,5 @@ def _order_of_models(claim: Claim) -> Cell:
         return Cell("the same", 0.0)
     swaps = ", ".join(f"{a} and {b}" for a, b in claim.swapped[:_MOST_SWAPS])
     more = len(claim.swapped) - _MOST_SWAPS
-    rest = f" and {more} more pairs" if more > 0 else ""
+    rest = f" and {more} more" if more > 0 else ""
     return Cell(f"swaps {swaps}{rest}", float(len(claim.swapped)), emphasis=CHANGED)
