@@ -1,8 +1,8 @@
 """How loops are compiled: one decorator, and a watch on when compilation happens.
 
 `kernel` compiles a function with numba on its first call and caches the machine code on disk, so that a
-machine compiles once. A cached kernel may call kernels of its own file only: numba does not notice a change
-in another file.
+machine compiles once. numba compiles anew where a kernel's own file has changed; here it does so, too, where
+one has changed from which that file imports kernels, because these may be part of the machine code.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.dispatcher import Dispatcher
 
 config: Any = numba.config  # its settings are made at import, unseen by a type checker
 
@@ -41,11 +42,30 @@ def _compile(function: Function, *, parallel: bool) -> Function:
     # loops scalar.
     decorate = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy", parallel=parallel)
     try:
-        return cast(Function, decorate(function))
+        compiled = decorate(function)
     except RuntimeError:
         # Neither the package's folder nor the user's cache can be written, as in a read-only container.
         config.CACHE_DIR = str(_temporary_cache())
-        return cast(Function, decorate(function))
+        compiled = decorate(function)
+    _stamp_with_imported(compiled)
+    return cast(Function, compiled)
+
+
+def _stamp_with_imported(compiled: Any) -> None:
+    """Puts the stamps of the kernels that a kernel's file imports behind that of the file.
+
+    Their own have those that they import behind them. The cache holds machine code under its stamp, and loads
+    none of another.
+    """
+    own = compiled.__module__
+    kernels = [value for value in compiled.py_func.__globals__.values() if isinstance(value, Dispatcher)]
+    imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != own]
+    cache_file = _cache_file(compiled)
+    cache_file._source_stamp = (cache_file._source_stamp, *imported)
+
+
+def _cache_file(compiled: Any) -> Any:
+    return compiled._cache._cache_file
 
 
 def _temporary_cache() -> Path:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,25 @@ def test_compilation_is_announced_once_and_only_if_it_happens(
             assert double(1.5) == 3.0
             assert double(2) == 4
     assert said == ["compiling"]
+
+
+@compiled
+def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "middle.py").write_text(
+        "from inner import f\nfrom ltrbench.compilation import kernel\n\n"
+        "@kernel\ndef g(x):\n    return f(x) + 1.0\n"
+    )
+    (tmp_path / "outer.py").write_text(
+        "from ltrbench.compilation import kernel\nfrom middle import g\n\n"
+        "@kernel\ndef h(x):\n    return 2.0 * g(x)\n\nprint(h(5.0))\n"
+    )
+    for factor in (1.0, 3.0):
+        (tmp_path / "inner.py").write_text(
+            f"from ltrbench.compilation import kernel\n\n@kernel\ndef f(x):\n    return {factor} * x\n"
+        )
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        said = subprocess.check_output([sys.executable, "-m", "outer"], env=environment, text=True)
+        assert float(said) == 2.0 * (factor * 5.0 + 1.0)
 
 
 @compiled

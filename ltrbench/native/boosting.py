@@ -109,6 +109,7 @@ def boost(
     grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth], search)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
+    features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
     ensemble = Ensemble(train.features, valid_features, start, may_drop=settings.dart.drop_rate > 0)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
@@ -120,7 +121,7 @@ def boost(
             task = _one_sided(task, settings.goss, rng)
         split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
         quantised = quantise(task.gradients, split_hessians)
-        grown = grower.grow(quantised, task.rows, sample.features, sampler.features_of_leaf)
+        grown = grower.grow(quantised, task.rows, sample.features, features_of_leaf)
         leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
         tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits)
         ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.normalize))

@@ -3,6 +3,9 @@
 The documents of a leaf stand together in one array of row numbers, in rising order; cutting the leaf moves
 those that go left to the front of its part. Of the two new leaves the histogram of the smaller is built, and
 the larger's is parent minus smaller.
+
+The steps are here as they read, for any order and any search. Most trees are grown best-first by the usual
+search, and then `fast_growth` takes the same steps in one compiled loop.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel
 from ltrbench.native.binning import BinnedFeatures
+from ltrbench.native.fast_growth import Limits, Task, grow_best_first, seed_of_tree
 from ltrbench.native.growth import OpenLeaf, Order, best_first
 from ltrbench.native.histogram import (
     Histogram,
@@ -34,7 +37,9 @@ from ltrbench.native.splitting import (
     Split,
     SplitSettings,
     may_be_cut,
+    partition,
     prepare_search,
+    split_terms,
 )
 from ltrbench.native.tree import NO_FEATURE, Tree
 
@@ -62,10 +67,6 @@ FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 """(F,) whether a tree may use a feature -> (F,) whether a leaf of it may be cut by it."""
 
 
-def _all_of_the_trees(features: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return features
-
-
 class Grower:
     """Grows trees on one binned data set, and keeps the memory for it from tree to tree."""
 
@@ -91,7 +92,7 @@ class Grower:
         quantised: Quantised,
         rows: Rows,
         features: NDArray[np.bool_],
-        features_of_leaf: FeatureDraw = _all_of_the_trees,
+        features_of_leaf: FeatureDraw | None = None,
     ) -> GrownTree:
         """Grows a tree.
 
@@ -99,13 +100,40 @@ class Grower:
             quantised: the gradients and hessians.
             rows: (n,), the documents to learn from, rising; they are put in the order of leaves.
             features: (F,), whether a feature may be used.
-            features_of_leaf: which of these a leaf may be cut by; asked once for each.
+            features_of_leaf: which of these a leaf may be cut by, asked once for each; None: all.
         """
+        if features_of_leaf is None and self.is_compiled:
+            return self._grow_compiled(quantised, rows, features)
         growth = _Growth(self, quantised, _Nodes(rows), features, features_of_leaf)
         growth.open_root()
         while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
             growth.cut_next()
         return growth.nodes.grown(self.binned)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether trees grow as in `fast_growth`."""
+        is_usual = self.order is best_first and self.search is prepare_search
+        return is_usual and not self.settings.cut_without_gain
+
+    def _grow_compiled(self, quantised: Quantised, rows: Rows, features: NDArray[np.bool_]) -> GrownTree:
+        binned, settings = self.binned, self.settings
+        task = Task(
+            binned.words,
+            binned.num_bins,
+            self.bin_start,
+            quantised.packed,
+            features[binned.feature_of_column],
+            split_terms(settings, quantised),
+            Limits(self.num_leaves, settings.least_docs, settings.max_depth),
+        )
+        nodes = seed_of_tree(self.num_leaves, len(rows))
+        num_cuts = grow_best_first(task, nodes, rows, self.scratch, self.histograms)
+        order, num_nodes = nodes.order[:num_cuts], 2 * num_cuts + 1
+        column, last_bin, missing_left = nodes.cut[order].T
+        cuts = _Cuts(order, column, last_bin, missing_left.astype(np.bool_), nodes.gain[order])
+        bounds = np.tile(UNBOUNDED, (num_nodes, 1))
+        return _grown(rows, nodes.first[:num_nodes], nodes.end[:num_nodes], bounds, cuts, binned)
 
 
 class _Growth:
@@ -117,7 +145,7 @@ class _Growth:
         quantised: Quantised,
         nodes: _Nodes,
         features: NDArray[np.bool_],
-        features_of_leaf: FeatureDraw,
+        features_of_leaf: FeatureDraw | None,
     ) -> None:
         self.grower = grower
         self.quantised = quantised
@@ -177,14 +205,14 @@ class _Growth:
         return may_be_cut(self.grower.settings, self.quantised, rows, depth)
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
-        drawn = self.features_of_leaf(self.features)
+        drawn = self.features if self.features_of_leaf is None else self.features_of_leaf(self.features)
         return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
 
     def partition(self, leaf: OpenLeaf) -> int:
         _, column, last_bin, missing_left, *_ = leaf.split
         words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
         scratch = self.grower.scratch
-        return _partition(words, num_bins, column, last_bin, missing_left, leaf.rows, scratch)
+        return partition(words, num_bins, column, last_bin, missing_left, leaf.rows, scratch)
 
 
 class _Part(NamedTuple):
@@ -227,20 +255,39 @@ class _Nodes:
         return (right - 1, right) if 2 * num_left <= len(rows) else (right, right - 1)
 
     def grown(self, binned: BinnedFeatures) -> GrownTree:
-        first, end = np.array([part[:2] for part in self.parts]).T
-        tree = _tree(self.cuts, end - first, binned)
-        leaves = np.flatnonzero(tree.feature == NO_FEATURE)
-        leaves = leaves[np.argsort(first[leaves])]
-        leaf_start = np.append(first[leaves], len(self.rows))
-        bounds = np.array([self.parts[leaf].bounds for leaf in leaves])
-        return GrownTree(tree, self.rows, leaf_start, leaves, bounds)
+        first, end = np.array([(part.first, part.end) for part in self.parts]).T
+        bounds = np.array([part.bounds for part in self.parts])
+        nodes, splits = [node for node, _ in self.cuts], [split for _, split in self.cuts]
+        cuts = _Cuts(
+            node=np.array(nodes, dtype=np.int64),
+            column=np.array([split.column for split in splits], dtype=np.int64),
+            bin=np.array([split.bin for split in splits], dtype=np.int64),
+            missing_left=np.array([split.missing_left for split in splits], dtype=np.bool_),
+            gain=np.array([split.gain for split in splits]),
+        )
+        return _grown(self.rows, first, end, bounds, cuts, binned)
 
 
-def _tree(
-    cuts: Sequence[tuple[int, Split]], num_documents: NDArray[np.int64], binned: BinnedFeatures
-) -> Tree:
-    """The tree of these cuts, numbered as in `_Nodes`, and the (N,) documents of its nodes."""
-    num_nodes = len(num_documents)
+class _Cuts(NamedTuple):
+    """A tree's L - 1 cuts in the order in which they were made, each an array of one of their properties."""
+
+    node: NDArray[np.int64]
+    column: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+    gain: NDArray[np.float64]
+
+
+def _grown(
+    rows: Rows,
+    first: NDArray[np.int64],
+    end: NDArray[np.int64],
+    bounds: NDArray[np.float64],
+    cuts: _Cuts,
+    binned: BinnedFeatures,
+) -> GrownTree:
+    """The tree of these cuts; node i has the rows first[i], ..., end[i] - 1, and its step bounds[i]."""
+    num_nodes = len(first)
     tree = Tree(
         feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
         threshold=np.zeros(num_nodes, dtype=np.float32),
@@ -249,42 +296,14 @@ def _tree(
         missing_left=np.zeros(num_nodes, dtype=np.bool_),
         gain=np.zeros(num_nodes),
         value=np.zeros(num_nodes),
-        num_documents=num_documents,
+        num_documents=end - first,
     )
-    nodes = [node for node, _ in cuts]
-    columns = [split.column for _, split in cuts]
-    tree.feature[nodes] = binned.feature_of_column[columns]
-    tree.threshold[nodes] = binned.thresholds[columns, [split.bin for _, split in cuts]]
-    tree.left[nodes] = np.arange(1, num_nodes, 2)
-    tree.right[nodes] = np.arange(2, num_nodes, 2)
-    tree.missing_left[nodes] = [split.missing_left for _, split in cuts]
-    tree.gain[nodes] = [split.gain for _, split in cuts]
-    return tree
-
-
-@kernel
-def _partition(
-    words: NDArray[np.uint64],
-    num_bins: NDArray[np.int64],
-    column: int,
-    last_bin: int,
-    missing_left: bool,
-    rows: Rows,
-    scratch: Rows,
-) -> int:
-    """Moves the documents that go left to the front, all in their order; returns how many they are."""
-    words_of_column, shift = words[column // 8], np.uint64(8 * (column % 8))
-    last, missing_bin = np.uint64(last_bin), np.uint64(num_bins[column] - 1)
-    num_left, num_right = np.uint64(0), np.uint64(0)
-    for i in range(len(rows)):
-        row = rows[i]
-        b = (words_of_column[row] >> shift) & np.uint64(255)
-        goes_left = np.uint64(missing_left if b == missing_bin else b <= last)
-        # Written to both sides and kept on one, so that there is no branch to guess.
-        rows[num_left] = row
-        scratch[num_right] = row
-        num_left += goes_left
-        num_right += np.uint64(1) - goes_left
-    for i in range(num_right):
-        rows[num_left + np.uint64(i)] = scratch[i]
-    return int(num_left)
+    tree.feature[cuts.node] = binned.feature_of_column[cuts.column]
+    tree.threshold[cuts.node] = binned.thresholds[cuts.column, cuts.bin]
+    tree.left[cuts.node] = np.arange(1, num_nodes, 2)
+    tree.right[cuts.node] = np.arange(2, num_nodes, 2)
+    tree.missing_left[cuts.node] = cuts.missing_left
+    tree.gain[cuts.node] = cuts.gain
+    leaves = np.flatnonzero(tree.feature == NO_FEATURE)
+    leaves = leaves[np.argsort(first[leaves])]
+    return GrownTree(tree, rows, np.append(first[leaves], len(rows)), leaves, bounds[leaves])

@@ -85,7 +85,7 @@ def build_histogram(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
 ) -> None:
     """Fills `histogram` with the sums over `rows`."""
-    _build(binned.words, bin_start, rows, packed, histogram, _NO_PARENT)
+    build(binned.words, bin_start, rows, packed, histogram, _NO_PARENT)
 
 
 def build_and_subtract(
@@ -97,7 +97,7 @@ def build_and_subtract(
     parent: Histogram,
 ) -> None:
     """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
-    _build(binned.words, bin_start, rows, packed, histogram, parent)
+    build(binned.words, bin_start, rows, packed, histogram, parent)
 
 
 _NO_PARENT = np.zeros(0, dtype=np.int64)
@@ -108,7 +108,7 @@ FEW_WORDS = 8_000
 
 
 @parallel_kernel
-def _build(
+def build(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     rows: Rows,
@@ -116,6 +116,7 @@ def _build(
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
+    """Fills `histogram`, and takes its sums from `parent`, which is empty where there is none."""
     packed_of_row = _gather(packed, rows)
     if len(rows) * len(words) < FEW_WORDS:
         for group in range(len(words)):
@@ -135,7 +136,7 @@ def _build_columns(
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
-    """The part of `_build` for the eight columns of a word."""
+    """The part of `build` for the eight columns of a word."""
     sums = _sums_of_word(words, rows, packed_of_row)
     for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
         sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]

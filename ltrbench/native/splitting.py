@@ -71,6 +71,11 @@ class SplitSettings:
         return -np.inf if self.cut_without_gain else self.min_split_gain
 
     @property
+    def least_docs(self) -> int:
+        """That a leaf must have to be cut."""
+        return max(2 * self.min_docs_in_leaf, self.min_docs_in_split)
+
+    @property
     def largest_step(self) -> float:
         return self.max_delta_step or np.inf
 
@@ -230,7 +235,7 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
 
 def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int) -> bool:
     """Whether a leaf of these documents, so deep below the root, may be cut at all."""
-    if len(rows) < max(2 * settings.min_docs_in_leaf, settings.min_docs_in_split):
+    if len(rows) < settings.least_docs:
         return False
     if 0 < settings.max_depth <= depth:
         return False
@@ -280,7 +285,7 @@ def find_splits(
         leaves: K, one or two.
     """
     first, last = leaves[0], leaves[-1]
-    found = _search(
+    found = search(
         binned.words,
         bin_start,
         (first.histogram, last.histogram),
@@ -300,7 +305,7 @@ FEW_CELLS = 40_000
 
 
 @parallel_kernel
-def _search(
+def search(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     histograms: tuple[Histogram, Histogram],
@@ -586,3 +591,31 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
         if scores[b] > scores[last]:
             last = b
     return last
+
+
+@kernel
+def partition(
+    words: NDArray[np.uint64],
+    num_bins: NDArray[np.int64],
+    column: int,
+    last_bin: int,
+    missing_left: bool,
+    rows: Rows,
+    scratch: Rows,
+) -> int:
+    """Makes a cut: moves those that go left to the front, all in their order; returns how many they are."""
+    words_of_column, shift = words[column // 8], np.uint64(8 * (column % 8))
+    last, missing_bin = np.uint64(last_bin), np.uint64(num_bins[column] - 1)
+    num_left, num_right = np.uint64(0), np.uint64(0)
+    for i in range(len(rows)):
+        row = rows[i]
+        b = (words_of_column[row] >> shift) & np.uint64(255)
+        goes_left = np.uint64(missing_left if b == missing_bin else b <= last)
+        # Written to both sides and kept on one, so that there is no branch to guess.
+        rows[num_left] = row
+        scratch[num_right] = row
+        num_left += goes_left
+        num_right += np.uint64(1) - goes_left
+    for i in range(num_right):
+        rows[num_left + np.uint64(i)] = scratch[i]
+    return int(num_left)

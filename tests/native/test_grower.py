@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import bin_features
-from ltrbench.native.grower import Grower, GrownTree
+from ltrbench.native.grower import FeatureDraw, Grower, GrownTree
 from ltrbench.native.histogram import quantise
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
@@ -22,6 +22,7 @@ def grow(
     num_leaves: int,
     settings: SplitSettings | None = None,
     rows: NDArray[np.uint32] | None = None,
+    features_of_leaf: FeatureDraw | None = None,
 ) -> GrownTree:
     """The first tree of LambdaMART."""
     gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
@@ -32,6 +33,7 @@ def grow(
         quantise(gradients, hessians),
         all_rows if rows is None else rows,
         np.ones(data.num_features, dtype=np.bool_),
+        features_of_leaf,
     )
 
 
@@ -51,6 +53,23 @@ def test_leaves_share_out_the_documents_and_keep_their_bounds(
         assert sizes.min() >= min_docs
     for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
         assert (np.diff(grown.rows[first:end].astype(np.int64)) > 0).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 20), st.sampled_from([0, 1, 4]))
+@MAY_COMPILE
+def test_the_compiled_loop_grows_the_tree_of_the_steps(
+    seed: int, num_leaves: int, min_docs: int, max_depth: int
+) -> None:
+    data = make_dataset(seed, num_queries=12)
+    settings = SplitSettings(min_docs_in_leaf=min_docs, max_depth=max_depth, l2=0.1 * (seed % 2))
+    rows = np.flatnonzero(np.random.default_rng(seed).random(data.num_documents) < 0.8).astype(np.uint32)
+    compiled = grow(data, num_leaves, settings, rows.copy())
+    # A tree whose leaves may draw features of their own grows by the steps.
+    by_steps = grow(data, num_leaves, settings, rows.copy(), features_of_leaf=lambda features: features)
+    for one, other in zip(compiled.tree, by_steps.tree, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+    for name in ("rows", "leaf_start", "leaf_node", "leaf_bounds"):
+        np.testing.assert_array_equal(getattr(compiled, name), getattr(by_steps, name))
 
 
 @given(st.integers(0, 2**32 - 1))
