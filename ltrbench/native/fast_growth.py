@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel
 from ltrbench.native.histogram import Packed, Rows, build
-from ltrbench.native.splitting import Found, SplitTerms, partition, search
+from ltrbench.native.splitting import Found, Split, SplitTerms, partition, search
 
 
 class Limits(NamedTuple):
@@ -79,12 +79,13 @@ class Nodes(NamedTuple):
     order: NDArray[np.int64]
 
 
-def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
-    """The nodes of a tree to be grown: a root that has all rows."""
+def seed_of_tree(num_leaves: int, num_rows: int, cut: Split | None) -> Nodes:
+    """The nodes of a tree to be grown: a root that has all rows, and is open if there is a cut of it."""
     size = 2 * num_leaves - 1
     first, end, depth, histogram = np.zeros((4, size), dtype=np.int64)
     end[0] = num_rows
-    return Nodes(
+    histogram[0] = num_leaves - 1
+    nodes = Nodes(
         first,
         end,
         depth,
@@ -94,6 +95,10 @@ def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
         cut=np.zeros((size, 3), dtype=np.int64),
         order=np.zeros(num_leaves - 1, dtype=np.int64),
     )
+    if cut is not None:
+        nodes.open_gain[0] = nodes.gain[0] = cut.gain
+        nodes.cut[0] = cut.column, cut.bin, cut.missing_left
+    return nodes
 
 
 @kernel
@@ -105,10 +110,9 @@ def grow_best_first(
     Args:
         rows: (n,), put in the order of leaves.
         scratch: (n,) or longer.
-        histograms: (num_leaves, B).
+        histograms: (num_leaves, B), the last that of the root.
     """
-    num_cuts, spare = 0, 1
-    _open_root(task, nodes, rows, histograms)
+    num_cuts, spare = 0, np.int64(0)  # for a constant numba would compile what it is passed to once more
     while num_cuts + 1 < task.limits.num_leaves:
         node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equals
         if nodes.open_gain[node] == -np.inf:
@@ -124,15 +128,6 @@ def grow_best_first(
 
 
 @kernel
-def _open_root(task: Task, nodes: Nodes, rows: Rows, histograms: NDArray[np.int64]) -> None:
-    if _may_be_cut(task.limits, nodes, 0):
-        histogram, columns = histograms[0], task.columns
-        build(task.words, task.bin_start, rows, task.packed, histogram, np.zeros(0, dtype=np.int64))
-        both = (histogram, histogram), (rows, rows), (columns, columns)
-        _note(nodes, 0, search(task.words, task.bin_start, *both, task.terms, 1)[0])
-
-
-@kernel
 def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows) -> None:
     """Shares out a node's rows between the nodes left and left + 1."""
     first, end = nodes.first[node], nodes.end[node]
@@ -141,12 +136,12 @@ def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Ro
     num_left = partition(task.words, task.num_bins, column, last_bin, missing_left != 0, part, scratch)
     nodes.first[left], nodes.end[left] = first, first + num_left
     nodes.first[left + 1], nodes.end[left + 1] = first + num_left, end
-    nodes.depth[left : left + 2] = nodes.depth[node] + 1
+    nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
 
 
 @kernel
 def _open_below(
-    task: Task, nodes: Nodes, node: int, left: int, rows: Rows, histograms: NDArray[np.int64], spare: int
+    task: Task, nodes: Nodes, node: int, left: int, rows: Rows, histograms: NDArray[np.int64], spare: np.int64
 ) -> int:
     """Opens those of the nodes below a cut that may be cut, the smaller with the spare histogram and the
     larger with their parent's; returns how many histograms that took, 0 or 1."""

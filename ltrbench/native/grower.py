@@ -102,10 +102,10 @@ class Grower:
             features: (F,), whether a feature may be used.
             features_of_leaf: which of these a leaf may be cut by, asked once for each; None: all.
         """
-        if features_of_leaf is None and self.is_compiled:
-            return self._grow_compiled(quantised, rows, features)
         growth = _Growth(self, quantised, _Nodes(rows), features, features_of_leaf)
         growth.open_root()
+        if features_of_leaf is None and self.is_compiled:
+            return growth.finish_fast()
         while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
             growth.cut_next()
         return growth.nodes.grown(self.binned)
@@ -115,25 +115,6 @@ class Grower:
         """Whether trees grow as in `fast_growth`."""
         is_usual = self.order is best_first and self.search is prepare_search
         return is_usual and not self.settings.cut_without_gain
-
-    def _grow_compiled(self, quantised: Quantised, rows: Rows, features: NDArray[np.bool_]) -> GrownTree:
-        binned, settings = self.binned, self.settings
-        task = Task(
-            binned.words,
-            binned.num_bins,
-            self.bin_start,
-            quantised.packed,
-            features[binned.feature_of_column],
-            split_terms(settings, quantised),
-            Limits(self.num_leaves, settings.least_docs, settings.max_depth),
-        )
-        nodes = seed_of_tree(self.num_leaves, len(rows))
-        num_cuts = grow_best_first(task, nodes, rows, self.scratch, self.histograms)
-        order, num_nodes = nodes.order[:num_cuts], 2 * num_cuts + 1
-        column, last_bin, missing_left = nodes.cut[order].T
-        cuts = _Cuts(order, column, last_bin, missing_left.astype(np.bool_), nodes.gain[order])
-        bounds = np.tile(UNBOUNDED, (num_nodes, 1))
-        return _grown(rows, nodes.first[:num_nodes], nodes.end[:num_nodes], bounds, cuts, binned)
 
 
 class _Growth:
@@ -164,6 +145,32 @@ class _Growth:
                 grower.binned, grower.bin_start, self.nodes.rows, self.quantised.packed, histogram
             )
             self.open([(0, histogram)])
+
+    def finish_fast(self) -> GrownTree:
+        """Makes all cuts, from that of the root on, as in `fast_growth`."""
+        grower, binned, settings, rows = (
+            self.grower,
+            self.grower.binned,
+            self.grower.settings,
+            self.nodes.rows,
+        )
+        task = Task(
+            words=binned.words,
+            num_bins=binned.num_bins,
+            bin_start=grower.bin_start,
+            packed=self.quantised.packed,
+            columns=self.columns,
+            terms=split_terms(settings, self.quantised),
+            limits=Limits(grower.num_leaves, settings.least_docs, settings.max_depth),
+        )
+        root = self.open_leaves[0][1].split if self.open_leaves else None
+        nodes = seed_of_tree(grower.num_leaves, len(rows), root)
+        num_cuts = grow_best_first(task, nodes, rows, grower.scratch, grower.histograms)
+        order, num_nodes = nodes.order[:num_cuts], 2 * num_cuts + 1
+        column, last_bin, missing_left = nodes.cut[order].T
+        cuts = _Cuts(order, column, last_bin, missing_left.astype(np.bool_), nodes.gain[order])
+        bounds = np.tile(UNBOUNDED, (num_nodes, 1))
+        return _grown(rows, nodes.first[:num_nodes], nodes.end[:num_nodes], bounds, cuts, binned)
 
     def cut_next(self) -> None:
         """Cuts the first of the open leaves, and opens those of the two new ones that may be cut."""

@@ -120,15 +120,15 @@ def build(
     packed_of_row = _gather(packed, rows)
     if len(rows) * len(words) < FEW_WORDS:
         for group in range(len(words)):
-            _build_columns(group, words[group], bin_start, rows, packed_of_row, histogram, parent)
+            _build_columns(np.uint64(group), words[group], bin_start, rows, packed_of_row, histogram, parent)
     else:
         for group in numba.prange(len(words)):
-            _build_columns(group, words[group], bin_start, rows, packed_of_row, histogram, parent)
+            _build_columns(np.uint64(group), words[group], bin_start, rows, packed_of_row, histogram, parent)
 
 
 @kernel
 def _build_columns(
-    group: int,
+    group: np.uint64,
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     rows: Rows,
@@ -138,8 +138,9 @@ def _build_columns(
 ) -> None:
     """The part of `build` for the eight columns of a word."""
     sums = _sums_of_word(words, rows, packed_of_row)
-    for c in range(8 * group, min(8 * group + 8, len(bin_start) - 1)):
-        sums_of_column = sums[c - 8 * group, : bin_start[c + 1] - bin_start[c]]
+    first = 8 * int(group)
+    for c in range(first, min(first + 8, len(bin_start) - 1)):
+        sums_of_column = sums[c - first, : bin_start[c + 1] - bin_start[c]]
         _put(sums_of_column, histogram[bin_start[c] :])
         _take(sums_of_column, parent[bin_start[c] :])
 

@@ -316,16 +316,16 @@ def search(
 ) -> tuple[Found, Found]:
     """What `_choose` finds for each leaf."""
     num_columns = len(bin_start) - 1
+    num_groups = (num_columns + 7) // 8
     gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
     if num_leaves * len(histograms[0]) < FEW_CELLS:
-        for k in range(num_leaves):
-            _best_cuts(0, num_columns, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
+        for job in range(num_leaves * num_groups):
+            k, group = job // num_groups, np.uint64(job % num_groups)
+            _best_cuts(group, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
     else:
-        num_groups = (num_columns + 7) // 8
         for job in numba.prange(num_leaves * num_groups):
-            k, c = job // num_groups, 8 * (job % num_groups)
-            end = min(c + 8, num_columns)
-            _best_cuts(c, end, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
+            k, group = job // num_groups, np.uint64(job % num_groups)
+            _best_cuts(group, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
     return (
         _choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
         _choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
@@ -334,8 +334,7 @@ def search(
 
 @kernel
 def _best_cuts(
-    first: int,
-    end: int,
+    group: np.uint64,
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     columns: NDArray[np.bool_],
@@ -343,13 +342,13 @@ def _best_cuts(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """The best cut of each of the columns first, ..., end - 1, whatever its documents: its gain, and its bin
-    and direction."""
+    """The best cut of each of eight columns, whatever its documents: its gain, and its bin and direction."""
     uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
-    for c in range(first, end):
+    first = 8 * int(group)
+    for c in range(first, min(first + 8, len(columns))):
         if columns[c]:
             bins = bin_start[c], bin_start[c + 1]
-            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, 0, terms, space)
+            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, terms, space)
 
 
 @kernel
@@ -379,7 +378,7 @@ def _choose(
         num_left = docs[cuts[c, 1], cuts[c, 0]]
         if min(num_left, len(rows) - num_left) >= terms.min_docs:
             break
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, docs, len(rows), terms, space)
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, docs, terms, space)
         is_counted[c] = True
     missing_left = _left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
     return gains[c], c, cuts[c, 0], missing_left
@@ -459,7 +458,6 @@ def _best_cut(
     histogram: Histogram,
     bins: tuple[int, int],
     docs: NDArray[np.int64],
-    num_docs: int,
     terms: SplitTerms,
     cuts: Cuts,
 ) -> tuple[float, int, int]:
@@ -474,14 +472,13 @@ def _best_cut(
     num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
     total += missing
     # NumPy's floats, because uncompiled a division of Python's by zero raises.
-    leaf = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF), num_docs
-    best, cut = _best_score(cuts, num_cuts, 0, leaf, docs, 0, terms)
-    missing_left = 0
-    if missing != 0:
-        other, other_cut = _best_score(cuts, num_cuts, missing, leaf, docs, 1, terms)
-        comes_first = other_cut > cut if terms.highest_of_equals else other_cut < cut
-        if other > best or (other == best and comes_first):
-            best, cut, missing_left = other, other_cut, 1
+    leaf = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF)
+    best, cut, missing_left = -np.inf, 0, 0
+    for side in range(2 if missing != 0 else 1):
+        score, number = _best_score(cuts, num_cuts, side * missing, leaf, docs, side, terms)
+        comes_first = number > cut if terms.highest_of_equals else number < cut
+        if score > best or (score == best and comes_first):
+            best, cut, missing_left = score, number, side
     return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.whole[0, cut], missing_left
 
 
@@ -511,26 +508,27 @@ def _best_score(
     cuts: Cuts,
     num_cuts: int,
     missing: int,
-    leaf: tuple[float, float, int],
+    leaf: tuple[float, float],
     docs: NDArray[np.int64],
     side: int,
     terms: SplitTerms,
 ) -> tuple[float, int]:
     """The highest score of an allowed cut with `missing` on its left, or -inf; and the cut's number.
 
-    leaf: its gradient, hessian and documents; docs[side]: the documents left of each cut. Hessian and
-    documents on the left rise with the bin: the cuts that leave enough on both sides lie together.
+    leaf: its gradient and hessian; docs[side]: the documents left of each cut. Hessian and documents on the
+    left rise with the bin: the cuts that leave enough on both sides lie together.
     """
     for i in range(num_cuts):
         left = cuts.whole[1, i] + missing
         cuts.parts[0, i], cuts.parts[1, i] = left >> 32, left & 0xFFFFFFFF
-    gradient, hessian, num_docs = leaf
+    gradient, hessian = leaf
     first, end = 0, num_cuts
     while first < end and cuts.parts[1, np.uint64(first)] < terms.least_hessian:
         first += 1
     while first < end and hessian - cuts.parts[1, np.uint64(end - 1)] < terms.least_hessian:
         end -= 1
     if docs.size > 0:
+        num_docs = docs[1, num_cuts - 1]  # the last cut has all values on its left
         while first < end and docs[side, first] < terms.min_docs:
             first += 1
         while first < end and num_docs - docs[side, end - 1] < terms.min_docs:
