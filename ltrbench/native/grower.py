@@ -148,12 +148,8 @@ class _Growth:
 
     def finish_fast(self) -> GrownTree:
         """Makes all cuts, from that of the root on, as in `fast_growth`."""
-        grower, binned, settings, rows = (
-            self.grower,
-            self.grower.binned,
-            self.grower.settings,
-            self.nodes.rows,
-        )
+        grower, rows = self.grower, self.nodes.rows
+        binned, settings = grower.binned, grower.settings
         task = Task(
             words=binned.words,
             num_bins=binned.num_bins,
