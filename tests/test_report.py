@@ -11,8 +11,8 @@ import pytest
 from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
 from toy_runs import write as write_run
 
-from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.report import numbers
+from ltrbench.compare import Comparison, Settings, compare, slices
+from ltrbench.compare.report import numbers, write
 from ltrbench.compare.report.conventions import claims
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, evaluate
@@ -170,6 +170,19 @@ def test_one_model_alone_has_a_report_without_comparisons(tmp_path: Path) -> Non
     assert "data-1-leaderboard" in ids
     assert "data-1-pairs" not in ids
     assert "data-1-folds" not in ids
+
+
+def test_an_attribute_of_the_users_stands_beside_those_that_all_data_have(
+    found: list[Comparison], tmp_path: Path
+) -> None:
+    (comparison,) = found
+    assert comparison.queries is not None
+    ids = [query_id for own in comparison.queries.judgments for query_id in own.query_ids.tolist()]
+    given = {"<market>": {query_id: f"shop {number % 2}" for number, query_id in enumerate(ids)}}
+    write(found, tmp_path / "report.html", slices={comparison.data: slices(comparison, ["<market>"], given)})
+    said = " ".join(_Reader((tmp_path / "report.html").read_text()).texts)
+    for expected in ("<market>", "shop 0", "shop 1", "Number of documents", "Entropy of the labels"):
+        assert expected in said
 
 
 def test_two_data_sets_have_a_chapter_each_and_the_reason_why_there_is_no_test_over_both(

@@ -135,6 +135,12 @@ def test_a_query_whose_name_is_markup_does_nothing(page: Page) -> None:
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_command_is_selected_and_copied_by_its_button(page: Page) -> None:
+    page.get_by_role("button", name="copy").last.click()
+    expect(page.locator("button.copy").last).not_to_have_text("copy")
+    assert page.evaluate("getSelection().toString()") == "python -m ltrbench compare 'some folder'"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_told_from_what_it_stands_on(
     launched: Browser, path: Path, scheme: Literal["light", "dark"]

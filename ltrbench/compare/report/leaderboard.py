@@ -24,7 +24,6 @@ def section(shown: Shown) -> Section:
         f"Test means on {comparison.data}, the best first",
         _columns(shown),
         [_cells(shown, row) for row in shown.rows],
-        "leaderboard",
     )
     return Section("leaderboard", "Leaderboard", lead, [table])
 

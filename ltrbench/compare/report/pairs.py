@@ -56,7 +56,7 @@ def _matrix(shown: Shown) -> Table:
     labels = shown.paired
     rows = [[shown.of_row(a), *(_against(found, a, b) for b in labels)] for a in labels]
     columns = [Column("", numeric=False, sortable=False), *(Column(b, sortable=False) for b in labels)]
-    return Table("Row minus column", columns, rows, "matrix")
+    return Table("Row minus column", columns, rows)
 
 
 def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
