@@ -11,6 +11,7 @@ from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, P
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.report.svg import PAGE, inlined
 from ltrbench.compare.slices import ATTRIBUTES, InSlice, Slice
+from ltrbench.metrics import parse_metric
 from ltrbench.plots.differences import Differences, sorted_differences
 
 _MOST_WINS = 10
@@ -30,7 +31,8 @@ def section(shown: Shown) -> Section | None:
         )
         for number, label in enumerate(others)
     ]
-    lists = [_wins(shown, queries, label, num) for label in others for num in (1, -1)]
+    rivals = [(label, comparison.baseline) for label in others]
+    lists = [_wins(shown, queries, *pair) for a, b in rivals for pair in ((a, b), (b, a))]
     lead = (
         f"Each model's {comparison.metric} minus {comparison.baseline}'s, one value a query, sorted: the "
         "areas show whether a few queries make the difference or many. Means over seeds."
@@ -52,11 +54,9 @@ def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
     return values
 
 
-def _wins(shown: Shown, queries: PairedQueries, label: str, sign: int) -> Table | Prose:
-    """The queries that the model wins most over the baseline; with sign -1, those that the baseline does."""
-    baseline = shown.comparison.baseline
-    differences = sign * _values(queries, label, baseline)
-    winner, loser = (label, baseline) if sign == 1 else (baseline, label)
+def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Table | Prose:
+    """The queries that one wins most over the other."""
+    differences = _values(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     columns = [
         Column("query", numeric=False),
@@ -78,8 +78,8 @@ def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str,
     judgments, fold = queries.judgments[place], queries.cells[place].fold
     values = [float(queries.sample.values[queries.labels.index(label), number]) for label in rivals]
     start, end = judgments.query_start[own : own + 2]
-    threshold = shown.comparison.settings.convention.relevance_threshold
-    relevant = int((judgments.labels[start:end] >= threshold).sum())
+    convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
+    relevant = int((judgments.labels[start:end] >= convention.relevance_threshold).sum())
     difference = values[0] - values[1]
     return [
         named(str(judgments.query_ids[own]), "" if fold is None else f"fold {fold}"),
