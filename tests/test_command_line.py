@@ -265,9 +265,9 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
     [
         (
             ["predct"],
-            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, compare, ui, evaluate,",
+            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, compare, evaluate,",
         ),
-        (["compare"], "Missing argument 'DIR...'"),
+        (["compare"], "Missing argument 'DIR... [NAME=SCORES]...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),
         (["compare", "multirun", "--metrc", "map"], "No such option"),
         (["ui"], "holds no run"),
