@@ -497,8 +497,9 @@ def test_a_thinned_curve_keeps_the_ends_and_the_shares_of_wins_and_losses(values
 
 
 def test_the_areas_of_sorted_differences_are_the_queries_that_each_wins() -> None:
-    drawn_pair = Differences("a", "b", ("native", "lightgbm"), np.array([-0.5, 0.25, 0.0, 0.75]))
+    drawn_pair = Differences("a", "b", ("native", "lightgbm"), np.array([-0.5, 0.25, 0.0, 0.75]), 1.0)
     axes = sorted_differences(drawn_pair, "ndcg@5").axes[0]
+    assert axes.get_ylim() == (-1.15, 1.15)
     corners = [np.asarray(area.get_paths()[0].vertices) for area in axes.collections]
     assert [(own[:, 0].min(), own[:, 0].max()) for own in corners] == [(0, 50), (75, 100)]
     assert [text.get_text() for text in axes.texts] == ["a better: 2 of 4 (50%)", "b better: 1 of 4 (25%)"]

@@ -28,12 +28,14 @@ class Differences:
     Attributes:
         models: the backends of the two, which decide the colours.
         values: (Q,), one a query.
+        reach: how far the axis goes either way, so that several pictures can share one.
     """
 
     a: str
     b: str
     models: tuple[str, str]
     values: Floats
+    reach: float
 
 
 def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> Figure:
@@ -47,8 +49,7 @@ def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> F
         axes.fill_between(100 * shares[side], values[side], color=colour_of(model), alpha=0.55, linewidth=0)
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xlim(0, 100)
-    largest = float(np.abs(values).max()) or 1.0
-    axes.set_ylim(-1.15 * largest, 1.15 * largest)
+    axes.set_ylim(-1.15 * drawn.reach, 1.15 * drawn.reach)
     axes.set_xlabel("share of the queries, %", fontsize=TEXT)
     axes.set_ylabel(f"difference in {metric}", fontsize=TEXT)
     axes.grid(**GRID)

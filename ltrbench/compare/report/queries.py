@@ -23,9 +23,11 @@ def section(shown: Shown) -> Section | None:
     others = [label for label in shown.paired if label != comparison.baseline]
     if queries is None or comparison.baseline not in queries.labels or not others:
         return None
+    values = {label: _values(queries, label, comparison.baseline) for label in others}
+    reach = max(float(np.abs(own).max()) for own in values.values()) or 1.0
     figures = [
         inlined(
-            sorted_differences(_differences(shown, queries, label), comparison.metric, PAGE),
+            sorted_differences(_differences(shown, label, values[label], reach), comparison.metric, PAGE),
             f"{shown.name}-difference-{number}",
             f"{label} against {comparison.baseline}",
         )
@@ -41,10 +43,10 @@ def section(shown: Shown) -> Section | None:
     return Section("queries", "Query by query", lead, parts)
 
 
-def _differences(shown: Shown, queries: PairedQueries, label: str) -> Differences:
+def _differences(shown: Shown, label: str, values: NDArray[np.float64], reach: float) -> Differences:
     baseline = shown.comparison.baseline
     models = {item.label: item.model for item in shown.series}
-    return Differences(label, baseline, (models[label], models[baseline]), _values(queries, label, baseline))
+    return Differences(label, baseline, (models[label], models[baseline]), values, reach)
 
 
 def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
