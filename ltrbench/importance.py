@@ -296,7 +296,7 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     for kind in runs[0].kinds:
         if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
             values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
-            if all(kind + HIGH in run.values for run in runs):
+            if all(np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs):
                 halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
                 half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
                 values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}

@@ -35,6 +35,7 @@ def markdown_table(
     |:-------|--------:|
     | native |     0.5 |
     """
+    header, rows = _escaped(header), [_escaped(row) for row in rows]
     widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     return "\n\n".join(
         _table(
@@ -44,6 +45,11 @@ def markdown_table(
         )
         for block in _blocks(widths, width)
     )
+
+
+def _escaped(cells: Sequence[str]) -> list[str]:
+    """A bar within a cell would end it."""
+    return [cell.replace("|", "\\|") for cell in cells]
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:

@@ -137,3 +137,70 @@ def test_a_metric_that_the_convention_lacks_is_left_out_of_the_table(tmp_path: P
     with_err = Run(run.path, replace(run.result, metrics={**run.result.metrics, "test/err@10": 0.5}))
     (comparison,) = compare([with_err], Settings(convention=preset("lightgbm")))
     assert set(comparison.rows[0].metrics) == {"ndcg@5", "ndcg@10"}
+
+
+def test_the_same_documents_are_one_table_wherever_their_files_lie(tmp_path: Path) -> None:
+    places = {"native": {"root": "/here"}, "xgboost": {"root": "/there", "whole_labels": True}}
+    runs = [
+        write(tmp_path / f"{model}{fold}", model, fold=fold, data_settings=settings)
+        for model, settings in places.items()
+        for fold in (1, 2)
+    ]
+    (comparison,) = compare(runs)
+    assert (comparison.data, len(comparison.pairs)) == ("toy", 1)
+
+
+def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / name, "native", skill=skill, started=name)
+        for name, skill in (("1", 0.5), ("2", 2.0))
+    ]
+    (comparison,) = compare(runs)
+    assert comparison.rows[0].runs == (runs[1],)
+    said = f"native has 2 runs of seed 0 on fold 1: only the last, {tmp_path / '2'}, is counted."
+    assert said in comparison.notes
+
+
+def test_a_fold_in_which_no_query_counts_is_left_out_of_means(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{model}{fold}", model, fold=fold, counted=counted)
+        for model in ("native", "xgboost")
+        for fold, counted in ((1, NUM_QUERIES - 1), (2, 0))
+    ]
+    (comparison,) = compare(runs)
+    first = evaluate(judged := runs[0].scored("test").judgments, runs[0].scored("test").scores, ["ndcg@10"])
+    assert comparison.rows[0].metrics["ndcg@10"] == first.means["ndcg@10"]
+    assert judged.num_queries == NUM_QUERIES
+
+
+def test_two_test_sets_of_one_fold_are_no_two_folds(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{model}{valid}", model, valid=valid)
+        for model in ("native", "xgboost")
+        for valid in ("a", "b")
+    ]
+    (comparison,) = compare(runs, Settings(allow_mismatch=True))
+    assert comparison.pairs[0].over_folds is None
+
+
+def test_a_model_that_was_picked_on_test_in_one_fold_only_is_told(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / "1", "native", fold=1, valid="test of fold 1"),
+        write(tmp_path / "2", "native", fold=2),
+    ]
+    (comparison,) = compare(runs)
+    assert any(note.startswith("native was picked on test in fold 1") for note in comparison.notes)
+
+
+def test_a_baseline_that_a_table_lacks_is_said_there_and_makes_no_family(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{name}{model}", model, name=name)
+        for name, models in (("one", ("native", "xgboost")), ("two", ("native", "catboost")))
+        for model in models
+    ]
+    one, two = compare(runs, Settings(baseline="xgboost"))
+    assert (one.baseline, two.baseline) == ("xgboost", "native")
+    assert two.notes[0] == (
+        "There is no run of the baseline xgboost here: differences are to native, the first row."
+    )
+    assert two.settings.baseline is None

@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_runs import NUM_QUERIES, write
 
-from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, slices, verdict
-from ltrbench.compare.across import across
+from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
+from ltrbench.compare.across import across, in_words
+from ltrbench.compare.methods import what_draws_cannot_show
 from ltrbench.compare.record import as_json, figures
 from ltrbench.compare.tables import as_csv, as_latex
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.results import Run
 from ltrbench.statistics import compare_pairs
 
 FOLDS = (1, 2, 3, 4)
@@ -181,7 +184,7 @@ def test_json_holds_each_pair_with_its_tests_and_is_valid_without_nan(tmp_path: 
     comparison = comparison_of(tmp_path)
     found = {comparison.data: slices(comparison, ["num_relevant"])}
     record = json.loads(json.dumps(as_json([comparison], found), allow_nan=False))
-    assert (record["metric"], record["convention"], record["family"]) == ("ndcg@10", "default", "all pairs")
+    assert (record["metric"], record["convention"], record["family"]) == ("ndcg@10", "default", "all 3 pairs")
     assert [(pair["a"], pair["b"]) for pair in record["pairs"]] == [
         ("native", "xgboost"),
         ("native", "random_"),
@@ -249,3 +252,36 @@ def test_a_pair_turned_round_is_the_pair_the_other_way(tmp_path: Path) -> None:
     assert back.interval is not None
     turned = forth.interval.turned()
     assert (back.interval.low, back.interval.high) == pytest.approx((turned.low, turned.high), abs=1e-12)
+
+
+def test_the_table_says_what_these_queries_can_show_and_what_a_named_difference_takes(tmp_path: Path) -> None:
+    text = render(comparison_of(tmp_path, Settings(baseline="native", detect=0.01)))
+    assert "These queries show a true difference to native of 0.0" in text
+    assert "For 0.01 it takes" in text
+    assert "practically equal (within 0.005)" in text
+
+
+def test_too_few_draws_for_so_many_pairs_are_told_with_the_remedy(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path, Settings(num_draws=10))
+    assert what_draws_cannot_show(comparison).endswith("Give --draws 600, or name a --baseline.")
+    assert what_draws_cannot_show(replace(comparison, settings=Settings())) == ""
+
+
+def test_identical_rows_and_single_queries_have_a_verdict_of_their_own(tmp_path: Path) -> None:
+    run = write(tmp_path / "a", "native")
+    twin = Run(run.path, replace(run.result, model="twin"))
+    assert verdict(compare([run, twin])[0]).startswith("All rows rank every query alike in ndcg@10")
+    few = [write(tmp_path / f"few{model}", model, counted=1) for model in ("native", "xgboost")]
+    assert verdict(compare(few)[0]) == "Nothing can be said of differences: one query only."
+
+
+def test_settings_of_one_data_set_are_no_data_sets(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{model}{share}", model, fold=None, train=share, data_settings={"subset": share})
+        for share in "12345"
+        for model in ("native", "xgboost", "random_")
+    ]
+    found = across(compare(runs))
+    assert found is not None
+    assert found.test is None
+    assert in_words(found).startswith("Over data sets: Several tables are of one data set")

@@ -108,6 +108,7 @@ def compare(
     """
     from ltrbench.compare import Settings, read_attributes, render, slices
     from ltrbench.compare import compare as compare_runs
+    from ltrbench.compare.across import across, in_words
     from ltrbench.compare.publish import publish
     from ltrbench.compare.record import as_json
     from ltrbench.metrics import preset, with_settings
@@ -122,6 +123,10 @@ def compare(
         num_draws=draws,
         seed=seed,
     )
+    _refuse_without("--fuse", fuse, "--fuse-of", fuse_of)
+    _refuse_without("--slice", sliced, "--attributes", attributes)
+    if output is not None:
+        _make(output)
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, asked, _names(fuse), _names(fuse_of), rrf_k)
@@ -133,8 +138,25 @@ def compare(
         echo_json(as_json(comparisons, by_kind))
     else:
         width = terminal_width()
-        tables = [render(item, width, by_kind[item.data]) for item in comparisons]
-        click.echo("\n".join(tables), nl=False)
+        tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
+        over = in_words(across(comparisons))
+        click.echo("\n\n".join([*tables, over] if over else tables))
+
+
+def _refuse_without(needed: str, there: str, option: str, value: object) -> None:
+    """Raises ConfigError on an option that has no effect without another."""
+    if value and not there:
+        raise ConfigError(
+            f"{option} is {value}, which has no effect without {needed}; add that, or leave it out."
+        )
+
+
+def _make(output: Path) -> None:
+    """The folder to write to, before anything is computed."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output {output} cannot be a folder: {error.strerror}; name another.") from None
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
@@ -148,6 +170,10 @@ def _find(sources: Sequence[str]) -> list[Run]:
         raise ConfigError(
             f"{imports[0]} alone has no judgments to be held to; name a folder of runs on the same data too."
         )
+    names = [source.partition("=")[0] for source in imports]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"'{name}' stands for several files; give each system a name of its own.")
     runs = find_runs(folders)
     wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
     return [*runs, *(run for each in wanted for run in import_scores(each, runs))]

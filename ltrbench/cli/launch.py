@@ -184,9 +184,12 @@ class Session:
             return
         # Late, because it is not needed for --help, which has to answer at once.
         from ltrbench.compare import render
+        from ltrbench.compare.across import across, in_words
 
         for comparison in self.comparisons:
             click.echo(f"\n{render(comparison, terminal_width())}")
+        if over := in_words(across(self.comparisons) if self.comparisons else None):
+            click.echo(f"{over}\n")
         where = [f"Run folders: {_common(self.runs)}"]
         if self.sweep_folder is not None and self.comparisons:
             where.append(f"Comparison:  {_relative(self.sweep_folder / COMPARISON_FOLDER)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.markdown import markdown_table
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
 
@@ -43,7 +44,8 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     ]
     labels = [label for label in known[0] if all(own.get(label) is not None for own in known)]
     means = np.array([[own[label] for label in labels] for own in known], dtype=np.float64)
-    reason = _reason(len(comparisons), len(labels))
+    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
+    reason = _reason(names, len(labels))
     return Across(
         data=tuple(comparison.data for comparison in comparisons),
         labels=tuple(labels),
@@ -53,7 +55,31 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     )
 
 
-def _reason(num_data_sets: int, num_models: int) -> str:
+def in_words(found: Across | None) -> str:
+    """The test over data sets as a paragraph and a table of average ranks, or why there is none; empty where
+    there is one data set."""
+    if found is None:
+        return ""
+    if found.test is None:
+        return f"Over data sets: {found.reason}"
+    test = found.test
+    rows = [[label, f"{rank:.2f}"] for label, rank in zip(found.labels, test.average_ranks, strict=True)]
+    table = markdown_table(["model", f"average rank over {test.num_data_sets} data sets"], rows)
+    if test.chi2_p is None or test.critical_difference is None:
+        return f"Over data sets: {test.note}.\n\n{table}"
+    return (
+        f"Over data sets: Friedman's chi2 is {test.chi2:.2f}, p {test.chi2_p:.4f}; average ranks "
+        f"further apart than {test.critical_difference:.2f} differ by Nemenyi's test at 5 %.\n\n{table}"
+    )
+
+
+def _reason(names: Sequence[str], num_models: int) -> str:
+    num_data_sets = len(set(names))
+    if num_data_sets < len(names):
+        return (
+            "Several tables are of one data set under different settings, which are no independent "
+            "data sets. Read the tables one by one."
+        )
     if num_models < 2:
         return (
             "Fewer than two models were run on all data sets, so that there is nothing to compare over them."

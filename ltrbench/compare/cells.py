@@ -11,7 +11,7 @@ what a run reported itself never stands in the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -33,6 +33,8 @@ SPLITS = ("train", "valid", "test")
 # What does not tell two rows of a model apart, and what every fold of a data set has of its own.
 _NOT_A_SETTING = ("_target_", "seed")
 _OF_A_FOLD = ("fold", "train", "valid", "test")
+# What a data set's YAML says to people, or where it lies on a machine.
+_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain"}
 
 
 class Cell(NamedTuple):
@@ -91,16 +93,46 @@ class PairedQueries:
 
 
 def by_data(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Table name -> runs: a data set's name, with those of its settings that vary where the fold does not."""
-    settings = [flatten(run.result.config.get("data", {})) for run in runs]
-    places = [(str(run.result.data["name"]), run.result.data.get("fold")) for run in runs]
+    """Table name -> runs: a data set's name, with those of its settings that made other cells of it.
+
+    What tells tables apart is the fingerprints: where every run of a fold saw the same documents there is one
+    table, however and wherever its files were named.
+    """
     tables: dict[str, list[Run]] = {}
-    for run, own, place in zip(runs, settings, places, strict=True):
-        rivals = [other for other, elsewhere in zip(settings, places, strict=True) if elsewhere == place]
-        of_fold = _OF_A_FOLD if place[1] is not None else ()
-        words = [f"data.{word}" for word in _varied(own, rivals, of_fold)]
-        tables.setdefault(" ".join([place[0], *words]), []).append(run)
+    for name, group in by_name(runs).items():
+        words = _settings_of_cells(group)
+        for run in group:
+            tables.setdefault(" ".join([name, *words[cell_of(run)]]), []).append(run)
     return tables
+
+
+def by_name(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Data set -> its runs."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(str(run.result.data["name"]), []).append(run)
+    return groups
+
+
+def _settings_of_cells(runs: Sequence[Run]) -> dict[Cell, list[str]]:
+    """Cell -> what names its table beside the data set; nothing where no fold has two cells."""
+    first: dict[Cell, Run] = {}
+    for run in runs:
+        first.setdefault(cell_of(run), run)
+    if len({cell.fold for cell in first}) == len(first):
+        return {cell: [] for cell in first}
+    settings = {cell: flatten(run.result.config.get("data", {})) for cell, run in first.items()}
+    # A run of an earlier version may lack a setting that there is now, which makes no other data.
+    common = set.intersection(*(set(own) for own in settings.values()))
+    known = {cell: {key: own[key] for key in common} for cell, own in settings.items()}
+    not_settings = _NOT_OF_THE_DOCUMENTS | {key for key in common if key.startswith("published.")}
+    if any(cell.fold is not None for cell in first):
+        not_settings |= set(_OF_A_FOLD)
+    rivals = list(known.values())
+    return {
+        cell: [f"data.{word}" for word in _varied(own, rivals, sorted(not_settings))]
+        for cell, own in known.items()
+    }
 
 
 def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -112,10 +144,34 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
         rivals = [other for other, its in zip(settings, kinds, strict=True) if its == kind]
         of_model = {params for model, params in kinds if model == kind[0]}
         # Under library parameters every setting differs from the matched ones: the one word says it.
-        words = [f"params={kind[1]}"] if len(of_model) > 1 and run.result.best_iteration is not None else []
+        words = [f"params={kind[1]}"] if len(of_model) > 1 and _has_params(run) else []
         words += _varied(own, rivals, _NOT_A_SETTING)
         groups.setdefault(" ".join([kind[0], *words]), []).append(run)
     return groups
+
+
+def _has_params(run: Run) -> bool:
+    """Not so a yardstick, which has none to match; but scores from elsewhere are told from a model's own."""
+    return run.result.best_iteration is not None or not run.result.seconds
+
+
+def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Of runs that are one row, cell and seed the one that was made last, and a sentence for each such."""
+    same: dict[tuple[str, str, Cell, int], list[Run]] = {}
+    for label, group in by_label(runs).items():
+        for run in group:
+            key = label, str(run.result.data["name"]), cell_of(run), run.result.seed
+            same.setdefault(key, []).append(run)
+    last = {key: max(group, key=lambda run: run.result.started) for key, group in same.items()}
+    notes = [
+        f"{label} has {len(group)} runs of seed {seed} on {_places([cell])}: only the last, "
+        f"{last[key].path}, is counted."
+        for key, group in same.items()
+        for label, _, cell, seed in [key]
+        if len(group) > 1
+    ]
+    kept = {id(run) for run in last.values()}
+    return [run for run in runs if id(run) in kept], notes
 
 
 def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence[str]) -> list[str]:
@@ -145,25 +201,29 @@ def cell_of(run: Run) -> Cell:
     return Cell(data.get("fold"), *(data.get(split, {}).get("fingerprint") for split in SPLITS))
 
 
+def test_cell_of(run: Run) -> Cell:
+    """The same by its test set alone, so that runs which were trained on different data can be paired."""
+    return cell_of(run)._replace(train=None, valid=None)
+
+
 def judge(
     groups: Mapping[str, Sequence[Run]],
     names: Sequence[str],
     convention: Convention,
-    by_test_only: bool = False,
+    place: Callable[[Run], Cell],
 ) -> dict[str, list[Judged]]:
     """Evaluates the runs of each row on test.
 
     Args:
         names: metrics, the comparison's first; of the others those that the convention defines on these data.
-        by_test_only: whether a cell is known by its test set alone, so that runs which were trained on
-            different data can be paired.
+        place: `cell_of`, or `test_cell_of`.
 
     Raises:
         UndefinedMetricError: where the convention does not define the first metric.
     """
     # The labels of a cell are read once, however many runs there are in it.
     known: dict[Cell, Judgments] = {}
-    read = {label: [_read(run, by_test_only, known) for run in group] for label, group in groups.items()}
+    read = {label: [_read(run, place, known) for run in group] for label, group in groups.items()}
     first, *others = names
     defined = [first, *(name for name in others if _is_defined(name, convention, known.values()))]
     return {
@@ -176,11 +236,9 @@ def judge(
 
 
 def _read(
-    run: Run, by_test_only: bool, known: dict[Cell, Judgments]
+    run: Run, place: Callable[[Run], Cell], known: dict[Cell, Judgments]
 ) -> tuple[Run, Cell, NDArray[np.floating[Any]]]:
-    cell = cell_of(run)
-    if by_test_only:
-        cell = cell._replace(train=None, valid=None)
+    cell = place(run)
     scored = run.scored("test", known.get(cell))
     known.setdefault(cell, scored.judgments)
     return run, cell, scored.scores
@@ -276,7 +334,7 @@ def _places(cells: Sequence[Cell]) -> str:
     folds = [str(cell.fold) for cell in cells if cell.fold is not None]
     if len(folds) == len(cells):
         return f"fold{'s' * (len(folds) > 1)} {', '.join(folds)}"
-    return f"{len(cells)} of the test sets"
+    return "the test set" if len(cells) == 1 else f"{len(cells)} of the test sets"
 
 
 def _missing_seeds(judged: Mapping[str, Sequence[Judged]]) -> list[str]:

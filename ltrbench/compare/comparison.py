@@ -21,11 +21,16 @@ from ltrbench.compare.cells import (
     PairedQueries,
     arrange,
     by_cell,
+    by_data,
     by_label,
+    by_name,
+    cell_of,
     judge,
+    newest,
     pair_queries,
+    test_cell_of,
 )
-from ltrbench.compare.fairness import mismatches, refuse_mismatches, validation_means, warnings
+from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
 from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
@@ -119,14 +124,18 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     finished = [run for run in runs if run.result.status == FINISHED]
     if not finished:
         raise ResultError(f"there is no finished run to compare. {'; '.join(map(_failure, runs))}")
+    finished, repeated = newest(finished)
     found = mismatches(finished)
-    tables = refuse_mismatches(finished, found, asked.allow_mismatch)
+    if found and not asked.allow_mismatch:
+        raise ResultError(refusal(found))
+    # Mismatched runs share a table because that was asked for.
+    tables = by_name(finished) if found else by_data(finished)
     metric = asked.metric or default_metric(finished)
     _check_baseline(tables, asked.baseline)
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     # A failure may have happened before its data was known, so that each stands under the first table.
     return [
-        _compare_on(name, group, metric, asked, [*found, *(failures if number == 0 else [])])
+        _compare_on(name, group, metric, asked, [*found, *repeated, *(failures if number == 0 else [])])
         for number, (name, group) in enumerate(tables.items())
     ]
 
@@ -137,10 +146,14 @@ def _compare_on(
     groups = by_label(runs)
     reported = (name for run in runs for name in _reported(run))
     names = list(dict.fromkeys([metric, *reported]))
-    arranged = arrange(judge(groups, names, asked.convention, by_test_only=asked.allow_mismatch))
+    place = test_cell_of if asked.allow_mismatch else cell_of
+    arranged = arrange(judge(groups, names, asked.convention, place))
     queries = pair_queries(arranged.counted, arranged.paired, metric)
     best = _best(queries)
     base = _find_baseline(groups, asked.baseline, best)
+    absent = _absent_baseline(groups, asked.baseline, base)
+    if absent:
+        asked = replace(asked, baseline=None)
     pairs = () if queries is None else all_pairs(queries, asked)
     rows = _rows(arranged.counted, queries, pairs, base, best, asked)
     published = runs[0].result.config.get("data", {}).get("published")
@@ -153,7 +166,7 @@ def _compare_on(
         rows=tuple(rows),
         pairs=pairs,
         queries=queries,
-        notes=(*first_notes, *arranged.notes, *warnings(arranged.counted, metric, asked.convention)),
+        notes=(*first_notes, *absent, *arranged.notes, *warnings(arranged.counted, metric, asked.convention)),
         published=Published(**published) if published else None,
     )
 
@@ -254,9 +267,18 @@ def _find_baseline(groups: Mapping[str, Sequence[Run]], wanted: str | None, best
     return of_model[0] if of_model else next(iter(groups))
 
 
+def _absent_baseline(groups: Mapping[str, Sequence[Run]], wanted: str | None, found: str) -> list[str]:
+    """What to say where this table has no run of the baseline that was named."""
+    if wanted in (None, BEST, found) or groups[found][0].result.model == wanted:
+        return []
+    return [f"There is no run of the baseline {wanted} here: differences are to {found}, the first row."]
+
+
 def _mean_over_cells(cells: Mapping[Cell, Sequence[Judged]], name: str) -> float | None:
-    mean = fmean(fmean(item.evaluation.means[name] for item in judged) for judged in cells.values())
-    return None if math.isnan(mean) else mean
+    """Over those in which a query counts."""
+    means = [fmean(item.evaluation.means[name] for item in judged) for judged in cells.values()]
+    counted = [mean for mean in means if not math.isnan(mean)]
+    return fmean(counted) if counted else None
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -290,7 +312,8 @@ def best_by_validation(comparison: Comparison) -> Run | None:
 
     Test is not looked at. None where no row has a validation set.
     """
-    reached = {row.label: validation_means(row.runs, comparison.metric) for row in comparison.rows}
+    metric, convention = comparison.metric, comparison.settings.convention
+    reached = {row.label: validation_means(row.runs, metric, convention) for row in comparison.rows}
     known = {label: values for label, values in reached.items() if values}
     if not known:
         return None

@@ -7,12 +7,22 @@ may matter (threads, machines, settings tried, a model chosen by test) is a note
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from ltrbench.compare.cells import SPLITS, Cell, Judged, by_data, by_label, cell_of, seeds_change_nothing
-from ltrbench.errors import ResultError
-from ltrbench.metrics import Convention, parse_metric
+from ltrbench.compare.cells import (
+    SPLITS,
+    Cell,
+    Judged,
+    by_data,
+    by_label,
+    by_name,
+    cell_of,
+    seeds_change_nothing,
+)
+from ltrbench.errors import ResultError, UndefinedMetricError
+from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.results import Run, RunResult
 
 _SHOWN = 12  # characters of a fingerprint; enough to tell two apart
@@ -26,7 +36,7 @@ def mismatches(runs: Sequence[Run]) -> list[str]:
     same.
     """
     found: list[str] = []
-    for group in _by_name(runs).values():
+    for group in by_name(runs).values():
         tables = by_data(group)
         for own in tables.values():
             found += _within_table(own)
@@ -35,26 +45,13 @@ def mismatches(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def refuse_mismatches(runs: Sequence[Run], found: Sequence[str], allowed: bool) -> dict[str, list[Run]]:
-    """Table name -> runs. Mismatched runs share a table only where that was asked for.
-
-    Raises:
-        ResultError: naming what differs, and what can be done.
-    """
-    if found and not allowed:
-        raise ResultError(
-            f"these runs were not made on the same data: {' '.join(found)} Compare runs of one data set and "
-            "split, or say --allow-mismatch to see them side by side all the same, with this said "
-            "under the table."
-        )
-    return _by_name(runs) if found else by_data(runs)
-
-
-def _by_name(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(str(run.result.data["name"]), []).append(run)
-    return groups
+def refusal(found: Sequence[str]) -> str:
+    """What to say of mismatches that nobody allowed."""
+    return (
+        f"these runs were not made on the same data: {' '.join(found)} Compare runs of one data set "
+        "and split, or say --allow-mismatch to see them side by side all the same, with this said "
+        "under the table."
+    )
 
 
 def _within_table(runs: Sequence[Run]) -> Iterator[str]:
@@ -107,7 +104,7 @@ def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: C
         _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
         *_seed_notes(counted),
         *_circumstances(results),
-        *_budgets(counted, metric),
+        *_budgets(counted, metric, convention),
         *_chosen_on_test(results),
         *_unmatched(results),
         *_drifts(results),
@@ -165,20 +162,23 @@ def _several(values: Iterable[str]) -> list[str]:
     return sorted(set(values), key=lambda text: (len(text), text))
 
 
-def _budgets(counted: Mapping[str, Sequence[Judged]], metric: str) -> Iterator[str]:
+def _budgets(counted: Mapping[str, Sequence[Judged]], metric: str, convention: Convention) -> Iterator[str]:
     """Models of which more settings were tried than of others; the best of many is partly lucky."""
     settings: dict[str, list[str]] = {}
     for label, own in counted.items():
-        settings.setdefault(own[0].run.result.model, []).append(label)
+        if own[0].run.result.seconds:
+            settings.setdefault(own[0].run.result.model, []).append(label)
     tried = {model: len(labels) for model, labels in settings.items()}
-    if max(tried.values()) == 1:
+    if max(tried.values(), default=1) == 1:
         return
     if len(tried) > 1 and len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
         yield f"Tuning budgets differ: settings in this table are {counts}."
     for model, labels in settings.items():
         chosen = (
-            _best_setting({label: counted[label] for label in labels}, metric) if len(labels) > 1 else None
+            _best_setting({label: counted[label] for label in labels}, metric, convention)
+            if len(labels) > 1
+            else None
         )
         if chosen is not None:
             yield (
@@ -188,31 +188,48 @@ def _budgets(counted: Mapping[str, Sequence[Judged]], metric: str) -> Iterator[s
             )
 
 
-def _best_setting(rows: Mapping[str, Sequence[Judged]], metric: str) -> str | None:
-    reached = {label: validation_means([item.run for item in own], metric) for label, own in rows.items()}
+def _best_setting(rows: Mapping[str, Sequence[Judged]], metric: str, convention: Convention) -> str | None:
+    reached = {
+        label: validation_means([item.run for item in own], metric, convention) for label, own in rows.items()
+    }
     known = {label: fmean(values.values()) for label, values in reached.items() if values}
     return max(known, key=known.__getitem__) if known else None
 
 
-def validation_means(runs: Sequence[Run], metric: str) -> dict[int, float]:
-    """The number of a run -> what it reached on validation, of those that have it."""
-    values = {number: run.result.metrics.get(f"valid/{metric}") for number, run in enumerate(runs)}
+def validation_means(runs: Sequence[Run], metric: str, convention: Convention) -> dict[int, float]:
+    """The number of a run -> what it reaches on validation, of those that have it and may be judged by it."""
+    values = {number: _on_validation(run, metric, convention) for number, run in enumerate(runs)}
     return {number: value for number, value in values.items() if value is not None}
+
+
+def _on_validation(run: Run, metric: str, convention: Convention) -> float | None:
+    """As the run recorded it, or else computed from its scores."""
+    reported = any(name.startswith("valid/") for name in run.result.metrics)
+    recorded = run.result.metrics.get(f"valid/{metric}")
+    if not reported or (recorded is not None and run.result.convention.get("name") == convention.name):
+        return recorded
+    try:
+        scored = run.scored("valid")
+        mean = evaluate(scored.judgments, scored.scores, [metric], convention).means[metric]
+    except (ResultError, UndefinedMetricError):
+        return None
+    return None if math.isnan(mean) else mean
 
 
 def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[str]:
     """Models whose validation set, by which they stopped, is the test set."""
-    prints = {
-        result.model: [result.data.get(split, {}).get("fingerprint") for split in ("valid", "test")]
-        for result in results
-    }
-    for model, (valid, test) in prints.items():
+    folds: dict[str, list[object]] = {}
+    for result in results:
+        valid, test = (result.data.get(split, {}).get("fingerprint") for split in ("valid", "test"))
         if valid is not None and valid == test:
-            yield (
-                f"{model} was picked on test: its validation set is the test set, so that its figures "
-                "flatter "
-                "it. Give data.valid other queries."
-            )
+            folds.setdefault(result.model, []).append(result.data.get("fold"))
+    for model, own in folds.items():
+        known = ", ".join(str(fold) for fold in dict.fromkeys(own) if fold is not None)
+        place = f" in fold {known}" if known else ""
+        yield (
+            f"{model} was picked on test{place}: its validation set is the test set, so that its figures "
+            "flatter it. Give data.valid other queries."
+        )
 
 
 def _unmatched(results: Sequence[RunResult]) -> Iterator[str]:

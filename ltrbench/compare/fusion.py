@@ -254,12 +254,25 @@ def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusin
     members = fused.group.members
     like = next(iter(members.values()))
     k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == RRF else ()
+    # Learned weights hang on both.
+    found_by = (
+        ("--convention", fusing.convention.name, "--seed", str(fusing.seed)) if method == LEARNED else ()
+    )
     origin = Origin(
         model=name,
         params=FUSED,
         path=Path(name),
         notes=notes,
-        overrides=("compare", *map(_word, members.values()), "--metric", fusing.metric, "--fuse", method, *k),
+        overrides=(
+            "compare",
+            *map(_word, members.values()),
+            "--metric",
+            fusing.metric,
+            "--fuse",
+            method,
+            *k,
+            *found_by,
+        ),
         settings={
             "fusion": {
                 "method": method,

@@ -118,7 +118,10 @@ def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
 
 def _over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
     """The mean difference of each fold as one repetition of training; None with fewer than two folds."""
-    if len(queries.cells) < 2 or queries.test_share is None or None in {cell.fold for cell in queries.cells}:
+    folds = {cell.fold for cell in queries.cells}
+    # Two test sets of one fold are no two folds, nor is there one where models had different training sets.
+    repetitions = len(folds) == len(queries.cells) and not any(cell.train is None for cell in queries.cells)
+    if len(folds) < 2 or None in folds or queries.test_share is None or not repetitions:
         return None
     sample = queries.sample
     differences = [

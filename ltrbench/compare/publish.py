@@ -20,11 +20,13 @@ import csv
 import json
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ltrbench.compare import importances
-from ltrbench.compare.across import across
+from ltrbench.compare.across import across, in_words
+from ltrbench.compare.cells import Cell
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.importances import compare_importances
 from ltrbench.compare.record import as_json
@@ -51,7 +53,9 @@ def publish(
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     own = slices or {}
     tables = "\n".join(f"## {render(item, slices=own.get(item.data, ()))}" for item in comparisons)
-    (folder / "table.md").write_text(f"# {folder.resolve().name}\n\n{tables}\n{_made_by(runs)}")
+    over = across(comparisons)
+    parts = [f"# {folder.resolve().name}", tables.rstrip(), in_words(over), _made_by(runs)]
+    (folder / "table.md").write_text("\n\n".join(part for part in parts if part))
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
     record = json.dumps(as_json(comparisons, own), indent=2, allow_nan=False)
@@ -62,8 +66,8 @@ def publish(
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw(series_of(comparison.rows), comparison.metric, pictures)
-    write(comparisons, folder / "report.html", own, across(comparisons), command)
+        draw(series_of(comparison.rows), comparison.metric, pictures, comparison.settings.convention)
+    write(comparisons, folder / "report.html", own, over, command)
 
 
 def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
@@ -104,7 +108,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
         "convention": dict(first.convention),
         "runs": [
             {
-                "command": " ".join(["python -m ltrbench", *run.result.overrides]),
+                "command": shlex.join(["python", "-m", "ltrbench", *run.result.overrides]),
                 "seed": run.result.seed,
                 "metrics": dict(run.result.metrics),
                 "fingerprints": {
@@ -125,23 +129,23 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
 def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
     """A query that a run was not judged on, or that is skipped, has an empty cell."""
     columns: list[str] = []
-    values: dict[tuple[str, int | None, str], dict[str, float]] = {}
+    values: dict[tuple[str, Cell, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
             columns += _columns(row)
             for item in row.judged:
                 own = item.evaluation.per_query[comparison.metric].tolist()
                 for query_id, value in zip(item.judgments.query_ids.tolist(), own, strict=True):
-                    key = (comparison.data, item.cell.fold, query_id)
+                    key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
     names = list(dict.fromkeys(columns))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in names)])
-        for (data, fold, query_id), by_column in values.items():
+        for (data, cell, query_id), by_column in values.items():
             cells = [by_column.get(name, math.nan) for name in names]
             texts = ["" if math.isnan(cell) else format(cell, ".6f") for cell in cells]
-            writer.writerow([data, "" if fold is None else fold, query_id, *texts])
+            writer.writerow([data, "" if cell.fold is None else cell.fold, query_id, *texts])
 
 
 def _columns(row: Row) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from ltrbench.compare.across import across
 from ltrbench.compare.cells import Judged
 from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.methods import family_of
 from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
@@ -33,7 +34,16 @@ def as_json(
         "metric": first.metric,
         "convention": first.settings.convention.name,
         "convention_fields": first.settings.convention.describe(),
-        "family": "all pairs" if first.settings.baseline is None else f"against {first.settings.baseline}",
+        "family": family_of(first),
+        "comparisons": [
+            {
+                "data": comparison.data,
+                "baseline": comparison.baseline,
+                "best": comparison.best,
+                "family": family_of(comparison),
+            }
+            for comparison in comparisons
+        ],
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
         "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
         "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.judged],

@@ -49,3 +49,5 @@ class Settings:
                 )
         if self.num_draws < 1:
             raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
+        if self.seed < 0:
+            raise ConfigError(f"the seed of the draws is {self.seed}; it must be 0 or more.")

@@ -7,7 +7,6 @@ one function each: from judgments to a value a query. Others come from a table o
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.settings import BEST
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
@@ -83,7 +83,7 @@ class Slice:
         attribute: such as query_size.
         name: the value or range, such as "9 to 40".
         num_queries: of them.
-        rows: each row that is in paired tests; means are over these queries, all alike, whatever fold.
+        rows: each row that is in paired tests; its mean weighs queries as the whole comparison does.
     """
 
     attribute: str
@@ -202,7 +202,9 @@ def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
 
 
 def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
@@ -212,7 +214,8 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
     sample = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
     base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
     intervals: list[Interval | None] = [None] * len(queries.labels)
-    if base is not None:
+    # The best was found by these numbers: an interval that does not know of it would be too narrow.
+    if base is not None and asked.baseline != BEST:
         to_base = [(number, base) for number in range(len(queries.labels))]
         intervals = difference_intervals(sample, to_base, asked.num_draws, asked.seed)
     means = sample.means.tolist()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ltrbench.compare.comparison import Comparison, Row
-from ltrbench.compare.settings import BEST
+from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
 from ltrbench.markdown import markdown_table, wrapped
@@ -30,14 +30,14 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     cells = [[column.cell(row) for column in columns] for row in comparison.rows]
     table = markdown_table([column.header for column in columns], cells, width)
     title = f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-    said = [how_tested(comparison), *comparison.notes] if comparison.pairs else comparison.notes
+    said = [*_methods(comparison), *comparison.notes]
     notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in said)
     parts = [wrapped(title, width), table]
     if len(comparison.rows) > 1:
         parts.append(wrapped(verdict(comparison), width))
     parts.append(notes)
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
-        parts += [wrapped(_ABOUT_FOLDS, width), _fold_table(comparison, width)]
+        parts += [wrapped(about_folds(comparison), width), _fold_table(comparison, width)]
     parts += [_slice_table(own, width) for own in _by_attribute(slices).values()]
     if comparison.published is not None:
         parts.append(wrapped(comparison.published.source, width))
@@ -93,6 +93,7 @@ _CSV_COLUMNS = (
     "ties",
     "losses",
     "num_queries",
+    "note",
     "trees",
     "peak_memory_mb",
     "model_mb",
@@ -104,10 +105,10 @@ def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, comparison.baseline, *[None] * 8, *tail]
+        return [*ends, comparison.baseline, *[None] * 9, *tail]
     said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
     between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
-    counts = [said.wins, said.ties, said.losses, said.num_queries]
+    counts = [said.wins, said.ties, said.losses, said.num_queries, said.note or None]
     return [*ends, comparison.baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
 
 
@@ -144,6 +145,8 @@ def _columns(comparison: Comparison) -> list[_Column]:
     paired = [
         _Column(difference, lambda row: _difference(row, comparison)),
         _Column("p (Holm)", _p_value, optional=True),
+        _Column("better/tied/worse", _wins, optional=True),
+        _Column("note", lambda row: _note(row) or _NOTHING, optional=True),
     ]
     return [
         _Column("model", lambda row: row.label),
@@ -159,47 +162,11 @@ def _columns(comparison: Comparison) -> list[_Column]:
     ]
 
 
-def how_tested(comparison: Comparison) -> str:
-    """What the difference column is, for these trained models; and where the folds' own test stands."""
-    settings = comparison.settings
-    intervals = {
-        row.to_baseline.statistics.interval.method
-        for row in comparison.rows
-        if row.to_baseline is not None and row.to_baseline.statistics.interval is not None
-    }
-    methods = " and ".join(_METHODS.get(method, method) for method in sorted(intervals)) or "none"
-    several = len(comparison.family) > 1
-    family = (
-        f"the {f'{len(comparison.family)} differences' if several else 'difference'} to {comparison.baseline}"
-        if settings.baseline not in (None, BEST)
-        else all_pairs(comparison)
-    )
-    return (
-        f"Differences are to {comparison.baseline}, paired by query; intervals: {methods}; p: "
-        "randomisation test, "
-        f"{settings.num_draws:,} draws (seed {settings.seed}), by Holm over {family}. They speak of "
-        "these trained "
-        "models on queries like these."
-    )
-
-
-def all_pairs(comparison: Comparison) -> str:
-    """What p-values are adjusted over where no baseline was named, in words."""
-    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
-
-
-_METHODS = {
-    "bca": "BCa bootstrap",
-    "t": "Student's t (few queries)",
-    "max-t": "max-T bootstrap, simultaneous",
-    "bonferroni-t": "Student's t by Bonferroni, simultaneous (few queries)",
-}
-
-
-_ABOUT_FOLDS = (
-    "Over folds, which speaks of the methods trained again on such data: corrected resampled t test, and the "
-    "Bayesian correlated t test's probabilities of being worse, practically equal, and better."
-)
+def _methods(comparison: Comparison) -> list[str]:
+    if not comparison.pairs:
+        return []
+    said = (how_tested, what_draws_cannot_show, what_queries_can_show)
+    return [sentence for sentence in (say(comparison) for say in said) if sentence]
 
 
 def _fold_table(comparison: Comparison, width: int | None) -> str:
@@ -271,6 +238,19 @@ def _p_value(row: Row) -> str:
     return _format(row.to_baseline.p_adjusted["holm"]["randomisation"], ".4f")
 
 
+def _wins(row: Row) -> str:
+    """On how many queries."""
+    if row.to_baseline is None:
+        return _NOTHING
+    said = row.to_baseline.statistics
+    return f"{said.wins}/{said.ties}/{said.losses}"
+
+
+def _note(row: Row) -> str:
+    """What to know of the difference: identical, few queries, or why there is no interval."""
+    return "" if row.to_baseline is None else row.to_baseline.statistics.note
+
+
 def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
     text = _escaped(column.cell(row))
     if column.metric is None:
@@ -287,6 +267,8 @@ _LATEX = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "\\": r"\textbackslash{}",
+        # Behind the end of a line it would begin that command's optional argument.
+        "[": "{[}",
     }
 )
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.settings import BEST
+from ltrbench.statistics.paired import IDENTICAL
 
 LEVEL = 0.05
 """The error that is allowed over all pairs together."""
 
 
 def verdict(comparison: Comparison) -> str:
-    """What the paired tests allow to be said, at 5 % over all pairs (Holm), in one sentence."""
-    rows = [row for row in comparison.rows if row.interval is not None]
-    if comparison.best is None or len(rows) < 2:
+    """What the paired tests allow to be said, at 5 % over the family that was asked for (Holm), in one
+    sentence."""
+    if comparison.best is None:
         return "There are no two rows that can be paired, so that nothing can be said of differences."
-    asked = comparison.settings.baseline
-    if asked is None or asked == BEST:
+    reasons = {pair.statistics.note for pair in comparison.pairs if pair.statistics.p_values["t"] is None}
+    if all(pair.p_adjusted["holm"]["randomisation"] is None for pair in comparison.pairs):
+        return f"Nothing can be said of differences: {_listed(sorted(reasons))}."
+    if comparison.settings.baseline in (None, BEST):
         return _about_best(comparison)
-    return _about_baseline(comparison, rows)
+    if comparison.row(comparison.baseline).interval is None:
+        return f"The baseline {comparison.baseline} is left out of paired tests: nothing is held against it."
+    return _about_baseline(comparison)
 
 
 def _about_best(comparison: Comparison) -> str:
@@ -27,6 +32,8 @@ def _about_best(comparison: Comparison) -> str:
     beaten = [label for label, pair in others.items() if is_shown(pair)]
     level = [label for label in others if label not in beaten]
     mean = comparison.row(best).metrics[comparison.metric]
+    if all(pair.statistics.note == IDENTICAL for pair in comparison.pairs):
+        return f"All rows rank every query alike in {comparison.metric}, {mean:.4f}."
     leads = f"{best} has the highest {comparison.metric}, {mean:.4f}"
     if not level:
         return f"{leads}, and is shown to be better than {_listed(beaten)}."
@@ -35,7 +42,8 @@ def _about_best(comparison: Comparison) -> str:
     return f"{leads}: it is shown to be better than {_listed(beaten)}, and not than {_listed(level)}."
 
 
-def _about_baseline(comparison: Comparison, rows: list[Row]) -> str:
+def _about_baseline(comparison: Comparison) -> str:
+    rows = comparison.rows
     better = [_with_difference(row) for row in rows if _is(row, 1)]
     worse = [_with_difference(row) for row in rows if _is(row, -1)]
     level = [row.label for row in rows if row.to_baseline is not None and not is_shown(row.to_baseline)]

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost
 from ltrbench.plots.cutoffs import means_on_test, ndcg_by_cutoff
 from ltrbench.plots.importances import importance_bars
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "draw", "draw_run", "short_name"]
 
 
-def draw(series: Sequence[Drawn], metric: str, folder: Path) -> list[Path]:
+def draw(series: Sequence[Drawn], metric: str, folder: Path, convention: Convention = DEFAULT) -> list[Path]:
     """Draws every picture for which the runs hold data.
 
     Args:
         metric: of the learning curves where it was recorded, and of the test set in time_against_ndcg.png.
         folder: made where it does not exist.
+        convention: of the metrics on test; learning curves are as they were recorded.
 
     Returns:
         The files written.
@@ -48,7 +50,7 @@ def draw(series: Sequence[Drawn], metric: str, folder: Path) -> list[Path]:
     Raises:
         ConfigError: on an unknown metric.
     """
-    return _write(folder, figures_of(finished(series), metric))
+    return _write(folder, figures_of(finished(series), metric, convention))
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
@@ -69,8 +71,10 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     return _write(folder, figures)
 
 
-def figures_of(series: Sequence[Drawn], metric: str) -> dict[str, Figure | None]:
-    means = [means_on_test(item, metric) for item in series]
+def figures_of(
+    series: Sequence[Drawn], metric: str, convention: Convention = DEFAULT
+) -> dict[str, Figure | None]:
+    means = [means_on_test(item, metric, convention) for item in series]
     return {
         "learning_curves.png": curves_by_iteration(series, metric),
         "ndcg_at_k.png": ndcg_by_cutoff(series, [own.ndcg for own in means]),

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.errors import ResultError
-from ltrbench.metrics import evaluate
+from ltrbench.metrics import DEFAULT, Convention, evaluate
 from ltrbench.plots.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
 from ltrbench.plots.series import Drawn, data_of, over
 from ltrbench.plots.styles import styles_of
@@ -32,14 +32,14 @@ class OnTest(NamedTuple):
     ndcg: list[float]
 
 
-def means_on_test(item: Drawn, metric: str) -> OnTest:
+def means_on_test(item: Drawn, metric: str, convention: Convention = DEFAULT) -> OnTest:
     scored = [_scored(run) for run in item.runs]
     complete = [own for own in scored if own is not None]
     if len(complete) < len(scored):
         return OnTest(None, [])
     longest = max(int(own.judgments.query_sizes.max()) for own in complete)
     names = [f"ndcg@{k}" for k in range(1, min(LARGEST_K, longest) + 1)]
-    runs = [evaluate(own.judgments, own.scores, [metric, *names]).means for own in complete]
+    runs = [evaluate(own.judgments, own.scores, [metric, *names], convention).means for own in complete]
     means = {name: fmean(run[name] for run in runs) for name in [metric, *names]}
     ndcg = [means[name] for name in names]
     return OnTest(

@@ -95,7 +95,8 @@ def _answer(comparison: Comparison, defined: list[Claim]) -> str:
             f"The order of the models is the same under all {len(defined)} that define {comparison.metric}."
         )
     those = f"The order of the models changes under {', '.join(claim.convention.name for claim in changed)}"
-    claimed = [{pair.a, pair.b} for pair in comparison.pairs if is_shown(pair)]
+    tested = (*comparison.pairs, *comparison.family)
+    claimed = [{pair.a, pair.b} for pair in tested if is_shown(pair)]
     lost = [claim.convention.name for claim in changed if any({*pair} in claimed for pair in claim.swapped)]
     if not lost:
         return f"{those}, but only of models that are not shown to differ."

@@ -65,8 +65,8 @@ def section(shown: Shown) -> Section | None:
         return None
     lead = (
         f"Test {comparison.metric} against what it costs. On the dashed line lie the models than which none "
-        "is both cheaper and better. Times are wall time of this machine; predicting is of the whole test "
-        "set at once."
+        "is both cheaper and better. Times are wall time of the machine of the run; predicting is of "
+        "the whole test set at once."
     )
     return Section("costs", "Quality and cost", lead, [Figures(figures), _table(shown)])
 

@@ -45,7 +45,7 @@ def learning(shown: Shown) -> Section | None:
         return None
     lead = (
         "Validation by iteration, and train above it where it was recorded: who overfits, and who stopped "
-        "while still rising? Means over runs."
+        "while still rising? Means over runs, as they were recorded, under the convention of the runs."
     )
     drawn = inlined(figure, f"{shown.name}-learning", "By iteration")
     return Section("learning", "Learning curves", lead, [Figures([drawn])])

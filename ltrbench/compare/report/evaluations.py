@@ -21,5 +21,10 @@ def means_of(row: Row, names: Sequence[str], convention: Convention) -> list[flo
         [evaluate(item.judgments, item.scores, names, convention).means for item in own]
         for own in by_cell(row.judged).values()
     ]
-    means = [fmean(fmean(seed[name] for seed in own) for own in cells) for name in names]
-    return [None if math.isnan(mean) else mean for mean in means]
+    return [_mean([fmean(seed[name] for seed in own) for own in cells]) for name in names]
+
+
+def _mean(means: Sequence[float]) -> float | None:
+    """Over those cells in which a query counts."""
+    counted = [mean for mean in means if not math.isnan(mean)]
+    return fmean(counted) if counted else None

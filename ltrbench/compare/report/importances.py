@@ -34,8 +34,8 @@ def section(shown: Shown) -> Section | None:
 _LEAD = (
     "The same kinds of importance of every model, means over folds and seeds: how far the metric on test "
     "falls when a feature is shuffled, with 95 % intervals over queries, and shares of what the model says "
-    "itself. Models of equal quality that rank features differently have found different ways to the same "
-    "ranking."
+    "itself. Falls were recorded by the runs, in their own metric and convention. Models of equal "
+    "quality that rank features differently have found different ways to the same ranking."
 )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ltrbench.compare.comparison import Row
+from ltrbench.compare.methods import how_tested
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.tables import how_tested
 from ltrbench.compare.verdict import is_shown
 from ltrbench.statistics import Interval
 

@@ -19,7 +19,6 @@ from ltrbench.compare.report.parts import (
     named,
 )
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.tables import all_pairs
 from ltrbench.statistics import TESTS
 
 _SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
@@ -34,7 +33,7 @@ def section(shown: Shown) -> Section | None:
         return None
     lead = (
         f"The row's {comparison.metric} minus the column's, with its p-value by Holm over "
-        f"{all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
+        f"{_all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
         "better or worse at 5 % over all pairs together; the rest may well be chance."
     )
     parts: list[Part] = [
@@ -103,3 +102,7 @@ def _tested(pair: Pair) -> list[Cell]:
         measured(said.wins - said.losses, f"{said.wins:,} / {said.ties:,} / {said.losses:,}"),
         measured(said.num_queries, numbers.count(said.num_queries)),
     ]
+
+
+def _all_pairs(comparison: Comparison) -> str:
+    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
