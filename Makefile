@@ -73,6 +73,7 @@ FOLDER_mq2007 = MQ2007
 FOLDER_clueweb09 = ClueWeb09
 
 results: $(STUDIES:%=results-%) results-parity results-native_best results-calibration ## rerun the committed studies and rewrite results/
+	$(BIN)/python docs/leaderboard.py
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies elsewhere, and fail where a metric differs
 

@@ -22,7 +22,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import flag_override
 
-from docs import hooks
+from docs import hooks, leaderboard
 from ltrbench.cli.launch import overrides_last
 from ltrbench.cli.sweep import with_folds
 from ltrbench.cli.verbs import verbs
@@ -263,3 +263,8 @@ def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp
         assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name
         assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text)
         assert "blockquote" not in text, f"{built.name}: an example of a docstring reads as a quotation"
+
+
+def test_the_readme_shows_the_leaderboard_of_the_committed_results() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert leaderboard.in_readme(text) == text
