@@ -142,7 +142,9 @@ def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) 
         "imported": [write(tmp_path / "imported", "imported", {})],
         "other": [write(tmp_path / "other", "other", split(0, 1, 0, 0), names=("a", "b", "c", "d"))],
     }
-    assert list(compare_importances(runs).rows) == ["native"]
+    found = compare_importances(runs)
+    assert list(found.rows) == ["native"]
+    assert found.notes[0] == "other is left out: its features have other names."
     nothing = compare_importances({"imported": runs["imported"]})
     assert (nothing.rows, nothing.kinds, nothing.order, nothing.notes) == ({}, (), (), ())
 

@@ -72,11 +72,13 @@ class ImportanceComparison:
         feature_names: (F,) text, in the order of the data.
         rows: label -> its means over folds and seeds.
         ignored: those of one model together, the most used first.
+        left_out: labels of models whose features have other names, and so may be others.
     """
 
     feature_names: tuple[str, ...]
     rows: Mapping[str, Importances]
     ignored: tuple[IgnoredFeature, ...]
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -111,7 +113,8 @@ class ImportanceComparison:
         ignoring = [_sentence([item for item in self.ignored if item.by == label]) for label in by]
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
-        return (*ignoring, *self._least_agreement())
+        apart = [f"{label} is left out: its features have other names." for label in self.left_out]
+        return (*apart, *ignoring, *self._least_agreement())
 
     def _least_agreement(self) -> Iterator[str]:
         labels = list(self.rows)
@@ -139,15 +142,17 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
         runs_by_label: a model's label -> its runs: folds and seeds.
     """
     rows: dict[str, Importances] = {}
+    left_out: list[str] = []
     for label, runs in runs_by_label.items():
         own = [run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS]
         means = mean_importances(own) if own else Importances((), {})
         known = next(iter(rows.values()), means).feature_names
-        # Of another version of the data, features cannot be told to be the same.
         if means.kinds and means.feature_names == known:
             rows[label] = means
+        elif means.kinds:
+            left_out.append(label)
     names = next(iter(rows.values())).feature_names if rows else ()
-    return ImportanceComparison(names, rows, tuple(_ignored(names, rows)))
+    return ImportanceComparison(names, rows, tuple(_ignored(names, rows)), tuple(left_out))
 
 
 def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> float | None:
