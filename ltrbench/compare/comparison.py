@@ -30,6 +30,7 @@ from ltrbench.compare.cells import (
     pair_queries,
     test_cell_of,
 )
+from ltrbench.compare.derived import reported_metrics
 from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
 from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
 from ltrbench.compare.settings import BEST, Settings
@@ -144,7 +145,7 @@ def _compare_on(
     data: str, runs: Sequence[Run], metric: str, asked: Settings, first_notes: Sequence[str]
 ) -> Comparison:
     groups = by_label(runs)
-    reported = (name for run in runs for name in _reported(run))
+    reported = (name for run in runs for name in reported_metrics(run.result))
     names = list(dict.fromkeys([metric, *reported]))
     place = test_cell_of if asked.allow_mismatch else cell_of
     arranged = arrange(judge(groups, names, asked.convention, place))
@@ -296,13 +297,9 @@ def _model_mb(run: Run) -> float | None:
     return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
 
 
-def _reported(run: Run) -> list[str]:
-    return [name.removeprefix("test/") for name in run.result.metrics if name.startswith("test/")]
-
-
 def default_metric(runs: Sequence[Run]) -> str:
     """The ndcg with the largest cutoff that the first run reports; without one, its first metric."""
-    names = _reported(runs[0])
+    names = reported_metrics(runs[0].result)
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ltrbench.compare.cells import cell_of
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
 
@@ -43,9 +44,7 @@ class Origin:
 
 
 def place_of(run: Run) -> Place:
-    data = run.result.data
-    train, valid, test = (data.get(split, {}).get("fingerprint") for split in ("train", "valid", "test"))
-    return str(data["name"]), data.get("fold"), train, valid, test
+    return str(run.result.data["name"]), *cell_of(run)
 
 
 def reported_metrics(result: RunResult) -> list[str]:

@@ -25,7 +25,8 @@ from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.results import Run, RunResult
 
-_SHOWN = 12  # characters of a fingerprint; enough to tell two apart
+SHOWN = 12
+"""Characters of a fingerprint that are shown; enough to tell two apart."""
 
 
 def mismatches(runs: Sequence[Run]) -> list[str]:
@@ -92,7 +93,7 @@ def _difference(result: RunResult, a: str, of_a: Cell, b: str, of_b: Cell) -> st
 
 
 def _short(fingerprint: str | None) -> str:
-    return "none" if fingerprint is None else fingerprint[:_SHOWN]
+    return "none" if fingerprint is None else fingerprint[:SHOWN]
 
 
 def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: Convention) -> list[str]:

@@ -18,10 +18,14 @@ _METHODS = {
 def family_of(comparison: Comparison) -> str:
     """What p-values are adjusted over: the differences to a baseline that was named, or all pairs."""
     if comparison.settings.baseline in (None, BEST):
-        count = len(comparison.pairs)
-        return "the only pair" if count == 1 else f"all {count} pairs"
+        return all_pairs(comparison)
     count = len(comparison.family)
     return f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
+
+
+def all_pairs(comparison: Comparison) -> str:
+    """What p-values are adjusted over where no baseline was named."""
+    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
 
 
 def how_tested(comparison: Comparison) -> str:

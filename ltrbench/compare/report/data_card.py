@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ltrbench.compare.cells import SPLITS
+from ltrbench.compare.fairness import SHOWN
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Column, Prose, Section, Table, named
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.data import Judgments
 from ltrbench.results import Run
-
-_SHOWN = 12  # characters of a fingerprint; enough to tell two apart
 
 
 def section(shown: Shown) -> Section:
@@ -49,7 +48,7 @@ def _splits(run: Run) -> list[list[Cell]]:
                     named(f"{split}{fold}"),
                     *(measured(count, numbers.count(count)) for count in counts),
                     measured(without, numbers.share(without)),
-                    Cell(own["fingerprint"][:_SHOWN], own["fingerprint"]),
+                    Cell(own["fingerprint"][:SHOWN], own["fingerprint"]),
                 ]
             )
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.methods import all_pairs
 from ltrbench.compare.pairs import ADJUSTMENTS, Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.leaderboard import emphasis_of
@@ -33,7 +34,7 @@ def section(shown: Shown) -> Section | None:
         return None
     lead = (
         f"The row's {comparison.metric} minus the column's, with its p-value by Holm over "
-        f"{_all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
+        f"{all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
         "better or worse at 5 % over all pairs together; the rest may well be chance."
     )
     parts: list[Part] = [
@@ -102,7 +103,3 @@ def _tested(pair: Pair) -> list[Cell]:
         measured(said.wins - said.losses, f"{said.wins:,} / {said.ties:,} / {said.losses:,}"),
         measured(said.num_queries, numbers.count(said.num_queries)),
     ]
-
-
-def _all_pairs(comparison: Comparison) -> str:
-    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
