@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ LARGEST_K = 20
 
 
 class OnTest(NamedTuple):
-    """What a series is worth on test, means over its runs.
+    """What a series is worth on test, means over folds of means over seeds.
 
     Attributes:
         metric: the comparison's; None where it is not a number.
@@ -40,7 +40,14 @@ def means_on_test(item: Drawn, metric: str, convention: Convention = DEFAULT) ->
     longest = max(int(own.judgments.query_sizes.max()) for own in complete)
     names = [f"ndcg@{k}" for k in range(1, min(LARGEST_K, longest) + 1)]
     runs = [evaluate(own.judgments, own.scores, [metric, *names], convention).means for own in complete]
-    means = {name: fmean(run[name] for run in runs) for name in [metric, *names]}
+    by_fold: dict[int | None, list[Mapping[str, float]]] = {}
+    for run, values in zip(item.runs, runs, strict=True):
+        by_fold.setdefault(run.result.data.get("fold"), []).append(values)
+    # As in the tables: a fold counts once, however many seeds it has.
+    means = {
+        name: fmean(fmean(seed[name] for seed in own) for own in by_fold.values())
+        for name in [metric, *names]
+    }
     ndcg = [means[name] for name in names]
     return OnTest(
         metric=None if math.isnan(means[metric]) else means[metric],
