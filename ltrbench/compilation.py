@@ -1,4 +1,4 @@
-"""How loops are compiled: one decorator, and a watch on when compilation happens.
+"""How loops are compiled: the decorators, and a watch on when compilation happens.
 
 `kernel` compiles a function with numba on its first call and caches the machine code on disk, so that a
 machine compiles once. numba compiles anew where a kernel's own file has changed; here it does so, too, where
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numba
 import numpy as np
@@ -20,6 +20,18 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 config: Any = numba.config  # its settings are made at import, unseen by a type checker
+
+ONLY_PRANGE: Any = {  # of type bool, in the eyes of a type checker
+    "prange": True,
+    "comprehension": False,
+    "reduction": False,
+    "inplace_binop": False,
+    "setitem": False,
+    "numpy": False,
+    "stencil": False,
+    "fusion": False,
+}
+"""What numba is to share out among threads; to fill an array by threads takes it a second to compile."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -34,13 +46,25 @@ def parallel_kernel(function: Function) -> Function:
     return _compile(function, parallel=True)
 
 
-def _compile(function: Function, *, parallel: bool) -> Function:
+def inlined_kernel(function: Function) -> Function:
+    """Like `kernel`, for a step of one kernel only: it is put in place of its call, and so compiled once."""
+    return _compile(function, parallel=False, inline="always")
+
+
+def _compile(function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never") -> Function:
     if config.DISABLE_JIT:  # to debug: NumPy's scalars would then warn where compiled code does not
         return np.errstate(all="ignore")(function)
     # Without fastmath, and so without reordered sums, results have the same bits whatever the vector width.
     # With NumPy's error model a division by zero gives inf or NaN as in the reference, and does not keep
     # loops scalar.
-    decorate = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy", parallel=parallel)
+    decorate = numba.njit(
+        cache=True,
+        nogil=True,
+        fastmath=False,
+        error_model="numpy",
+        parallel=ONLY_PRANGE if parallel else False,
+        inline=inline,
+    )
     try:
         compiled = decorate(function)
     except RuntimeError:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel
+from ltrbench.compilation import inlined_kernel, kernel
 from ltrbench.native.histogram import Packed, Rows, build
 from ltrbench.native.splitting import Found, Split, SplitTerms, partition, search
 
@@ -127,7 +127,7 @@ def grow_best_first(
     return num_cuts
 
 
-@kernel
+@inlined_kernel
 def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows) -> None:
     """Shares out a node's rows between the nodes left and left + 1."""
     first, end = nodes.first[node], nodes.end[node]
@@ -139,7 +139,7 @@ def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Ro
     nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
 
 
-@kernel
+@inlined_kernel
 def _open_below(
     task: Task, nodes: Nodes, node: int, left: int, rows: Rows, histograms: NDArray[np.int64], spare: np.int64
 ) -> int:
@@ -171,14 +171,14 @@ def _open_below(
     return int(nodes.open_gain[smaller] > -np.inf)
 
 
-@kernel
+@inlined_kernel
 def _may_be_cut(limits: Limits, nodes: Nodes, node: int) -> bool:
     if nodes.end[node] - nodes.first[node] < limits.min_docs:
         return False
     return limits.max_depth == 0 or nodes.depth[node] < limits.max_depth
 
 
-@kernel
+@inlined_kernel
 def _note(nodes: Nodes, node: int, found: Found) -> None:
     """Opens a node if a cut was found."""
     nodes.open_gain[node] = nodes.gain[node] = found[0]

@@ -209,26 +209,40 @@ def _gather(values: Values, order: Order) -> Values:
     return gathered
 
 
+GAPS = np.array([1, 4, 10, 23, 57, 132, 301, 701, 1577, 3548, 7983, 17961])
+"""Of Shell's sort: Ciura's, each further one 2.25 times the one before (Ciura, 2001, "Best Increments for the
+Average Case of Shellsort")."""
+
+
 @kernel
 def _rank(scores: Values, order: Order) -> None:
     """Brings `order` into the order of falling scores, ties in the order of rows.
 
     One tree makes few documents of a query change places. Inserting each where it belongs, from the order of
-    the last iteration, then takes half the time of sorting [measured]; where it takes long, they are sorted.
+    the last iteration, then takes half the time of sorting [measured]; where it takes long, Shell's sort
+    brings them near their places first. NumPy's would take six seconds to compile.
     """
-    moves_left = 16 * len(order)
-    for i in range(1, len(order)):
+    if not _insert(scores, order, GAPS[0], 16 * len(order)):
+        for gap in GAPS[::-1]:
+            _insert(scores, order, gap, len(order) * len(order))
+
+
+@kernel
+def _insert(scores: Values, order: Order, gap: int, moves_left: int) -> bool:
+    """Sorts each `gap`-th element of `order` by insertion; False: it gave up after so many moves."""
+    for i in range(gap, len(order)):
         row, j = order[i], i
-        while j > 0 and (
-            scores[order[j - 1]] < scores[row] or (scores[order[j - 1]] == scores[row] and order[j - 1] > row)
+        while j >= gap and (
+            scores[order[j - gap]] < scores[row]
+            or (scores[order[j - gap]] == scores[row] and order[j - gap] > row)
         ):
-            order[j] = order[j - 1]
-            j -= 1
+            order[j] = order[j - gap]
+            j -= gap
         order[j] = row
-        moves_left -= i - j
+        moves_left -= (i - j) // gap
         if moves_left < 0:
-            order[:] = np.argsort(-scores, kind="mergesort")  # stable
-            return
+            return False
+    return True
 
 
 @kernel

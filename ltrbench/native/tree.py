@@ -32,7 +32,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.shapes import Features
 
 Scores = NDArray[np.float64]  # (D,), the engine's own are float64
@@ -147,6 +147,7 @@ class PackedForest(NamedTuple):
     Attributes:
         features: (C,), the features that any tree cuts, rising.
         first_cut: (T + 1,), the number of each tree's first cut, and I.
+        most_cuts: of a tree.
         column: (I,), the place in `features` of what a cut compares.
         threshold: (I,), the largest value that goes left.
         missing_right: (I,), all documents where a missing value goes right, none where it goes left.
@@ -157,6 +158,7 @@ class PackedForest(NamedTuple):
 
     features: NDArray[np.uint32]
     first_cut: NDArray[np.uint64]
+    most_cuts: int
     column: NDArray[np.uint32]
     threshold: NDArray[np.float32]
     missing_right: NDArray[np.uint64]
@@ -178,6 +180,7 @@ def _pack(forest: Forest) -> PackedForest:
     return PackedForest(
         features=features.astype(np.uint32),
         first_cut=first_cut.astype(np.uint64),
+        most_cuts=int(np.diff(first_cut).max()),
         column=column.astype(np.uint32),
         threshold=nodes.threshold[is_cut],
         missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
@@ -197,8 +200,7 @@ def _all_blocks(forest: PackedForest, features: Features, scores: Scores) -> Non
 @kernel
 def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None:
     columns, missing = _columns(forest.features, features)
-    most_cuts = np.max(forest.first_cut[1:] - forest.first_cut[:-1])
-    reached = np.empty(int(most_cuts) * 2 + 1, dtype=np.uint64)
+    reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
     for t in range(len(forest.first_cut) - 1):
         first, end = forest.first_cut[t], forest.first_cut[t + 1]
         reached[0] = ALL >> np.uint64(BLOCK - len(scores))
@@ -216,7 +218,7 @@ def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None
             _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
 
 
-@kernel
+@inlined_kernel
 def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
     """The used features of a block, (C, 64), and who misses each, (C,)."""
     columns = np.empty((len(used), BLOCK), dtype=np.float32)
@@ -231,7 +233,7 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
     return columns, missing
 
 
-@kernel
+@inlined_kernel
 def _above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
     """Whose value, of 64, is above the threshold; a missing value is not."""
     above = np.uint64(0)
@@ -241,7 +243,7 @@ def _above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
     return above
 
 
-@kernel
+@inlined_kernel
 def _add(value: np.float64, reached: np.uint64, scores: Scores) -> None:
     """Adds a leaf's value to the scores of those that reached it."""
     while reached != 0:

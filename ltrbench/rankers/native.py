@@ -726,7 +726,7 @@ def _or(value: Number | None, default: Number) -> Number:
 
 
 def _announce() -> None:
-    log.info("compiling the native engine, once per machine; this takes about a minute, off the clock")
+    log.info("compiling the native engine, once per machine; this takes half a minute, off the clock")
 
 
 def _flat(settings: Any) -> dict[str, Any]:

@@ -181,13 +181,14 @@ def test_a_documents_weight_is_a_factor_of_its_gradient_and_hessian() -> None:
     np.testing.assert_allclose(got, [weights * values for values in plain], rtol=1e-15)
 
 
-def test_the_order_of_an_earlier_ranking_changes_no_bit() -> None:
+@pytest.mark.parametrize("size", [1, 2, 200, 2000])
+def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
     rng = np.random.default_rng(8)
-    judged = judge(query(rng.integers(0, 4, 200).tolist()), 30)
+    judged = judge(query(rng.integers(0, 4, size).tolist()), 30)
     order = any_order(judged)
-    near = rng.normal(size=200)
+    near = rng.normal(size=size)
     # Little changes; all is turned around, which takes more moves than inserting is given; and all tie.
-    for scores in (near, near + 0.01 * rng.normal(size=200), -near, np.round(near), np.zeros(200)):
+    for scores in (near, near + 0.01 * rng.normal(size=size), -near, np.round(near), np.zeros(size)):
         afresh = lambdas(judged, scores, PLAIN)
         np.testing.assert_array_equal(lambdas(judged, scores, PLAIN, order=order), afresh)
         np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
