@@ -18,6 +18,7 @@ from ltrbench.compare.methods import what_draws_cannot_show
 from ltrbench.compare.record import as_json, figures
 from ltrbench.compare.tables import as_csv, as_latex
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.metrics import evaluate
 from ltrbench.results import Run
 from ltrbench.statistics import compare_pairs
 
@@ -207,6 +208,19 @@ def test_flat_figures_are_those_of_the_rows(tmp_path: Path) -> None:
     assert found["xgboost/ndcg@5"] == row.metrics["ndcg@5"]
     assert found["xgboost/ndcg@10 minus native"] == row.to_baseline.statistics.difference
     assert "native/ndcg@10 minus native" not in found
+
+
+def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
+    # Fold 1 has two seeds, fold 2 one: it counts as much.
+    runs = [write(tmp_path / f"{f}{s}", "native", fold=f, seed=s) for f, s in ((1, 0), (1, 1), (2, 0))]
+    (comparison,) = compare(runs)
+    names = [f"ndcg@{k}" for k in range(1, 7)]  # the longest query has six documents
+    first, second, third = (
+        np.array([*evaluate(own.judgments, own.scores, names).means.values()])
+        for own in (run.scored("test") for run in runs)
+    )
+    expected = ((first + second) / 2 + third) / 2
+    np.testing.assert_allclose(np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14)
 
 
 def test_one_query_gives_nulls_with_the_reason(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 
-from ltrbench.data import Judgments
 from ltrbench.importance import (
     ACROSS,
     DROP_COLUMN,
@@ -34,26 +33,20 @@ from ltrbench.importance import (
     averaged,
     shares,
 )
-from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.plots import Drawn, draw, draw_run, figures_of
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
-from ltrbench.plots.cutoffs import limits_of_ndcg, means_on_test, ndcg_by_cutoff
+from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
 from ltrbench.plots.differences import Differences, sorted_differences, thinned
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
 from ltrbench.plots.panels import Page
 from ltrbench.plots.ranks import critical_difference_diagram
 from ltrbench.plots.styles import OTHER_COLOURS, styles_of
-from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
+from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
 FEATURES = ("age", "bm25", "clicks")
-
-
-def judgments(fold: int = 1, documents: int = 6) -> Judgments:
-    """20 queries, of labels from 0 to 2."""
-    labels = np.random.default_rng(fold).integers(0, 3, 20 * documents).astype(np.float64)
-    return Judgments(labels=labels, query_start=np.arange(21) * documents)
+NDCG = (0.5, 0.55, 0.6, 0.6)
 
 
 def curve(fold: int, length: int) -> LearningCurve:
@@ -73,8 +66,6 @@ def worth(fold: int) -> Importances:
 
 def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -> Run:
     """A finished run with every part; those given stand in for its own, None for none."""
-    judged = parts.pop("judged", judgments(fold))
-    scores = np.random.default_rng(len(model)).normal(size=judged.num_documents) + judged.labels
     result = RunResult(
         status=FINISHED,
         model=model,
@@ -98,14 +89,15 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
     own = {
         "curve": curve(fold, 8),
         "importances": worth(fold),
-        "scored": {"test": ScoredSplit(judged, scores)},
         **parts,
     }
     return write_run(folder, replace(result, **own.pop("result", {})), **own)
 
 
-def series(*runs: Run, label: str | None = None) -> Drawn:
-    return Drawn(label or runs[0].result.model, runs[0].result.model, runs)
+def series(*runs: Run, label: str | None = None, **values: Any) -> Drawn:
+    """With values on test; those given stand in for its own."""
+    model = runs[0].result.model
+    return Drawn(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
 
 
 def lines_of(axes: Axes, *, wider_than: float = 1.0) -> list[Line2D]:
@@ -155,7 +147,8 @@ from ltrbench.plots import Drawn, draw
 from ltrbench.results import read_run
 assert "matplotlib" not in sys.modules
 run = read_run(Path({str(tmp_path / "run")!r}))
-assert len(draw([Drawn("native", "native", (run,))], "ndcg@5", Path({str(tmp_path)!r}))) == 4
+drawn = Drawn("native", "native", (run,), 0.6, {NDCG})
+assert len(draw([drawn], "ndcg@5", Path({str(tmp_path)!r}))) == 4
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
@@ -174,22 +167,18 @@ assert "matplotlib.pyplot" not in sys.modules
         ({"importances": Importances(("age",), {WITHIN: np.zeros(1)})}, ["importances.png"]),
         ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, ["importances.png"]),
         ({"importances": Importances(("age",), {"split": np.ones(1)})}, ["importances.png"]),
-        ({"scored": None}, ["ndcg_at_k.png", "time_against_ndcg.png"]),
+        ({"values": {"ndcg": ()}}, ["ndcg_at_k.png"]),
+        ({"values": {"value": None}}, ["time_against_ndcg.png"]),
         ({"result": {"seconds": {}}}, ["time_against_ndcg.png"]),
     ],
 )
 def test_a_picture_without_data_is_left_out(
     tmp_path: Path, parts: dict[str, Any], missing: Sequence[str]
 ) -> None:
-    figures = figures_of([series(write(tmp_path / "run", **parts))], "ndcg@5")
+    values = parts.get("values", {})
+    run = write(tmp_path / "run", **{name: part for name, part in parts.items() if name != "values"})
+    figures = figures_of([series(run, **values)], "ndcg@5")
     assert [name for name, figure in figures.items() if figure is None] == missing
-
-
-def test_a_metric_that_no_query_counts_for_leaves_its_pictures_out(tmp_path: Path) -> None:
-    nothing = Judgments(labels=np.zeros(4), query_start=np.array([0, 4]))
-    figures = figures_of([series(write(tmp_path / "run", judged=nothing))], "ndcg@5")
-    assert figures["ndcg_at_k.png"] is None
-    assert figures["time_against_ndcg.png"] is None
 
 
 def test_a_series_without_data_leaves_the_others_in(tmp_path: Path) -> None:
@@ -288,26 +277,11 @@ def test_a_metric_that_was_not_recorded_gives_way_to_the_first_that_was(tmp_path
 # NDCG by cutoff
 
 
-def ndcg_figure(given_series: Sequence[Drawn]) -> Figure:
-    means = [means_on_test(item, "ndcg@5") for item in given_series]
-    return drawn(ndcg_by_cutoff(given_series, [own.ndcg for own in means]))
-
-
-def test_ndcg_at_k_is_the_evaluators_mean_over_runs(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(fold), fold=fold, judged=judgments(fold, 30)) for fold in (1, 2)]
-    (line,) = ndcg_figure([series(*runs)]).axes[0].lines
-    for k, value in points(line):
-        means = [
-            evaluate(scored.judgments, scored.scores, [f"ndcg@{k:.0f}"], DEFAULT).means[f"ndcg@{k:.0f}"]
-            for scored in (run.scored("test") for run in runs)
-        ]
-        assert value == pytest.approx(sum(means) / 2, abs=1e-15)
-    assert [k for k, _ in points(line)] == list(range(1, 21))
-
-
-def test_ndcg_at_k_ends_with_the_longest_query(tmp_path: Path) -> None:
-    (line,) = ndcg_figure([series(write(tmp_path / "run", judged=judgments(1, 4)))]).axes[0].lines
-    assert [k for k, _ in points(line)] == [1, 2, 3, 4]
+def test_a_line_of_ndcg_runs_over_the_cutoffs_that_its_series_has(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    long, short = series(run, ndcg=(0.5, 0.6, 0.7)), series(run, ndcg=(0.4, 0.5))
+    lines = drawn(ndcg_by_cutoff([long, series(run, ndcg=()), short])).axes[0].lines
+    assert [points(line) for line in lines] == [[(1, 0.5), (2, 0.6), (3, 0.7)], [(1, 0.4), (2, 0.5)]]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1))
@@ -320,7 +294,7 @@ def test_the_axis_of_ndcg_holds_every_value_and_is_cut_only_below_half_of_the_hi
 
 
 def test_an_axis_that_does_not_begin_at_0_says_so(tmp_path: Path) -> None:
-    axes = ndcg_figure([series(write(tmp_path / "run"))]).axes[0]
+    axes = drawn(ndcg_by_cutoff([series(write(tmp_path / "run"))])).axes[0]
     bottom = axes.get_ylim()[0]
     assert bottom > 0
     assert f"begins at {bottom:.2f}" in axes.get_ylabel()
@@ -405,9 +379,7 @@ def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> No
 
 
 def time_figure(given_series: Sequence[Drawn]) -> Figure:
-    means = [means_on_test(item, "ndcg@5") for item in given_series]
-    seconds, values = [*map(fit_seconds, given_series)], [own.metric for own in means]
-    return drawn(metric_against_cost(given_series, seconds, values, FIT, "ndcg@5"))
+    return drawn(metric_against_cost(given_series, [*map(fit_seconds, given_series)], FIT, "ndcg@5"))
 
 
 def marks_of(axes: Axes) -> list[Line2D]:
@@ -415,15 +387,10 @@ def marks_of(axes: Axes) -> list[Line2D]:
     return [line for line in axes.lines if line.get_linestyle() == "None"]
 
 
-def test_a_point_is_the_mean_time_and_the_mean_metric(tmp_path: Path) -> None:
+def test_a_point_is_the_mean_time_and_the_value(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 3)]
-    values = [
-        evaluate(scored.judgments, scored.scores, ["ndcg@5"]).means["ndcg@5"]
-        for scored in (run.scored("test") for run in runs)
-    ]
-    (point,) = marks_of(time_figure([series(*runs)]).axes[0])
-    ((seconds, value),) = points(point)
-    assert (seconds, value) == ((1 + 3) / 2, sum(values) / 2)
+    (point,) = marks_of(time_figure([series(*runs, value=0.4)]).axes[0])
+    assert points(point) == [((1 + 3) / 2, 0.4)]
 
 
 @pytest.mark.parametrize(("slowest", "scale"), [(9.0, "linear"), (11.0, "log")])
@@ -549,7 +516,9 @@ def test_an_untitled_picture_is_as_wide_as_its_page_and_keeps_its_title_as_its_l
 
 def test_the_legend_of_many_series_takes_nothing_from_the_panel(tmp_path: Path) -> None:
     run = write(tmp_path / "run")
-    figures = [ndcg_figure([series(run, label=f"native n={n}") for n in range(count)]) for count in (2, 24)]
+    figures = [
+        drawn(ndcg_by_cutoff([series(run, label=f"native n={n}") for n in range(count)])) for count in (2, 24)
+    ]
     for figure in figures:
         figure.draw_without_rendering()
     heights = [figure.axes[0].get_window_extent().height for figure in figures]

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 
 import numpy as np
 
 from ltrbench.compare.cells import (
-    Cell,
     Judged,
     PairedQueries,
     arrange,
@@ -31,6 +31,7 @@ from ltrbench.compare.cells import (
     test_cell_of,
 )
 from ltrbench.compare.derived import reported_metrics
+from ltrbench.compare.evaluations import means_of, over_cells
 from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
 from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
 from ltrbench.compare.settings import BEST, Settings
@@ -40,6 +41,7 @@ from ltrbench.metrics import parse_metric
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
 from ltrbench.statistics import Interval, simultaneous_intervals, system_intervals
 
+LARGEST_CUTOFF = 20
 _BYTES_IN_MB = 1e6
 
 
@@ -108,6 +110,17 @@ class Comparison:
         if self.settings.baseline is None:
             return self.pairs
         return tuple(row.to_baseline for row in self.rows if row.to_baseline is not None)
+
+    @cached_property
+    def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
+        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query, means as in `Row.metrics`.
+
+        Raises:
+            UndefinedMetricError, DataError: where the convention does not define NDCG on these data.
+        """
+        longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.judged)
+        names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
+        return {row.label: means_of(row.judged, names, self.settings.convention) for row in self.rows}
 
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)
@@ -219,12 +232,12 @@ def _row(
     to_baseline: Pair | None,
     to_best: Interval | None,
 ) -> Row:
-    cells = by_cell(judged)
+    means = [[item.evaluation.means for item in own] for own in by_cell(judged).values()]
     results = [item.run.result for item in judged]
     return Row(
         label=label,
         judged=tuple(judged),
-        metrics={name: _mean_over_cells(cells, name) for name in judged[0].evaluation.means},
+        metrics={name: over_cells(means, name) for name in judged[0].evaluation.means},
         interval=interval,
         to_baseline=to_baseline,
         to_best=to_best,
@@ -273,13 +286,6 @@ def _absent_baseline(groups: Mapping[str, Sequence[Run]], wanted: str | None, fo
     if wanted in (None, BEST, found) or groups[found][0].result.model == wanted:
         return []
     return [f"There is no run of the baseline {wanted} here: differences are to {found}, the first row."]
-
-
-def _mean_over_cells(cells: Mapping[Cell, Sequence[Judged]], name: str) -> float | None:
-    """Over those in which a query counts."""
-    means = [fmean(item.evaluation.means[name] for item in judged) for judged in cells.values()]
-    counted = [mean for mean in means if not math.isnan(mean)]
-    return fmean(counted) if counted else None
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:

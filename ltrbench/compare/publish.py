@@ -66,7 +66,7 @@ def publish(
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw(series_of(comparison.rows), comparison.metric, pictures, comparison.settings.convention)
+        draw(series_of(comparison), comparison.metric, pictures)
     write(comparisons, folder / "report.html", own, over, command)
 
 

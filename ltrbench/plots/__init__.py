@@ -21,9 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost
-from ltrbench.plots.cutoffs import means_on_test, ndcg_by_cutoff
+from ltrbench.plots.cutoffs import ndcg_by_cutoff
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
 from ltrbench.plots.panels import DPI, short_name
@@ -36,21 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "draw", "draw_run", "short_name"]
 
 
-def draw(series: Sequence[Drawn], metric: str, folder: Path, convention: Convention = DEFAULT) -> list[Path]:
+def draw(series: Sequence[Drawn], metric: str, folder: Path) -> list[Path]:
     """Draws every picture for which the runs hold data.
 
     Args:
-        metric: of the learning curves where it was recorded, and of the test set in time_against_ndcg.png.
+        metric: what the series' values are in, and the learning curves where it was recorded.
         folder: made where it does not exist.
-        convention: of the metrics on test; learning curves are as they were recorded.
 
     Returns:
         The files written.
-
-    Raises:
-        ConfigError: on an unknown metric.
     """
-    return _write(folder, figures_of(finished(series), metric, convention))
+    return _write(folder, figures_of(finished(series), metric))
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
@@ -71,17 +66,12 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     return _write(folder, figures)
 
 
-def figures_of(
-    series: Sequence[Drawn], metric: str, convention: Convention = DEFAULT
-) -> dict[str, Figure | None]:
-    means = [means_on_test(item, metric, convention) for item in series]
+def figures_of(series: Sequence[Drawn], metric: str) -> dict[str, Figure | None]:
     return {
         "learning_curves.png": curves_by_iteration(series, metric),
-        "ndcg_at_k.png": ndcg_by_cutoff(series, [own.ndcg for own in means]),
+        "ndcg_at_k.png": ndcg_by_cutoff(series),
         "importances.png": importance_bars(series),
-        "time_against_ndcg.png": metric_against_cost(
-            series, [*map(fit_seconds, series)], [own.metric for own in means], FIT, metric
-        ),
+        "time_against_ndcg.png": metric_against_cost(series, [*map(fit_seconds, series)], FIT, metric),
     }
 
 

@@ -49,16 +49,15 @@ FIT = Cost("the time to fit", "time to fit, its evaluator included, seconds", 0.
 def metric_against_cost(
     series: Sequence[Drawn],
     costs: Sequence[float | None],
-    values: Sequence[float | None],
     cost: Cost,
     metric: str,
     page: Page = PAPER,
 ) -> Figure | None:
     """A point a series; None where no series has both a cost and a value."""
     known = [
-        (item, (max(cost.least, own), value))
-        for item, own, value in zip(series, costs, values, strict=True)
-        if own is not None and value is not None
+        (item, (max(cost.least, own), item.value))
+        for item, own in zip(series, costs, strict=True)
+        if own is not None and item.value is not None
     ]
     if not known:
         return None

@@ -16,11 +16,15 @@ class Drawn:
         label: a row of the comparison, such as "lightgbm num_leaves=15".
         model: the backend's name, which decides the colour.
         runs: its runs: folds and seeds.
+        value: of the comparison's metric on test; None where it has none.
+        ndcg: NDCG@1, NDCG@2, ... on test; empty where there is none.
     """
 
     label: str
     model: str
     runs: tuple[Run, ...]
+    value: float | None = None
+    ndcg: Sequence[float] = ()
 
 
 def finished(series: Sequence[Drawn]) -> list[Drawn]:

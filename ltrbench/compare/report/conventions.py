@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.evaluations import means_of
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.evaluations import means_of
 from ltrbench.compare.report.parts import CHANGED, Bullets, Cell, Column, Folded, Part, Section, Table, named
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.verdict import is_shown
@@ -47,7 +47,9 @@ def claims(comparison: Comparison) -> list[Claim]:
 
 def _claim(comparison: Comparison, convention: Convention, reference: Mapping[str, float]) -> Claim:
     try:
-        found = {row.label: means_of(row, [comparison.metric], convention)[0] for row in comparison.rows}
+        found = {
+            row.label: means_of(row.judged, [comparison.metric], convention)[0] for row in comparison.rows
+        }
     except (UndefinedMetricError, DataError) as error:
         return Claim(convention, {}, str(error), ())
     means = {label: mean for label, mean in found.items() if mean is not None}

@@ -54,11 +54,10 @@ _MEASURES = (
 def section(shown: Shown) -> Section | None:
     """None where nothing was measured, as of imported scores."""
     comparison = shown.comparison
-    values = [row.metrics[comparison.metric] for row in comparison.rows]
     figures = []
     for number, measure in enumerate(_MEASURES):
         spent = [measure.of_row(row) for row in comparison.rows]
-        figure = metric_against_cost(shown.series, spent, values, measure.cost, comparison.metric, PAGE)
+        figure = metric_against_cost(shown.series, spent, measure.cost, comparison.metric, PAGE)
         if figure is not None:
             figures.append(inlined(figure, f"{shown.name}-cost-{number}", measure.caption))
     if not figures:

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.evaluations import means_of
 from ltrbench.compare.report.parts import Column, Figures, Folded, Prose, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.report.svg import PAGE, inlined
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.plots.cutoffs import LARGEST_K, ndcg_by_cutoff
+from ltrbench.plots.cutoffs import ndcg_by_cutoff
 from ltrbench.plots.learning_curves import curves_by_iteration
 
 
 def cutoffs(shown: Shown) -> Section:
     """NDCG@k under the comparison's convention."""
-    names = [f"ndcg@{k}" for k in range(1, LARGEST_K + 1)]
-    title, convention = "NDCG@k", shown.comparison.settings.convention
+    title = "NDCG@k"
     try:
-        found = {row.label: means_of(row, names, convention) for row in shown.comparison.rows}
+        found = shown.comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError) as error:
         return Section("cutoffs", title, "", [Prose(f"NDCG is not defined here: {error}")])
-    known = {label: [value for value in values if value is not None] for label, values in found.items()}
-    figure = ndcg_by_cutoff(shown.series, [*known.values()], PAGE)
+    figure = ndcg_by_cutoff(shown.series, PAGE)
     if figure is None:
         return Section("cutoffs", title, "", [Prose("No query counts in NDCG.")])
-    columns = [Column("model", numeric=False), *(Column(f"@{k}") for k in range(1, LARGEST_K + 1))]
+    largest = max(map(len, found.values()))
+    columns = [Column("model", numeric=False), *(Column(f"@{k}") for k in range(1, largest + 1))]
     rows = [
         [shown.of_row(row.label), *(measured(value, numbers.quality(value)) for value in found[row.label])]
         for row in shown.rows
     ]
-    lead = (
-        f"NDCG of the first k documents, k = 1 to {LARGEST_K}: does the order of models hang on the cutoff?"
-    )
+    lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models hang on the cutoff?"
     drawn = inlined(figure, f"{shown.name}-cutoffs", "NDCG@k on test")
     return Section(
         "cutoffs", title, lead, [Figures([drawn]), Folded("The numbers", [Table("NDCG@k", columns, rows)])]

@@ -14,6 +14,7 @@ from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Column, Folded, Part, Table, named
 from ltrbench.compare.report.svg import css_colour
 from ltrbench.compare.slices import Slice
+from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Drawn
 from ltrbench.plots.styles import styles_of
 
@@ -45,7 +46,7 @@ class Shown:
     @cached_property
     def series(self) -> list[Drawn]:
         """The rows as pictures show them, in the order of the comparison, which decides their looks."""
-        return series_of(self.comparison.rows)
+        return series_of(self.comparison)
 
     @property
     def paired(self) -> list[str]:
@@ -66,9 +67,22 @@ class Shown:
         }
 
 
-def series_of(rows: Sequence[Row]) -> list[Drawn]:
+def series_of(comparison: Comparison) -> list[Drawn]:
     """Rows as pictures show them."""
-    return [Drawn(row.label, row.runs[0].result.model, row.runs) for row in rows]
+    try:
+        ndcg = comparison.ndcg_by_cutoff
+    except (UndefinedMetricError, DataError):  # which the report says in words
+        ndcg = {}
+    return [
+        Drawn(
+            label=row.label,
+            model=row.runs[0].result.model,
+            runs=row.runs,
+            value=row.metrics[comparison.metric],
+            ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
+        )
+        for row in comparison.rows
+    ]
 
 
 def pair_tables(
