@@ -19,6 +19,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.native.dialects import IN_ROW_ORDER, PRESETS, PairSettings
 from ltrbench.native.objectives import prepare
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.native.translation import objective_of
 
 NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
 
@@ -41,7 +42,7 @@ def made_up(seed: int = 0) -> RankingDataset:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_yaml_has_the_pairs_that_explain_shows(name: str) -> None:
-    settings = make(name)._objective()
+    settings = objective_of(make(name))
     assert isinstance(settings, PairSettings)
     expected = PRESETS[name]
     if name == "pyltr":
@@ -66,7 +67,7 @@ def test_of_the_shared_parameters_a_preset_takes_the_number_of_trees_only(name: 
 def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
     # As pyltr does: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
     data, num_trees = made_up(), 5
-    objective = prepare(data, make("pyltr")._objective())
+    objective = prepare(data, objective_of(make("pyltr")))
     scores = np.zeros(data.num_documents)
     for _ in range(num_trees):
         gradients, hessians = objective(scores, None, np.random.default_rng(0))
