@@ -16,7 +16,8 @@ from ltrbench.cli.progress import terminal_width
 from ltrbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Settings
+    from ltrbench.compare import Comparison, Settings
+    from ltrbench.compare.publish import Slices
     from ltrbench.results import Run
 
 
@@ -106,9 +107,8 @@ def compare(
       python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
       python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
-    from ltrbench.compare import Settings, read_attributes, render, slices
+    from ltrbench.compare import Settings, read_attributes, slices
     from ltrbench.compare import compare as compare_runs
-    from ltrbench.compare.across import across, in_words
     from ltrbench.compare.publish import publish
     from ltrbench.compare.record import as_json
     from ltrbench.metrics import preset, with_settings
@@ -137,10 +137,18 @@ def compare(
     if as_object:
         echo_json(as_json(comparisons, by_kind))
     else:
-        width = terminal_width()
-        tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
-        over = in_words(across(comparisons))
-        click.echo("\n\n".join([*tables, over] if over else tables))
+        _print(comparisons, by_kind)
+
+
+def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
+    """The tables, and what is seen over data sets, in the width of the terminal."""
+    from ltrbench.compare import render
+    from ltrbench.compare.across import across, in_words
+
+    width = terminal_width()
+    tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
+    over = in_words(across(comparisons))
+    click.echo("\n\n".join([*tables, over] if over else tables))
 
 
 def _refuse_without(needed: str, there: str, option: str, value: object) -> None:
