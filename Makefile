@@ -32,8 +32,12 @@ demo: setup ## compare native, LightGBM and XGBoost on the built-in synthetic da
 walkthrough: setup ## LambdaMART on ten documents, step by step, in numbers of the engine's own
 	$(RUN) walkthrough
 
+# A file's tests stay together, because they share what they prepare. Each process trains, so that more would be
+# in each other's way.
+PARALLEL = --numprocesses=logical --maxprocesses=4 --dist=loadfile
+
 test: setup ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-nojit: setup ## the kernels' tests, uncompiled, so that they can be stepped through
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native
