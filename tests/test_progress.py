@@ -117,6 +117,7 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
 
 def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> None:
     assert figures(replace(SOME, iteration=100, seconds=50))["time"] == "1:40 left"
+    assert "time" not in figures(replace(SOME, iteration=1, seconds=5))  # which were for binning
     assert figures(replace(SOME, finished=True, seconds=50))["time"] == "in 0:50"
     assert "time" not in figures(replace(SOME, num_iterations=None))
 

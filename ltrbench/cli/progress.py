@@ -166,7 +166,8 @@ def figures(progress: Progress) -> dict[str, str]:
         parts["out_of_bag"] = f"oob {_figure(progress.out_of_bag, '+')}"
     if progress.finished:
         parts["time"] = f"in {_duration(progress.seconds)}"
-    elif progress.num_iterations is not None:
+    elif progress.num_iterations is not None and progress.iteration > 1:
+        # The first has in its time what is done once, such as binning: nothing follows from it.
         left = progress.num_iterations - progress.iteration
         parts["time"] = f"{_duration(progress.seconds / progress.iteration * left)} left"
     return parts
