@@ -15,13 +15,13 @@ import statistics
 from collections.abc import Callable, Sequence
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
 
 from ltrbench.clock import Stopwatch
+from ltrbench.compilation import threads
 from ltrbench.data import Judgments
 from ltrbench.metrics import evaluate, preset, warm_up
 
@@ -84,23 +84,28 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
+    with threads(1):
+        bench(options.queries, options.documents, options.repeats)
 
+
+def bench(num_queries: int, num_docs: int, repeats: int) -> None:
+    """Prints the times of so many queries of so many documents, with few ties and with many."""
     rng = np.random.default_rng(0)
-    num_documents = options.queries * options.documents
+    num_documents = num_queries * num_docs
     # Grades in the shares of MSLR-WEB30K.
     labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(np.float64)
-    query_start = np.arange(0, num_documents + 1, options.documents)
+    query_start = np.arange(0, num_documents + 1, num_docs)
     warm_up()
     for what, decimals in (("few ties", 6), ("many ties", 2)):
         scores = np.round(rng.normal(size=num_documents), decimals)
-        fresh = [Judgments(labels=labels, query_start=query_start) for _ in range(options.repeats)]
+        fresh = [Judgments(labels=labels, query_start=query_start) for _ in range(repeats)]
         judgments = fresh[0]
         first, _ = seconds([ltrbench_of(each, scores) for each in fresh])
-        later, _ = seconds([ltrbench_of(judgments, scores)] * options.repeats)
-        print(f"{NAME} of {options.queries:,} queries x {options.documents}, {what}, one core:")
+        later, _ = seconds([ltrbench_of(judgments, scores)] * repeats)
+        print(f"{NAME} of {num_queries:,} queries x {num_docs}, {what}, one core:")
         print(f"  ltrbench: {first:.3f} s the first time, with the ideal ranking; {later:.3f} s from then on")
         for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):
-            time, figure = seconds([theirs(judgments, scores)] * options.repeats)
+            time, figure = seconds([theirs(judgments, scores)] * repeats)
             own = evaluate(judgments, scores, [NAME], preset(name)).means[NAME]
             print(
                 f"  {name}: {time:.3f} s; ltrbench takes {first / time:.2f} of it the first time, "
