@@ -705,10 +705,27 @@ def _reference(argument: str, page: str) -> str:
 
 
 def _backends(argument: str, page: str) -> str:
-    """The class of each YAML in conf/model."""
+    """The class of each YAML in conf/model, and what its settings beside the shared ones mean."""
     del argument, page
     targets = [item.target for item in config_files() if item.group == "model" and item.target]
-    return "\n\n".join(f"::: {target}\n    options: {{members: false}}" for target in targets)
+    return "\n\n".join(map(_backend, targets))
+
+
+def _backend(target: str) -> str:
+    about = f"::: {target}\n    options: {{members: false}}"
+    module, _, name = target.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    rows = [[_code(setting), meaning] for setting, meaning in own_settings(kind).items()]
+    return f"{about}\n\n{table(['setting', 'meaning'], rows)}" if rows else about
+
+
+def own_settings(kind: type[Ranker]) -> dict[str, str]:
+    """Field -> what it means, of those that a ranker's class, or a base of its own, adds to the contract."""
+    own = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
+    names = {field.name for field in fields(kind)}
+    return {
+        name: meaning for base in own for name, meaning in field_docstrings(base).items() if name in names
+    }
 
 
 def _evaluator_keys(argument: str, page: str) -> str:

@@ -31,7 +31,7 @@ ONLY_PRANGE: Any = {  # of type bool, in the eyes of a type checker
     "stencil": False,
     "fusion": False,
 }
-"""What numba is to share out among threads; to fill an array by threads takes it a second to compile."""
+"""What numba is to share out among threads: the loops that say so, and nothing that it finds by itself."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -47,7 +47,7 @@ def parallel_kernel(function: Function) -> Function:
 
 
 def inlined_kernel(function: Function) -> Function:
-    """Like `kernel`, for a step of one kernel only: it is put in place of its call, and so compiled once."""
+    """Like `kernel`, for a step of one kernel only: put in place of its call, and compiled as part of it."""
     return _compile(function, parallel=False, inline="always")
 
 

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from ltrbench.cli.verbs import verbs
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.metrics import PRESETS
 from ltrbench.metrics.functions import METRICS
+from ltrbench.rankers import BoostingRanker
+from ltrbench.rankers.native import NativeRanker
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -237,6 +240,13 @@ def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> N
         assert ranker.own_parameters(), f"{model} says nothing of what becomes of the shared parameters"
         assert all(f"| {sentence} |" in text for sentence in ranker.unmatched())
     assert "`eta = 2 * value`" in text
+
+
+def test_the_reference_explains_every_setting_of_a_backend() -> None:
+    shared = {field.name for field in fields(BoostingRanker)}
+    told = hooks.own_settings(NativeRanker)
+    assert set(told) == {field.name for field in fields(NativeRanker)} - shared
+    assert told["sigma"].startswith("Slope of the logistic function")
 
 
 def test_every_page_stands_in_the_navigation() -> None:
