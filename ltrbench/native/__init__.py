@@ -7,6 +7,7 @@ each file importing only from those above it:
     binning        feature values to small integers
     histogram      sums of gradients by bin
     splitting      the best cut of a leaf
+    partition      a leaf's documents shared out between those below its cut
     tree           what a grown tree is, and the scores that many trees give
     grower         growing one tree
     boosting       the loop over trees

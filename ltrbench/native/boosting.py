@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import QUANTILE, ThresholdRule, bin_features
+from ltrbench.native.binning import QUANTILE, Rows, ThresholdRule, bin_features
 from ltrbench.native.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.dialects import NATIVE
@@ -38,7 +38,7 @@ from ltrbench.native.equal_width import EQUAL_WIDTH
 from ltrbench.native.goss import GossSettings, one_side_sample
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS
-from ltrbench.native.histogram import Rows, quantise
+from ltrbench.native.histogram import quantise
 from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.sampling import Sampler, SamplingSettings

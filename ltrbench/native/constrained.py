@@ -166,12 +166,10 @@ def _unpack(
 
 def _too_few(search: _Search, leaf: Leaf, column: int, sums: Histogram) -> NDArray[np.bool_]:
     """(bins, 2), whether a cut of the column leaves a side fewer documents than min_docs_in_leaf."""
-    word, shift = search.binned.words[column // 8], np.uint64(8 * (column % 8))
     if search.settings.counts_by_hessian:
         counts = estimated_counts(sums, len(leaf.rows))
     else:
-        bins = ((word[leaf.rows] >> shift) & np.uint64(255)).astype(np.int64)
-        counts = np.bincount(bins, minlength=len(sums))
+        counts = np.bincount(search.binned.bins_of(column, leaf.rows), minlength=len(sums))
     left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
     too_few: NDArray[np.bool_] = np.minimum(left, len(leaf.rows) - left) < search.settings.min_docs_in_leaf
     return too_few

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
+from ltrbench.native.binning import Rows
 from ltrbench.native.dart import Rescaling, Weights
 from ltrbench.native.grower import GrownTree
-from ltrbench.native.histogram import Rows
 from ltrbench.native.tree import Forest, Scores, Tree, add_scores, plant
 from ltrbench.shapes import Features
 

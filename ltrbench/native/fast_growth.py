@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel
-from ltrbench.native.histogram import Packed, Rows, build
-from ltrbench.native.splitting import Found, Split, SplitTerms, partition, search
+from ltrbench.native.binning import Rows
+from ltrbench.native.histogram import Packed, build
+from ltrbench.native.partition import partition
+from ltrbench.native.splitting import Found, Split, SplitTerms, search
 
 
 class Limits(NamedTuple):
@@ -44,6 +46,7 @@ class Task(NamedTuple):
         columns: (C,), whether a column may be used.
         terms: what a cut must fulfil.
         limits: what the tree must.
+        num_threads: that take part.
     """
 
     words: NDArray[np.uint64]
@@ -53,6 +56,7 @@ class Task(NamedTuple):
     columns: NDArray[np.bool_]
     terms: SplitTerms
     limits: Limits
+    num_threads: int
 
 
 class Nodes(NamedTuple):
@@ -133,7 +137,9 @@ def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Ro
     first, end = nodes.first[node], nodes.end[node]
     column, last_bin, missing_left = nodes.cut[node]
     part = rows[first:end]
-    num_left = partition(task.words, task.num_bins, column, last_bin, missing_left != 0, part, scratch)
+    num_left = partition(
+        task.words, task.num_bins, column, last_bin, missing_left != 0, part, scratch, task.num_threads
+    )
     nodes.first[left], nodes.end[left] = first, first + num_left
     nodes.first[left + 1], nodes.end[left + 1] = first + num_left, end
     nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
@@ -154,7 +160,7 @@ def _open_below(
     of_smaller, of_larger = histograms[spare], histograms[nodes.histogram[node]]
     rows_of_smaller = rows[nodes.first[smaller] : nodes.end[smaller]]
     rows_of_larger = rows[nodes.first[larger] : nodes.end[larger]]
-    build(task.words, task.bin_start, rows_of_smaller, task.packed, of_smaller, of_larger)
+    build(task.words, task.bin_start, rows_of_smaller, task.packed, of_smaller, of_larger, task.num_threads)
     num_opened = 2 if _may_be_cut(task.limits, nodes, smaller) else 1
     found = search(
         task.words,

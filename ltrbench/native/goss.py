@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.histogram import Rows
+from ltrbench.native.binning import Rows
 from ltrbench.native.lambdas import Gradients, Hessians
 
 

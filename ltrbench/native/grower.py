@@ -15,20 +15,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.binning import BinnedFeatures
+from ltrbench.native.binning import BinnedFeatures, Rows
 from ltrbench.native.fast_growth import Limits, Task, grow_best_first, seed_of_tree
 from ltrbench.native.growth import OpenLeaf, Order, best_first
 from ltrbench.native.histogram import (
     Histogram,
     Quantised,
-    Rows,
     bin_starts,
     build_and_subtract,
     build_histogram,
 )
+from ltrbench.native.partition import partition
 from ltrbench.native.splitting import (
     UNBOUNDED,
     Bounds,
@@ -37,7 +38,6 @@ from ltrbench.native.splitting import (
     Split,
     SplitSettings,
     may_be_cut,
-    partition,
     prepare_search,
     split_terms,
 )
@@ -158,6 +158,7 @@ class _Growth:
             columns=self.columns,
             terms=split_terms(settings, self.quantised),
             limits=Limits(grower.num_leaves, settings.least_docs, settings.max_depth),
+            num_threads=numba.get_num_threads(),
         )
         root = self.open_leaves[0][1].split if self.open_leaves else None
         nodes = seed_of_tree(grower.num_leaves, len(rows), root)
@@ -215,7 +216,9 @@ class _Growth:
         _, column, last_bin, missing_left, *_ = leaf.split
         words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
         scratch = self.grower.scratch
-        return partition(words, num_bins, column, last_bin, missing_left, leaf.rows, scratch)
+        return partition(
+            words, num_bins, column, last_bin, missing_left, leaf.rows, scratch, numba.get_num_threads()
+        )
 
 
 class _Part(NamedTuple):

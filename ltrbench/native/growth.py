@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ltrbench.native.histogram import Quantised, Rows
+from ltrbench.native.binning import Rows
+from ltrbench.native.histogram import Quantised
 from ltrbench.native.splitting import Split
 
 

@@ -22,10 +22,10 @@ missing values right before left; with highest_of_equals, of a feature's cuts th
 leaf has none of go to the side of more hessian.
 
 Histograms do not count documents, so the search goes in two steps. First every column's best cut, whatever
-the counts; its gain is a bound. Then the column of the highest bound: if on either side there is more hessian
-than min_docs_in_leaf - 1 documents can have, it is taken; if not, the leaf's documents are counted by bin.
-Where a side has too few, the column's best cut is found again among those that leave enough, and the column
-of the highest bound is looked at once more. Few are ever counted. With counts_by_hessian no document is: as
+the counts; its gain is a bound. Then the column of the highest bound: the leaf's documents are counted by bin
+until there are enough on either side, and mostly a few hundred are. Where a side has too few, the column's
+best cut is found again among those that leave enough, and the column of the highest bound is looked at once
+more. With counts_by_hessian no document is counted: as
 in LightGBM, a bin of hessian h in a leaf of n documents and hessian H is taken to hold n h / H documents,
 rounded, and the first bin what the others leave.
 """
@@ -42,8 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.native.binning import BinnedFeatures
-from ltrbench.native.histogram import Histogram, Quantised, Rows
+from ltrbench.native.binning import BinnedFeatures, Rows, read_words
+from ltrbench.native.histogram import Histogram, Quantised
 from ltrbench.native.lambdas import Gradients, Hessians
 
 Values = NDArray[np.float64]  # (cuts,), one a cut of a column
@@ -109,7 +109,6 @@ class SplitTerms(NamedTuple):
         largest_step: of a leaf.
         least_hessian: that a side must have.
         min_docs: documents that a side must have.
-        enough_hessian: more of it than min_docs - 1 documents can have.
         gain_unit: what a gain of 1 means.
         gain_to_exceed: not in units.
         highest_of_equals: as in SplitSettings.
@@ -120,7 +119,6 @@ class SplitTerms(NamedTuple):
     largest_step: float
     least_hessian: float
     min_docs: int
-    enough_hessian: int
     gain_unit: float
     gain_to_exceed: float
     highest_of_equals: bool
@@ -130,16 +128,12 @@ class SplitTerms(NamedTuple):
 def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
     """The settings for trees grown on these gradients and hessians."""
     gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
-    enough_hessian = quantised.largest_hessian * (settings.min_docs_in_leaf - 1)
-    if settings.counts_by_hessian:
-        enough_hessian = 2**32  # which no sum reaches: each cut that is to be made is looked at
     return SplitTerms(
         # Squares of it must be finite, however small the unit.
         l2=min(settings.l2 / hessian_unit, 1e100),
         largest_step=settings.largest_step * hessian_unit / gradient_unit,
         least_hessian=settings.least_hessian / hessian_unit,
         min_docs=settings.min_docs_in_leaf,
-        enough_hessian=enough_hessian,
         gain_unit=gradient_unit * gradient_unit / hessian_unit,
         gain_to_exceed=settings.gain_to_exceed,
         highest_of_equals=settings.highest_of_equals,
@@ -300,6 +294,8 @@ def find_splits(
     ]
 
 
+BLOCK = 256
+"""Documents counted between two looks at whether they are enough."""
 FEW_CELLS = 40_000
 """Bins, of both leaves, that one thread has searched before two have met and shared them out."""
 
@@ -369,26 +365,18 @@ def _choose(
             return -np.inf, -1, 0, 0
         bins = bin_start[c], bin_start[c + 1]
         sums = histogram[bins[0] : bins[1]]
-        if is_counted[c] or _smaller_hessian(sums, cuts[c, 0], cuts[c, 1]) > terms.enough_hessian:
+        if is_counted[c]:
             break
         if terms.counts_by_hessian:
-            docs = _docs_left(estimated_counts(sums, len(rows)))
+            counts = estimated_counts(sums, len(rows))
         else:
-            docs = _docs_left(_count(words[c // 8], np.uint64(8 * (c % 8)), rows, len(sums)))
-        num_left = docs[cuts[c, 1], cuts[c, 0]]
-        if min(num_left, len(rows) - num_left) >= terms.min_docs:
+            counts = _count(words, c, rows, len(sums), cuts[c], terms.min_docs)
+        if _docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
             break
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, docs, terms, space)
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, _docs_left(counts), terms, space)
         is_counted[c] = True
     missing_left = _left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
     return gains[c], c, cuts[c, 0], missing_left
-
-
-@kernel
-def _smaller_hessian(sums: Histogram, last_bin: int, missing_left: int) -> int:
-    """The hessian of the side that has less of it, in units."""
-    left = _sum(sums[: last_bin + 1]) + missing_left * sums[-1]
-    return int(min(left & 0xFFFFFFFF, (_sum(sums) - left) & 0xFFFFFFFF))
 
 
 @kernel
@@ -406,12 +394,33 @@ def _sum(values: NDArray[np.int64]) -> int:
 
 
 @kernel
-def _count(words: NDArray[np.uint64], shift: np.uint64, rows: Rows, num_bins: int) -> NDArray[np.int64]:
-    """(bins,), the leaf's documents in each bin of a column."""
-    counts = np.zeros(num_bins, dtype=np.int64)
-    for i in range(len(rows)):
-        counts[(words[rows[i]] >> shift) & np.uint64(255)] += 1
+def _count(
+    words: NDArray[np.uint64],
+    column: int,
+    rows: Rows,
+    num_bins: int,
+    cut: NDArray[np.int64],
+    min_docs: int,
+) -> NDArray[np.int64]:
+    """(bins,), the leaf's documents in each bin of a column, or of those that it took to find min_docs on
+    either side of the cut: its last bin on the left, and whether missing values go left."""
+    counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(BLOCK, dtype=np.uint64)
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
+        read_words(words, column // 8, block, ahead)
+        shift = np.uint64(8 * (column % 8))
+        for i in range(len(block)):
+            counts[(ahead[i] >> shift) & np.uint64(255)] += 1
+        if _docs_of_smaller(counts, cut) >= min_docs:
+            break
     return counts
+
+
+@kernel
+def _docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
+    """The documents on the side of a cut that has fewer of them."""
+    left = _sum(counts[: cut[0] + 1]) + cut[1] * counts[-1]
+    return int(min(left, _sum(counts) - left))
 
 
 @kernel
@@ -589,31 +598,3 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
         if scores[b] > scores[last]:
             last = b
     return last
-
-
-@kernel
-def partition(
-    words: NDArray[np.uint64],
-    num_bins: NDArray[np.int64],
-    column: int,
-    last_bin: int,
-    missing_left: bool,
-    rows: Rows,
-    scratch: Rows,
-) -> int:
-    """Makes a cut: moves those that go left to the front, all in their order; returns how many they are."""
-    words_of_column, shift = words[column // 8], np.uint64(8 * (column % 8))
-    last, missing_bin = np.uint64(last_bin), np.uint64(num_bins[column] - 1)
-    num_left, num_right = np.uint64(0), np.uint64(0)
-    for i in range(len(rows)):
-        row = rows[i]
-        b = (words_of_column[row] >> shift) & np.uint64(255)
-        goes_left = np.uint64(missing_left if b == missing_bin else b <= last)
-        # Written to both sides and kept on one, so that there is no branch to guess.
-        rows[num_left] = row
-        scratch[num_right] = row
-        num_left += goes_left
-        num_right += np.uint64(1) - goes_left
-    for i in range(num_right):
-        rows[num_left + np.uint64(i)] = scratch[i]
-    return int(num_left)

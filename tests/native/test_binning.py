@@ -26,9 +26,8 @@ columns = arrays(np.float32, st.integers(1, 60), elements=floats)
 
 def bins_of(binned: BinnedFeatures) -> NDArray[np.uint8]:
     """(C, D), taken out of the words."""
-    columns = np.arange(binned.num_columns)
-    shifts = (8 * (columns % 8)).astype(np.uint64)[:, None]
-    return ((binned.words[columns // 8] >> shifts) & np.uint64(255)).astype(np.uint8)
+    everyone = np.arange(binned.num_documents, dtype=np.uint32)
+    return np.stack([binned.bins_of(column, everyone) for column in range(binned.num_columns)])
 
 
 def bin_all(

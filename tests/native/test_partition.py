@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from engine_cases import MAY_COMPILE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ltrbench.compilation import threads
+from ltrbench.native import partition as stage
+from ltrbench.native.binning import BinnedFeatures, bin_features
+from ltrbench.native.partition import partition, reference_partition
+
+NUM_DOCUMENTS = 60
+
+
+@pytest.fixture(autouse=True)
+def _few_are_shared_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uncompiled, threads would not meet for so few; compiled code has the number in it."""
+    monkeypatch.setattr(stage, "FEW_ROWS", 1)
+
+
+def make_binned(num_documents: int, seed: int) -> BinnedFeatures:
+    rng = np.random.default_rng(seed)
+    features = np.round(3 * rng.normal(size=(num_documents, 11))).astype(np.float32)
+    features[rng.random(features.shape) < 0.1] = np.nan
+    return bin_features(features, 255, rng)
+
+
+def assert_as_the_reference_says(
+    binned: BinnedFeatures, rows: np.ndarray, column: int, last_bin: int
+) -> None:
+    for missing_left in (False, True):
+        bins = binned.bins_of(column, rows)
+        goes_left = np.where(bins == binned.num_bins[column] - 1, missing_left, bins <= last_bin)
+        moved, scratch = rows.copy(), np.empty_like(rows)
+        num_left = partition(
+            binned.words,
+            binned.num_bins,
+            column,
+            last_bin,
+            missing_left,
+            moved,
+            scratch,
+            numba.get_num_threads(),
+        )
+        assert num_left == np.count_nonzero(goes_left)
+        np.testing.assert_array_equal(moved, reference_partition(rows, goes_left))
+
+
+@MAY_COMPILE
+@given(
+    seed=st.integers(0, 2**32 - 1), column=st.integers(0, 10), rows=st.sets(st.integers(0, NUM_DOCUMENTS - 1))
+)
+def test_documents_are_shared_out_as_the_reference_says(seed: int, column: int, rows: set[int]) -> None:
+    binned = make_binned(NUM_DOCUMENTS, seed)
+    last_bin = seed % int(binned.num_bins[column])
+    assert_as_the_reference_says(binned, np.array(sorted(rows), dtype=np.uint32), column, last_bin)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_threads_share_out_a_large_leaf_as_the_reference_says(num_threads: int) -> None:
+    binned = make_binned(20_001, seed=0)
+    rows = np.flatnonzero(np.random.default_rng(1).random(20_001) < 0.9).astype(np.uint32)
+    with threads(num_threads):
+        for column in range(3):
+            assert_as_the_reference_says(binned, rows, column, last_bin=4)
