@@ -103,9 +103,9 @@ class Grower:
             features_of_leaf: which of these a leaf may be cut by, asked once for each; None: all.
         """
         growth = _Growth(self, quantised, _Nodes(rows), features, features_of_leaf)
-        growth.open_root()
         if features_of_leaf is None and self.is_compiled:
-            return growth.finish_fast()
+            return growth.grow_fast()
+        growth.open_root()
         while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
             growth.cut_next()
         return growth.nodes.grown(self.binned)
@@ -146,8 +146,8 @@ class _Growth:
             )
             self.open([(0, histogram)])
 
-    def finish_fast(self) -> GrownTree:
-        """Makes all cuts, from that of the root on, as in `fast_growth`."""
+    def grow_fast(self) -> GrownTree:
+        """Makes all cuts as in `fast_growth`."""
         grower, rows = self.grower, self.nodes.rows
         binned, settings = grower.binned, grower.settings
         task = Task(
@@ -156,13 +156,12 @@ class _Growth:
             bin_start=grower.bin_start,
             packed=self.quantised.packed,
             columns=self.columns,
-            terms=split_terms(settings, self.quantised),
-            limits=Limits(grower.num_leaves, settings.least_docs, settings.max_depth),
             num_threads=numba.get_num_threads(),
         )
-        root = self.open_leaves[0][1].split if self.open_leaves else None
-        nodes = seed_of_tree(grower.num_leaves, len(rows), root)
-        num_cuts = grow_best_first(task, nodes, rows, grower.scratch, grower.histograms)
+        terms = split_terms(settings, self.quantised)
+        limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
+        nodes = seed_of_tree(grower.num_leaves, len(rows))
+        num_cuts = grow_best_first(task, terms, limits, nodes, rows, grower.scratch, grower.histograms)
         order, num_nodes = nodes.order[:num_cuts], 2 * num_cuts + 1
         column, last_bin, missing_left = nodes.cut[order].T
         cuts = _Cuts(order, column, last_bin, missing_left.astype(np.bool_), nodes.gain[order])

@@ -102,8 +102,6 @@ BLOCK = 512
 """Documents whose words, up to 32 of each, are read before those of others, and so stay in a near cache."""
 WORDS_AT_ONCE = 32
 """Words whose sums one thread holds at a time: 512 kB, which the second cache holds."""
-FEW_WORDS = 8_000
-"""Words of a leaf's documents that one thread has summed before two have met and shared them out."""
 
 
 @parallel_kernel
@@ -121,19 +119,26 @@ def build(
     The words are shared out among `num_threads`; a kernel that asked for their number would not be cached.
     """
     num_words = words.shape[1]
-    num_shares = num_threads * ((num_words - 1) // (num_threads * WORDS_AT_ONCE) + 1)
-    if len(rows) * num_words < FEW_WORDS:
-        for share in range(num_shares):
-            some = share * num_words // num_shares, (share + 1) * num_words // num_shares
-            _build_share(words, some, bin_start, rows, packed, histogram, parent)
-    else:
-        for share in numba.prange(num_shares):
-            some = share * num_words // num_shares, (share + 1) * num_words // num_shares
-            _build_share(words, some, bin_start, rows, packed, histogram, parent)
+    num_shares = shares_of(num_words, num_threads)
+    for share in numba.prange(num_shares):
+        some = words_of_share(share, num_shares, num_words)
+        build_share(words, some, bin_start, rows, packed, histogram, parent)
 
 
 @kernel
-def _build_share(
+def shares_of(num_words: int, num_threads: int) -> int:
+    """Into how many shares threads divide the words: as many for each thread, and none too large."""
+    return num_threads * ((num_words - 1) // (num_threads * WORDS_AT_ONCE) + 1)
+
+
+@kernel
+def words_of_share(share: int, num_shares: int, num_words: int) -> tuple[int, int]:
+    """The first word of a share, and the end of its last."""
+    return share * num_words // num_shares, (share + 1) * num_words // num_shares
+
+
+@kernel
+def build_share(
     words: NDArray[np.uint64],
     some: tuple[int, int],
     bin_start: NDArray[np.int64],

@@ -296,8 +296,6 @@ def find_splits(
 
 BLOCK = 256
 """Documents counted between two looks at whether they are enough."""
-FEW_CELLS = 40_000
-"""Bins, of both leaves, that one thread has searched before two have met and shared them out."""
 
 
 @parallel_kernel
@@ -310,27 +308,23 @@ def search(
     terms: SplitTerms,
     num_leaves: int,
 ) -> tuple[Found, Found]:
-    """What `_choose` finds for each leaf."""
+    """What `choose` finds for each leaf."""
     num_columns = len(bin_start) - 1
     num_groups = (num_columns + 7) // 8
     gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
-    if num_leaves * len(histograms[0]) < FEW_CELLS:
-        for job in range(num_leaves * num_groups):
-            k, group = job // num_groups, np.uint64(job % num_groups)
-            _best_cuts(group, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
-    else:
-        for job in numba.prange(num_leaves * num_groups):
-            k, group = job // num_groups, np.uint64(job % num_groups)
-            _best_cuts(group, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
+    for job in numba.prange(num_leaves * num_groups):
+        k, first = job // num_groups, 8 * (job % num_groups)
+        some = first, min(first + 8, num_columns)
+        best_cuts(some, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
     return (
-        _choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
-        _choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
+        choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
+        choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
     )
 
 
 @kernel
-def _best_cuts(
-    group: np.uint64,
+def best_cuts(
+    some: tuple[int, int],
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     columns: NDArray[np.bool_],
@@ -338,17 +332,17 @@ def _best_cuts(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """The best cut of each of eight columns, whatever its documents: its gain, and its bin and direction."""
+    """The best cut of each column some[0], ..., some[1] - 1, whatever its documents: its gain, bin and
+    direction."""
     uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
-    first = 8 * int(group)
-    for c in range(first, min(first + 8, len(columns))):
+    for c in range(some[0], some[1]):
         if columns[c]:
             bins = bin_start[c], bin_start[c + 1]
             gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, terms, space)
 
 
 @kernel
-def _choose(
+def choose(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     histogram: Histogram,
@@ -448,18 +442,19 @@ class Cuts(NamedTuple):
     """Space for the cuts of a column.
 
     Attributes:
-        whole: (2, 256), of each its last bin on the left, and what is left of it.
-        parts: (3, 256), the gradient and the hessian left of it, with those missing values that go left, and
-            the score of both sides added.
+        bin: (256,), of each its last bin on the left.
+        left: (256,), the packed sum of what is left of it.
+        score: (256,), that of both its sides added.
     """
 
-    whole: NDArray[np.int64]
-    parts: NDArray[np.float64]
+    bin: NDArray[np.int64]
+    left: NDArray[np.int64]
+    score: Values
 
 
 @kernel
 def _space() -> Cuts:
-    return Cuts(np.empty((2, 256), dtype=np.int64), np.empty((3, 256)))
+    return Cuts(np.empty(256, dtype=np.int64), np.empty(256, dtype=np.int64), np.empty(256))
 
 
 @kernel
@@ -481,14 +476,14 @@ def _best_cut(
     num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
     total += missing
     # NumPy's floats, because uncompiled a division of Python's by zero raises.
-    leaf = np.float64(total >> 32), np.float64(total & 0xFFFFFFFF)
+    leaf = _gradient(total), _hessian(total)
     best, cut, missing_left = -np.inf, 0, 0
     for side in range(2 if missing != 0 else 1):
         score, number = _best_score(cuts, num_cuts, side * missing, leaf, docs, side, terms)
         comes_first = number > cut if terms.highest_of_equals else number < cut
         if score > best or (score == best and comes_first):
             best, cut, missing_left = score, number, side
-    return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.whole[0, cut], missing_left
+    return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.bin[cut], missing_left
 
 
 @kernel
@@ -502,12 +497,12 @@ def _cuts_that_differ(
     are kept, or where there is no bin before. Most bins of a small leaf are empty.
     """
     total, keep = histogram[bins[0]], np.uint64(keep_all)
-    cuts.whole[0, 0], cuts.whole[1, 0], num_cuts = 0, total, np.uint64(1)
+    cuts.bin[0], cuts.left[0], num_cuts = 0, total, np.uint64(1)
     for b in range(bins[0] + 1, bins[1] - 1):
         value = histogram[np.uint64(b)]
         total += value
         # Written in any case and kept or not, so that there is no branch to guess.
-        cuts.whole[0, num_cuts], cuts.whole[1, num_cuts] = b - bins[0], total
+        cuts.bin[num_cuts], cuts.left[num_cuts] = b - bins[0], total
         num_cuts += np.uint64(value != 0) | keep
     return int(np.int64(num_cuts)), int(total)
 
@@ -527,14 +522,11 @@ def _best_score(
     leaf: its gradient and hessian; docs[side]: the documents left of each cut. Hessian and documents on the
     left rise with the bin: the cuts that leave enough on both sides lie together.
     """
-    for i in range(num_cuts):
-        left = cuts.whole[1, i] + missing
-        cuts.parts[0, i], cuts.parts[1, i] = left >> 32, left & 0xFFFFFFFF
-    gradient, hessian = leaf
+    hessian = leaf[1]
     first, end = 0, num_cuts
-    while first < end and cuts.parts[1, np.uint64(first)] < terms.least_hessian:
+    while first < end and _hessian(cuts.left[first] + missing) < terms.least_hessian:
         first += 1
-    while first < end and hessian - cuts.parts[1, np.uint64(end - 1)] < terms.least_hessian:
+    while first < end and hessian - _hessian(cuts.left[end - 1] + missing) < terms.least_hessian:
         end -= 1
     if docs.size > 0:
         num_docs = docs[1, num_cuts - 1]  # the last cut has all values on its left
@@ -544,29 +536,40 @@ def _best_score(
             end -= 1
     if first == end:
         return -np.inf, 0
-    _score_cuts(cuts, first, end, gradient, hessian, terms)
+    _score_cuts(cuts.left[first:end], missing, leaf, terms, cuts.score[first:end])
     if terms.highest_of_equals:
-        best = _last_largest(cuts.parts[2], first, end)
+        best = _last_largest(cuts.score, first, end)
     else:
-        best = _first_largest(cuts.parts[2], first, end)
-    return (cuts.parts[2, best], best) if cuts.parts[2, best] >= 0.0 else (-np.inf, 0)
+        best = _first_largest(cuts.score, first, end)
+    return (cuts.score[best], best) if cuts.score[best] >= 0.0 else (-np.inf, 0)
 
 
 @kernel
-def _score_cuts(cuts: Cuts, first: int, end: int, gradient: float, hessian: float, terms: SplitTerms) -> None:
+def _score_cuts(
+    left: NDArray[np.int64], missing: int, leaf: tuple[float, float], terms: SplitTerms, scores: Values
+) -> None:
     """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
+    gradient, hessian = leaf
     if terms.largest_step < np.inf:
-        for i in range(first, end):
-            b = np.uint64(i)
-            left = _score(cuts.parts[0, b], cuts.parts[1, b], terms)
-            right = _score(gradient - cuts.parts[0, b], hessian - cuts.parts[1, b], terms)
-            cuts.parts[2, b] = left + right
+        for i in range(len(left)):
+            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
+            scores[i] = _score(g_left, h_left, terms) + _score(gradient - g_left, hessian - h_left, terms)
     else:  # with one division instead of two
-        for i in range(first, end):
-            b = np.uint64(i)
-            g_left, h_left = cuts.parts[0, b], cuts.parts[1, b] + terms.l2
-            g_right, h_right = gradient - g_left, hessian - cuts.parts[1, b] + terms.l2
-            cuts.parts[2, b] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
+        for i in range(len(left)):
+            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
+            g_right, h_right = gradient - g_left, hessian - h_left + terms.l2
+            h_left += terms.l2
+            scores[i] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
+
+
+@kernel
+def _gradient(packed: np.int64) -> np.float64:
+    return np.float64(packed >> 32)
+
+
+@kernel
+def _hessian(packed: np.int64) -> np.float64:
+    return np.float64(packed & 0xFFFFFFFF)
 
 
 @kernel
