@@ -34,6 +34,7 @@ What a tree sees, and how it grows:
 
 What becomes of the trees:
 
+    bits           words of a bit a document, in which they go down a tree
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give
     tree_shap      what each feature adds to a score

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.native.bits import NUM_BITS, above, lowest
 from ltrbench.shapes import Features
 
 Scores = NDArray[np.float64]  # (D,), the engine's own are float64
@@ -135,7 +136,7 @@ def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
     _all_blocks(forest.packed, features, scores)
 
 
-BLOCK = 64
+BLOCK = NUM_BITS
 """Documents that go down a tree together."""
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """All documents of a block; document d is the bit of the value 2^d."""
@@ -207,7 +208,7 @@ def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None
         for i in range(first, end):
             cut = np.uint64(i)
             here, column = reached[cut - first], np.uint64(forest.column[cut])
-            right = _above(columns[column], forest.threshold[cut])
+            right = above(columns[column], forest.threshold[cut])
             right |= missing[column] & forest.missing_right[cut]
             reached[np.uint64(forest.left[cut])] = here & ~right
             reached[np.uint64(forest.right[cut])] = here & right
@@ -234,27 +235,8 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
 
 
 @inlined_kernel
-def _above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
-    """Whose value, of 64, is above the threshold; a missing value is not."""
-    above = np.uint64(0)
-    for i in range(BLOCK):
-        d = np.uint64(i)
-        above |= np.uint64(values[d] > threshold) << d
-    return above
-
-
-@inlined_kernel
 def _add(value: np.float64, reached: np.uint64, scores: Scores) -> None:
     """Adds a leaf's value to the scores of those that reached it."""
     while reached != 0:
-        lowest = reached & (~reached + np.uint64(1))
-        scores[BIT_NUMBER[(lowest * DE_BRUIJN) >> np.uint64(58)]] += value
-        reached ^= lowest
-
-
-DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-"""Times 2^d, its six highest bits are another number for each d (Leiserson, Prokop and Randall, 1998, "Using
-de Bruijn Sequences to Index a 1 in a Computer Word")."""
-BIT_NUMBER = np.empty(64, dtype=np.uint8)
-BIT_NUMBER[[(int(DE_BRUIJN) << d) % 2**64 >> 58 for d in range(64)]] = np.arange(64)
-"""From that number to d."""
+        scores[lowest(reached)] += value
+        reached &= reached - np.uint64(1)  # without its lowest bit
