@@ -74,10 +74,8 @@ class BinnedFeatures:
 
     def bins_of(self, column: int, rows: Rows) -> NDArray[np.uint8]:
         """(n,), the bins of these documents in a column."""
-        bins: NDArray[np.uint8] = (self.words[rows, column // 8] >> np.uint64(8 * (column % 8))).astype(
-            np.uint8
-        )
-        return bins
+        words = self.words[rows, column // 8]
+        return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
 
 
 def quantile_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
