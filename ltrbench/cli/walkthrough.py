@@ -26,7 +26,7 @@ from ltrbench.native.growth import OpenLeaf, by_deviance
 from ltrbench.native.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.lambdas import lambdas
 from ltrbench.native.pairs import PairLambdas, logistic, pair_lambdas
-from ltrbench.native.splitting import Split, SplitSettings, find_splits, newton_step, reference_split
+from ltrbench.native.splitting import Split, SplitSettings, find_split, newton_step, reference_split
 from ltrbench.native.tree import Tree
 from ltrbench.shapes import Scores
 
@@ -50,7 +50,7 @@ SETTINGS = BoostingSettings(
 )
 NAMED = (
     *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
-    *(reference_split, by_deviance, find_splits, newton_step, Grower, PairSettings),
+    *(reference_split, by_deviance, find_split, newton_step, Grower, PairSettings),
 )
 """What the text points to."""
 WIDTH = 100  # columns

@@ -18,6 +18,7 @@ arrays of NumPy. Shapes: B bins of all columns, and beside them two, missing val
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from ltrbench.native.binning import BinnedFeatures
 from ltrbench.native.histogram import Histogram, Quantised
 from ltrbench.native.splitting import (
     Bounds,
-    FindSplits,
+    FindSplit,
     Leaf,
     PrepareSearch,
     Split,
@@ -65,9 +66,9 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
 
     def prepare(
         binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
-    ) -> FindSplits:
+    ) -> FindSplit:
         search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
-        return lambda leaves: [_find_split(search, leaf) for leaf in leaves]
+        return partial(_find_split, search)
 
     return prepare
 

@@ -11,7 +11,7 @@ search, and then `fast_growth` takes the same steps in one compiled loop.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ from ltrbench.native.histogram import (
     Histogram,
     Quantised,
     bin_starts,
-    build_and_subtract,
     build_histogram,
 )
 from ltrbench.native.partition import partition
@@ -134,17 +133,15 @@ class _Growth:
         self.features = features
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
-        self.find_splits = grower.search(grower.binned, grower.bin_start, quantised, grower.settings)
+        self.find_split = grower.search(grower.binned, grower.bin_start, quantised, grower.settings)
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
     def open_root(self) -> None:
         if self.may_cut(0):
-            grower, histogram = self.grower, self.unused.pop()
-            build_histogram(
-                grower.binned, grower.bin_start, self.nodes.rows, self.quantised.packed, histogram
-            )
-            self.open([(0, histogram)])
+            histogram = self.unused.pop()
+            self.build(0, histogram)
+            self.open(0, histogram)
 
     def grow_fast(self) -> GrownTree:
         """Makes all cuts as in `fast_growth`."""
@@ -177,31 +174,25 @@ class _Growth:
         histograms = {larger: histogram}
         if candidates and nodes.num_leaves < grower.num_leaves:
             histograms[smaller] = self.unused.pop()
-            build_and_subtract(
-                grower.binned,
-                grower.bin_start,
-                nodes.rows_of(smaller),
-                self.quantised.packed,
-                histograms[smaller],
-                histogram,
-            )
-            self.open([(node, histograms.pop(node)) for node in candidates])
+            self.build(smaller, histograms[smaller], histogram)
+            for node in candidates:
+                self.open(node, histograms.pop(node))
         self.unused.extend(histograms.values())
 
-    def open(self, candidates: Sequence[tuple[int, Histogram]]) -> None:
-        """Searches one or two leaves for their best cuts; one without a cut stays a leaf."""
-        leaves = [
-            Leaf(histogram, self.nodes.rows_of(node), self.columns_of_leaf(), self.nodes.parts[node].bounds)
-            for node, histogram in candidates
-        ]
-        splits = self.find_splits(leaves)
-        for (node, histogram), leaf, split in zip(candidates, leaves, splits, strict=True):
-            if split is None:
-                self.unused.append(histogram)
-            else:
-                open_leaf = OpenLeaf(node, leaf.rows, split)
-                key = self.grower.order(open_leaf, self.quantised)
-                heapq.heappush(self.open_leaves, (key, open_leaf, histogram))
+    def build(self, node: int, *histograms: Histogram) -> None:
+        """Fills the first histogram, and takes it from the second: that of the node above, if it has one."""
+        binned, bin_start = self.grower.binned, self.grower.bin_start
+        build_histogram(binned, bin_start, self.nodes.rows_of(node), self.quantised.packed, *histograms)
+
+    def open(self, node: int, histogram: Histogram) -> None:
+        """Searches a leaf for its best cut; one without a cut stays a leaf."""
+        rows, bounds = self.nodes.rows_of(node), self.nodes.parts[node].bounds
+        split = self.find_split(Leaf(histogram, rows, self.columns_of_leaf(), bounds))
+        if split is None:
+            self.unused.append(histogram)
+        else:
+            leaf = OpenLeaf(node, rows, split)
+            heapq.heappush(self.open_leaves, (self.grower.order(leaf, self.quantised), leaf, histogram))
 
     def may_cut(self, node: int) -> bool:
         rows, depth = self.nodes.rows_of(node), self.nodes.parts[node].depth

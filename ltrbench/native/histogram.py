@@ -78,26 +78,21 @@ def reference_histogram(
     return histogram
 
 
+_NO_PARENT = np.zeros(0, dtype=np.int64)
+
+
 def build_histogram(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
-) -> None:
-    """Fills `histogram` with the sums over `rows`."""
-    build(binned.words, bin_start, rows, packed, histogram, _NO_PARENT, numba.get_num_threads())
-
-
-def build_and_subtract(
     binned: BinnedFeatures,
     bin_start: NDArray[np.int64],
     rows: Rows,
     packed: Packed,
     histogram: Histogram,
-    parent: Histogram,
+    parent: Histogram = _NO_PARENT,
 ) -> None:
     """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
     build(binned.words, bin_start, rows, packed, histogram, parent, numba.get_num_threads())
 
 
-_NO_PARENT = np.zeros(0, dtype=np.int64)
 BLOCK = 512
 """Documents whose words, up to 32 of each, are read before those of others, and so stay in a near cache."""
 WORDS_AT_ONCE = 32

@@ -32,7 +32,7 @@ rounded, and the first bin what the others leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -254,44 +254,27 @@ class Leaf(NamedTuple):
 
 Found = tuple[float, int, int, int]
 """The gain of a cut, its column, its bin, and whether missing values go left."""
-FindSplits = Callable[[Sequence[Leaf]], list[Split | None]]
-"""One or two leaves -> the best cut of each, or None where no cut is allowed."""
-PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplits]
+FindSplit = Callable[[Leaf], Split | None]
+"""The best cut of a leaf, or None where no cut is allowed; `may_be_cut` is asked before."""
+PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
 """The binned features, (C + 1,) the bins' starts, a tree's gradients, and the settings -> the search."""
 
 
 def prepare_search(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
-) -> FindSplits:
+) -> FindSplit:
     """The search for cuts of one tree."""
-    return partial(find_splits, binned, bin_start, split_terms(settings, quantised))
+    return partial(find_split, binned, bin_start, split_terms(settings, quantised))
 
 
-def find_splits(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaves: Sequence[Leaf]
-) -> list[Split | None]:
-    """The best cut of each leaf, or None where no cut is allowed.
-
-    `may_be_cut` is asked before. The leaves are searched at once, because it takes threads as long to meet as
-    to search a small one.
-
-    Args:
-        leaves: K, one or two.
-    """
-    first, last = leaves[0], leaves[-1]
-    found = search(
-        binned.words,
-        bin_start,
-        (first.histogram, last.histogram),
-        (first.rows, last.rows),
-        (first.columns, last.columns),
-        terms,
-        len(leaves),
+def find_split(
+    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: Leaf
+) -> Split | None:
+    """The best cut of a leaf, or None where no cut is allowed."""
+    gain, column, last_bin, missing_left = search(
+        binned.words, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
     )
-    return [
-        Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
-        for gain, column, last_bin, missing_left in found[: len(leaves)]
-    ]
+    return Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
 
 
 BLOCK = 256
@@ -302,24 +285,18 @@ BLOCK = 256
 def search(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
-    histograms: tuple[Histogram, Histogram],
-    rows: tuple[Rows, Rows],
-    columns: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    histogram: Histogram,
+    rows: Rows,
+    columns: NDArray[np.bool_],
     terms: SplitTerms,
-    num_leaves: int,
-) -> tuple[Found, Found]:
-    """What `choose` finds for each leaf."""
-    num_columns = len(bin_start) - 1
-    num_groups = (num_columns + 7) // 8
-    gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
-    for job in numba.prange(num_leaves * num_groups):
-        k, first = job // num_groups, 8 * (job % num_groups)
-        some = first, min(first + 8, num_columns)
-        best_cuts(some, bin_start, histograms[k], columns[k], terms, gains[k], cuts[k])
-    return (
-        choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
-        choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
-    )
+) -> Found:
+    """What `choose` finds for a leaf, whose columns are shared out among threads by eight."""
+    num_columns = len(columns)
+    gains, cuts = np.full(num_columns, -np.inf), np.empty((num_columns, 2), dtype=np.int64)
+    for group in numba.prange((num_columns + 7) // 8):
+        some = 8 * group, min(8 * group + 8, num_columns)
+        best_cuts(some, bin_start, histogram, columns, terms, gains, cuts)
+    return choose(words, bin_start, histogram, rows, terms, gains, cuts)
 
 
 @kernel

@@ -45,14 +45,7 @@ class Leaf(NamedTuple):
         if not may_be_cut(settings, self.quantised, self.rows, depth=0):
             return None
         leaf = splitting.Leaf(histogram, self.rows, used, bounds)
-        find_splits = prepare(self.binned, bin_start, self.quantised, settings)
-        # Alone, and beside another leaf, which has columns of its own.
-        (alone,) = find_splits([leaf])
-        other = leaf._replace(columns=np.zeros_like(used))
-        assert find_splits([leaf, leaf]) == [alone, alone]
-        assert find_splits([leaf, other]) == [alone, None]
-        assert find_splits([other, leaf]) == [None, alone]
-        return alone
+        return prepare(self.binned, bin_start, self.quantised, settings)(leaf)
 
     def find_by_reference(
         self, settings: SplitSettings, signs: NDArray[np.int8] | None = None, bounds: Bounds = UNBOUNDED
