@@ -14,6 +14,7 @@ each file importing only from those above it:
 
 What the trees are fitted to, in every library's dialect:
 
+    ranking        the order of a query's documents, from that of the last iteration
     dialects       what implementations differ in, as named settings, and what the libraries have there
     pairs          the specification: the lambdas of one query pair by pair
     pairwise       the same compiled, for every pairwise objective; `lambdas` is native's own, faster

@@ -34,12 +34,12 @@ from ltrbench.data import RankingDataset
 from ltrbench.metrics.convention import Gain, exponential_gain
 from ltrbench.native.dialects import FLOAT32_OFFSET, NATIVE
 from ltrbench.native.pairs import pair_lambdas
+from ltrbench.native.ranking import Order, rank
 from ltrbench.shapes import Labels, QueryStart
 
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
 Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 Values = NDArray[np.float64]  # one a document, of the data set or of a query
-Order = NDArray[np.uint32]  # (D,), for each query the numbers of its documents, from 0, best first
 
 
 class LambdaSettings(NamedTuple):
@@ -168,7 +168,7 @@ def _one_query(
 ) -> None:
     """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
     n, sigma = len(scores), settings.sigma
-    _rank(scores, order)
+    rank(scores, order)
     s, gain = _gather(scores, order), _gather(gains, order)
     g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
     push, curvature = np.empty(n), np.empty(n)
@@ -207,52 +207,6 @@ def _gather(values: Values, order: Order) -> Values:
     for i in range(len(order)):
         gathered[i] = values[order[i]]
     return gathered
-
-
-@kernel
-def _rank(scores: Values, order: Order) -> None:
-    """Brings `order` into the order of falling scores, ties in the order of rows.
-
-    One tree makes few documents of a query change places. Inserting each where it belongs, from the order of
-    the last iteration, then takes half the time of sorting [measured]; where it takes long, they are sorted.
-    By a sort of our own, because NumPy's takes seconds to compile.
-    """
-    moves_left = 16 * len(order)
-    for i in range(1, len(order)):
-        row, j = order[i], i
-        while j > 0 and _comes_first(scores, row, order[j - 1]):
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = row
-        moves_left -= i - j
-        if moves_left < 0:
-            _merge_sort(scores, order)
-            return
-
-
-@kernel
-def _comes_first(scores: Values, a: int, b: int) -> bool:
-    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
-
-
-@kernel
-def _merge_sort(scores: Values, order: Order) -> None:
-    """Merges neighbouring runs of 1, 2, 4, ... documents."""
-    n, width, merged = len(order), 1, np.empty(len(order), dtype=np.uint32)
-    while width < n:
-        for first in range(0, n, 2 * width):
-            middle, end = min(first + width, n), min(first + 2 * width, n)
-            a, b = first, middle
-            for i in range(first, end):
-                if b == end or (a < middle and _comes_first(scores, order[a], order[b])):
-                    merged[i] = order[a]
-                    a += 1
-                else:
-                    merged[i] = order[b]
-                    b += 1
-        for i in range(n):
-            order[i] = merged[i]
-        width *= 2
 
 
 @kernel
