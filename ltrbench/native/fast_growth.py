@@ -117,7 +117,7 @@ def grow_best_first(
         nodes: that of `seed_of_tree`.
         rows: (n,), put in the order of leaves.
         scratch: (n,) or longer.
-        histograms: (num_leaves, B).
+        histograms: (num_leaves, B), the last that of the root.
     """
     _open_root(task, terms, limits, nodes, rows, histograms)
     num_cuts, spare = 0, np.int64(0)

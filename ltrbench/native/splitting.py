@@ -376,10 +376,10 @@ def _count(
     """(bins,), the leaf's documents in each bin of a column, or of those that it took to find min_docs on
     either side of the cut: its last bin on the left, and whether missing values go left."""
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(BLOCK, dtype=np.uint64)
+    shift = np.uint64(8 * (column % 8))
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
         read_words(words, column // 8, block, ahead)
-        shift = np.uint64(8 * (column % 8))
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1
         if _docs_of_smaller(counts, cut) >= min_docs:

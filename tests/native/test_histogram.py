@@ -3,14 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from engine_cases import MAY_COMPILE
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from ltrbench.compilation import threads
 from ltrbench.native.binning import BinnedFeatures, Rows, bin_features, reference_bins
 from ltrbench.native.histogram import (
+    WORDS_AT_ONCE,
     Histogram,
     bin_starts,
     build_histogram,
@@ -51,6 +54,17 @@ def test_the_kernel_does_what_the_reference_says(seed: int, share: float) -> Non
     bins = reference_bins(features, binned)
     expected = reference_histogram(bins, bin_starts(binned), rows, packed)
     np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_more_columns_than_a_thread_sums_at_a_time_are_all_summed(num_threads: int) -> None:
+    columns = 8 * num_threads * WORDS_AT_ONCE + 9
+    features = np.random.default_rng(0).integers(0, 3, size=(20, columns)).astype(np.float32)
+    binned = bin_features(features, 255, np.random.default_rng(0))
+    packed, rows = make_packed(0, 20), np.arange(0, 20, 3, dtype=np.uint32)
+    expected = reference_histogram(reference_bins(features, binned), bin_starts(binned), rows, packed)
+    with threads(num_threads):
+        np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
 
 
 def test_a_leaf_of_more_documents_than_are_read_ahead_is_summed_whole() -> None:

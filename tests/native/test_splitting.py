@@ -155,6 +155,20 @@ def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
         assert goes_left.sum() == smaller_side
 
 
+@pytest.mark.parametrize(("num_rare", "column"), [(19, 1), (20, 0)])
+def test_a_leaf_is_counted_to_its_end_where_few_documents_are_on_one_side(num_rare: int, column: int) -> None:
+    num_docs = 700  # more than are counted between two looks
+    is_rare = np.arange(num_docs) >= num_docs - num_rare
+    is_other = np.arange(num_docs) % 2 == 0
+    gradients = np.where(is_rare, 9.0, -1.0) + 0.5 * is_other
+    leaf = make_leaf(np.stack([is_rare, is_other], axis=1).astype(np.float64), gradients, np.ones(num_docs))
+    settings = SplitSettings(min_docs_in_leaf=20)
+    got, expected = leaf.find(settings), leaf.find_by_reference(settings)
+    assert got is not None
+    assert expected is not None
+    assert got.column == expected.column == column
+
+
 @pytest.mark.parametrize(
     "settings",
     [
