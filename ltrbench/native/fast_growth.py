@@ -19,7 +19,7 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.binning import Rows
 from ltrbench.native.histogram import Histogram, Packed, build_share, shares_of, words_of_share
 from ltrbench.native.partition import partition
-from ltrbench.native.splitting import Found, SplitTerms, best_cuts, choose
+from ltrbench.native.splitting import UNBOUNDED, Found, SplitTerms, best_cuts, choose
 
 
 class Limits(NamedTuple):
@@ -67,6 +67,7 @@ class Nodes(NamedTuple):
         open_gain: (N,), what the cut of an open leaf gains; -inf for other nodes.
         gain: (N,), the same, and kept when the leaf is cut.
         cut: (N, 3), its column, its last bin on the left, and whether missing values go left.
+        bounds: (N, 2), the least and the largest step that a leaf may take; the compiled loop knows of none.
         order: (num_leaves - 1,), the nodes in the order of cutting.
     """
 
@@ -77,6 +78,7 @@ class Nodes(NamedTuple):
     open_gain: NDArray[np.float64]
     gain: NDArray[np.float64]
     cut: NDArray[np.int64]
+    bounds: NDArray[np.float64]
     order: NDArray[np.int64]
 
 
@@ -94,6 +96,7 @@ def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
         open_gain=np.full(size, -np.inf),
         gain=np.zeros(size),
         cut=np.zeros((size, 3), dtype=np.int64),
+        bounds=np.tile(UNBOUNDED, (size, 1)),
         order=np.zeros(num_leaves - 1, dtype=np.int64),
     )
 

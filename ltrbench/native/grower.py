@@ -13,28 +13,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.native.binning import BinnedFeatures, Rows
-from ltrbench.native.fast_growth import Limits, Task, grow_best_first, seed_of_tree
+from ltrbench.native.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
 from ltrbench.native.growth import OpenLeaf, Order, best_first
-from ltrbench.native.histogram import (
-    Histogram,
-    Quantised,
-    bin_starts,
-    build_histogram,
-)
+from ltrbench.native.histogram import Histogram, Quantised, bin_starts, build_histogram
 from ltrbench.native.partition import partition
 from ltrbench.native.splitting import (
-    UNBOUNDED,
-    Bounds,
     Leaf,
     PrepareSearch,
-    Split,
     SplitSettings,
     may_be_cut,
     prepare_search,
@@ -101,13 +92,13 @@ class Grower:
             features: (F,), whether a feature may be used.
             features_of_leaf: which of these a leaf may be cut by, asked once for each; None: all.
         """
-        growth = _Growth(self, quantised, _Nodes(rows), features, features_of_leaf)
-        if features_of_leaf is None and self.is_compiled:
-            return growth.grow_fast()
-        growth.open_root()
-        while growth.open_leaves and growth.nodes.num_leaves < self.num_leaves:
-            growth.cut_next()
-        return growth.nodes.grown(self.binned)
+        nodes = seed_of_tree(self.num_leaves, len(rows))
+        if self.num_leaves == 1:
+            return _grown(self.binned, nodes, 0, rows)
+        growth = _Growth(self, quantised, nodes, rows, features, features_of_leaf)
+        is_compiled = features_of_leaf is None and self.is_compiled
+        num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
+        return _grown(self.binned, nodes, num_cuts, rows)
 
     @property
     def is_compiled(self) -> bool:
@@ -123,13 +114,15 @@ class _Growth:
         self,
         grower: Grower,
         quantised: Quantised,
-        nodes: _Nodes,
+        nodes: Nodes,
+        rows: Rows,
         features: NDArray[np.bool_],
         features_of_leaf: FeatureDraw | None,
     ) -> None:
         self.grower = grower
         self.quantised = quantised
         self.nodes = nodes
+        self.rows = rows
         self.features = features
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
@@ -137,19 +130,12 @@ class _Growth:
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
-    def open_root(self) -> None:
-        if self.may_cut(0):
-            histogram = self.unused.pop()
-            self.build(0, histogram)
-            self.open(0, histogram)
-
-    def grow_fast(self) -> GrownTree:
-        """Makes all cuts as in `fast_growth`."""
-        grower, rows = self.grower, self.nodes.rows
-        binned, settings = grower.binned, grower.settings
+    def cut_compiled(self) -> int:
+        """Makes all cuts as in `fast_growth`; returns how many."""
+        grower, settings = self.grower, self.grower.settings
         task = Task(
-            words=binned.words,
-            num_bins=binned.num_bins,
+            words=grower.binned.words,
+            num_bins=grower.binned.num_bins,
             bin_start=grower.bin_start,
             packed=self.quantised.packed,
             columns=self.columns,
@@ -157,37 +143,60 @@ class _Growth:
         )
         terms = split_terms(settings, self.quantised)
         limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
-        nodes = seed_of_tree(grower.num_leaves, len(rows))
-        num_cuts = grow_best_first(task, terms, limits, nodes, rows, grower.scratch, grower.histograms)
-        order, num_nodes = nodes.order[:num_cuts], 2 * num_cuts + 1
-        column, last_bin, missing_left = nodes.cut[order].T
-        cuts = _Cuts(order, column, last_bin, missing_left.astype(np.bool_), nodes.gain[order])
-        bounds = np.tile(UNBOUNDED, (num_nodes, 1))
-        return _grown(rows, nodes.first[:num_nodes], nodes.end[:num_nodes], bounds, cuts, binned)
+        return grow_best_first(task, terms, limits, self.nodes, self.rows, grower.scratch, grower.histograms)
 
-    def cut_next(self) -> None:
+    def cut_by_steps(self) -> int:
+        """Makes all cuts; returns how many."""
+        if self.may_cut(0):
+            root = self.unused.pop()
+            self.build(0, root)
+            self.open(0, root)
+        num_cuts = 0
+        while self.open_leaves and num_cuts + 1 < self.grower.num_leaves:
+            self.cut_next(num_cuts)
+            num_cuts += 1
+        return num_cuts
+
+    def cut_next(self, number: int) -> None:
         """Cuts the first of the open leaves, and opens those of the two new ones that may be cut."""
-        grower, nodes = self.grower, self.nodes
         _, leaf, histogram = heapq.heappop(self.open_leaves)
-        smaller, larger = nodes.cut(leaf, self.partition(leaf))
+        self.nodes.order[number] = leaf.node
+        left = 2 * number + 1
+        self.cut(leaf, left)
+        # As long as one another, the left counts as the smaller.
+        smaller, larger = sorted((left, left + 1), key=lambda node: len(self.rows_of(node)))
         candidates = [node for node in (smaller, larger) if self.may_cut(node)]
         histograms = {larger: histogram}
-        if candidates and nodes.num_leaves < grower.num_leaves:
+        if candidates and number + 2 < self.grower.num_leaves:
             histograms[smaller] = self.unused.pop()
             self.build(smaller, histograms[smaller], histogram)
             for node in candidates:
                 self.open(node, histograms.pop(node))
         self.unused.extend(histograms.values())
 
+    def cut(self, leaf: OpenLeaf, left: int) -> None:
+        """Shares out a leaf's rows between the nodes left and left + 1."""
+        nodes, (node, rows, split) = self.nodes, leaf
+        words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
+        cut = split.column, split.bin, split.missing_left
+        num_left = partition(words, num_bins, *cut, rows, self.grower.scratch, numba.get_num_threads())
+        nodes.cut[node], nodes.gain[node] = cut, split.gain
+        nodes.first[left] = nodes.first[node]
+        nodes.end[left] = nodes.first[left + 1] = nodes.first[node] + num_left
+        nodes.end[left + 1] = nodes.end[node]
+        nodes.depth[left : left + 2] = nodes.depth[node] + 1
+        nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
+
     def build(self, node: int, *histograms: Histogram) -> None:
         """Fills the first histogram, and takes it from the second: that of the node above, if it has one."""
         binned, bin_start = self.grower.binned, self.grower.bin_start
-        build_histogram(binned, bin_start, self.nodes.rows_of(node), self.quantised.packed, *histograms)
+        build_histogram(binned, bin_start, self.rows_of(node), self.quantised.packed, *histograms)
 
     def open(self, node: int, histogram: Histogram) -> None:
         """Searches a leaf for its best cut; one without a cut stays a leaf."""
-        rows, bounds = self.nodes.rows_of(node), self.nodes.parts[node].bounds
-        split = self.find_split(Leaf(histogram, rows, self.columns_of_leaf(), bounds))
+        low, high = self.nodes.bounds[node]
+        rows = self.rows_of(node)
+        split = self.find_split(Leaf(histogram, rows, self.columns_of_leaf(), (low, high)))
         if split is None:
             self.unused.append(histogram)
         else:
@@ -195,95 +204,21 @@ class _Growth:
             heapq.heappush(self.open_leaves, (self.grower.order(leaf, self.quantised), leaf, histogram))
 
     def may_cut(self, node: int) -> bool:
-        rows, depth = self.nodes.rows_of(node), self.nodes.parts[node].depth
-        return may_be_cut(self.grower.settings, self.quantised, rows, depth)
+        depth = int(self.nodes.depth[node])
+        return may_be_cut(self.grower.settings, self.quantised, self.rows_of(node), depth)
+
+    def rows_of(self, node: int) -> Rows:
+        return self.rows[self.nodes.first[node] : self.nodes.end[node]]
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
         drawn = self.features if self.features_of_leaf is None else self.features_of_leaf(self.features)
         return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
 
-    def partition(self, leaf: OpenLeaf) -> int:
-        _, column, last_bin, missing_left, *_ = leaf.split
-        words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
-        scratch = self.grower.scratch
-        return partition(
-            words, num_bins, column, last_bin, missing_left, leaf.rows, scratch, numba.get_num_threads()
-        )
 
-
-class _Part(NamedTuple):
-    """A node's part of the rows, first, ..., end - 1; its cuts above; and the bounds of its step."""
-
-    first: int
-    end: int
-    depth: int
-    bounds: Bounds
-
-
-class _Nodes:
-    """The tree under construction: a part for each node, and the cuts as they were made, each with its node.
-
-    Nodes are numbered as they are made: cut number i makes the nodes 2 i + 1 and 2 i + 2.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
-        self.parts = [_Part(0, len(rows), 0, UNBOUNDED)]
-        self.cuts: list[tuple[int, Split]] = []
-
-    @property
-    def num_leaves(self) -> int:
-        return len(self.cuts) + 1
-
-    def rows_of(self, node: int) -> Rows:
-        first, end, *_ = self.parts[node]
-        return self.rows[first:end]
-
-    def cut(self, leaf: OpenLeaf, num_left: int) -> tuple[int, int]:
-        """Turns a leaf into an inner node with two leaves below; returns these, the smaller first."""
-        node, rows, split = leaf
-        first, end, depth, _ = self.parts[node]
-        middle = first + num_left
-        self.cuts.append((node, split))
-        self.parts.append(_Part(first, middle, depth + 1, split.left_bounds))
-        self.parts.append(_Part(middle, end, depth + 1, split.right_bounds))
-        right = len(self.parts) - 1
-        return (right - 1, right) if 2 * num_left <= len(rows) else (right, right - 1)
-
-    def grown(self, binned: BinnedFeatures) -> GrownTree:
-        first, end = np.array([(part.first, part.end) for part in self.parts]).T
-        bounds = np.array([part.bounds for part in self.parts])
-        nodes, splits = [node for node, _ in self.cuts], [split for _, split in self.cuts]
-        cuts = _Cuts(
-            node=np.array(nodes, dtype=np.int64),
-            column=np.array([split.column for split in splits], dtype=np.int64),
-            bin=np.array([split.bin for split in splits], dtype=np.int64),
-            missing_left=np.array([split.missing_left for split in splits], dtype=np.bool_),
-            gain=np.array([split.gain for split in splits]),
-        )
-        return _grown(self.rows, first, end, bounds, cuts, binned)
-
-
-class _Cuts(NamedTuple):
-    """A tree's L - 1 cuts in the order in which they were made, each an array of one of their properties."""
-
-    node: NDArray[np.int64]
-    column: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    missing_left: NDArray[np.bool_]
-    gain: NDArray[np.float64]
-
-
-def _grown(
-    rows: Rows,
-    first: NDArray[np.int64],
-    end: NDArray[np.int64],
-    bounds: NDArray[np.float64],
-    cuts: _Cuts,
-    binned: BinnedFeatures,
-) -> GrownTree:
-    """The tree of these cuts; node i has the rows first[i], ..., end[i] - 1, and its step bounds[i]."""
-    num_nodes = len(first)
+def _grown(binned: BinnedFeatures, nodes: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
+    num_nodes, cut_nodes = 2 * num_cuts + 1, nodes.order[:num_cuts]
+    first, end = nodes.first[:num_nodes], nodes.end[:num_nodes]
+    column, last_bin, missing_left = nodes.cut[cut_nodes].T
     tree = Tree(
         feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
         threshold=np.zeros(num_nodes, dtype=np.float32),
@@ -294,12 +229,12 @@ def _grown(
         value=np.zeros(num_nodes),
         num_documents=end - first,
     )
-    tree.feature[cuts.node] = binned.feature_of_column[cuts.column]
-    tree.threshold[cuts.node] = binned.thresholds[cuts.column, cuts.bin]
-    tree.left[cuts.node] = np.arange(1, num_nodes, 2)
-    tree.right[cuts.node] = np.arange(2, num_nodes, 2)
-    tree.missing_left[cuts.node] = cuts.missing_left
-    tree.gain[cuts.node] = cuts.gain
+    tree.feature[cut_nodes] = binned.feature_of_column[column]
+    tree.threshold[cut_nodes] = binned.thresholds[column, last_bin]
+    tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
+    tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
+    tree.missing_left[cut_nodes] = missing_left
+    tree.gain[cut_nodes] = nodes.gain[cut_nodes]
     leaves = np.flatnonzero(tree.feature == NO_FEATURE)
     leaves = leaves[np.argsort(first[leaves])]
-    return GrownTree(tree, rows, np.append(first[leaves], len(rows)), leaves, bounds[leaves])
+    return GrownTree(tree, rows, np.append(first[leaves], len(rows)), leaves, nodes.bounds[leaves])
