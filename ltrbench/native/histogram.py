@@ -26,7 +26,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.lambdas import Gradients, Hessians
 
@@ -159,7 +159,7 @@ def build_share(
         _take(sums_of_column, parent[bin_start[c] :])
 
 
-@kernel
+@inlined_kernel
 def _add(ahead: NDArray[np.uint64], values: Packed, sums: NDArray[np.int64]) -> None:
     """Adds to the histograms of a word's eight columns, of 256 bins: 16 kB, which the nearest cache holds."""
     for i in range(len(ahead)):
@@ -170,13 +170,13 @@ def _add(ahead: NDArray[np.uint64], values: Packed, sums: NDArray[np.int64]) -> 
             word >>= np.uint64(8)
 
 
-@kernel
+@inlined_kernel
 def _put(sums: Histogram, histogram: Histogram) -> None:
     for b in range(min(len(sums), len(histogram))):
         histogram[b] = sums[b]
 
 
-@kernel
+@inlined_kernel
 def _take(sums: Histogram, parent: Histogram) -> None:
     for b in range(min(len(sums), len(parent))):
         parent[b] -= sums[b]

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.binning import Rows, read_words
 
 
@@ -60,7 +60,7 @@ def partition(
     return _join(num_left_of, rows, scratch)
 
 
-@kernel
+@inlined_kernel
 def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
     """Puts together what `_share_out` did to each part; returns how many go left."""
     num_parts, num_left = len(num_left_of), 0

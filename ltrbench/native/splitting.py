@@ -41,7 +41,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.histogram import Histogram, Quantised
 from ltrbench.native.lambdas import Gradients, Hessians
@@ -350,7 +350,7 @@ def choose(
     return gains[c], c, cuts[c, 0], missing_left
 
 
-@kernel
+@inlined_kernel
 def _left_is_larger(sums: Histogram, last_bin: int) -> int:
     return int(2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF))
 
@@ -364,7 +364,7 @@ def _sum(values: NDArray[np.int64]) -> int:
     return total
 
 
-@kernel
+@inlined_kernel
 def _count(
     words: NDArray[np.uint64],
     column: int,
@@ -405,7 +405,7 @@ def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
     return counts
 
 
-@kernel
+@inlined_kernel
 def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """(2, bins), the documents left of a cut behind each bin: with missing values right, then left."""
     docs, total = np.empty((2, len(counts)), dtype=np.int64), 0
@@ -463,7 +463,7 @@ def _best_cut(
     return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.bin[cut], missing_left
 
 
-@kernel
+@inlined_kernel
 def _cuts_that_differ(
     histogram: Histogram, bins: tuple[int, int], keep_all: bool, cuts: Cuts
 ) -> tuple[int, int]:
@@ -484,7 +484,7 @@ def _cuts_that_differ(
     return int(np.int64(num_cuts)), int(total)
 
 
-@kernel
+@inlined_kernel
 def _best_score(
     cuts: Cuts,
     num_cuts: int,
@@ -521,7 +521,7 @@ def _best_score(
     return (cuts.score[best], best) if cuts.score[best] >= 0.0 else (-np.inf, 0)
 
 
-@kernel
+@inlined_kernel
 def _score_cuts(
     left: NDArray[np.int64], missing: int, leaf: tuple[float, float], terms: SplitTerms, scores: Values
 ) -> None:
@@ -556,7 +556,7 @@ def _score(gradient: float, hessian: float, terms: SplitTerms) -> float:
     return -step * (2.0 * gradient + hessian * step)
 
 
-@kernel
+@inlined_kernel
 def _first_largest(scores: Values, first: int, end: int) -> int:
     """Where the largest score stands, the first of equals; those above -1 must be 0 or more.
 
@@ -571,7 +571,7 @@ def _first_largest(scores: Values, first: int, end: int) -> int:
     return place
 
 
-@kernel
+@inlined_kernel
 def _last_largest(scores: Values, first: int, end: int) -> int:
     last = end - 1
     for b in range(last - 1, first - 1, -1):
