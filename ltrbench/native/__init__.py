@@ -1,6 +1,6 @@
 """Native LambdaMART: the algorithm to be read; `python -m ltrbench walkthrough` follows it on ten documents.
 
-Start at the loop in `boosting`, and follow its calls. The core, about 1,300 lines of code beside their prose,
+Start at the loop in `boosting`, and follow its calls. The core, about 1,100 lines of code beside their prose,
 each file importing only from those above it:
 
     lambdas        the gradients of NDCG: which way each document should move, and how far
@@ -8,7 +8,7 @@ each file importing only from those above it:
     histogram      sums of gradients by bin
     splitting      the best cut of a leaf
     partition      a leaf's documents shared out between those below its cut
-    tree           what a grown tree is, and the scores that many trees give
+    tree           what a grown tree is
     grower         growing one tree
     boosting       the loop over trees
 
@@ -36,6 +36,7 @@ What a tree sees, and how it grows:
 What becomes of the trees:
 
     bits           words of a bit a document, in which they go down a tree
+    forest         many trees, and the scores that they give
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give
     tree_shap      what each feature adds to a score

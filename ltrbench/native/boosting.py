@@ -35,6 +35,7 @@ from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.dialects import NATIVE
 from ltrbench.native.ensemble import Ensemble
 from ltrbench.native.equal_width import EQUAL_WIDTH
+from ltrbench.native.forest import Forest, Scores
 from ltrbench.native.goss import GossSettings, one_side_sample
 from ltrbench.native.grower import Grower, GrownTree
 from ltrbench.native.growth import ORDERS
@@ -43,7 +44,7 @@ from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.sampling import Sampler, SamplingSettings
 from ltrbench.native.splitting import PrepareSearch, SplitSettings, newton_step, prepare_search
-from ltrbench.native.tree import Forest, Scores, Tree
+from ltrbench.native.tree import Tree
 from ltrbench.shapes import Features
 
 OnIteration = Callable[[int, Scores, Scores | None, NDArray[np.int64] | None], bool]

@@ -1,42 +1,16 @@
-"""Trees: what growing leaves behind, and the scores that many of them give to documents.
+"""Trees: what growing leaves behind.
 
 A tree is a set of parallel arrays over its nodes; node 0 is the root, and a node stands after its parent. A
-document at an inner node goes left if x <= threshold or, where x is missing, if `missing_left` says so. With
-leaf_t(x) the value of the leaf that x reaches in tree t, its score is
-
-    sum over t of weight_t leaf_t(x)
-
-in the order of the trees: the same bits in every batch, and on any number of threads.
-
-For speed 64 documents go down a tree together. A node is reached by a set of them, a word with a bit for
-each; the root by all. A cut compares its feature of all 64 with the threshold, and with `right` the word of
-those that go right
-
-    reached[left child] = reached[node] & ~right,   reached[right child] = reached[node] & right.
-
-So all cuts are looked at, where a document that walks looks at those on its path only; but there is no branch
-to guess, nothing waits for a document's last step, and 8 or 16 are compared at once. QuickScorer trades the
-walk for words of bits too, a bit for a leaf where here it is one for a document (Lucchese et al., 2015,
-"QuickScorer: A Fast Algorithm to Rank Documents with Additive Ensembles of Regression Trees").
+document at an inner node goes left if x <= threshold or, where x is missing, if `missing_left` says so. What
+many trees give to a document is in `forest`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
-
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.bits import NUM_BITS, above, lowest
-from ltrbench.shapes import Features
-
-Scores = NDArray[np.float64]  # (D,), the engine's own are float64
 
 NO_FEATURE = -1
 
@@ -65,178 +39,11 @@ class Tree(NamedTuple):
     num_documents: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """Trees, at least one, with their nodes one after the other.
-
-    Attributes:
-        roots: (T + 1,), the first node of each tree, and the number of nodes.
-        nodes: of all trees; `left` and `right` count from the first node of the first tree.
-        weights: (T,), what a tree's values are multiplied by: the learning rate, unless trees are weighed
-            one by one.
-    """
-
-    roots: NDArray[np.int64]
-    nodes: Tree
-    weights: NDArray[np.float64]
-
-    @property
-    def num_trees(self) -> int:
-        return len(self.weights)
-
-    @cached_property
-    def packed(self) -> PackedForest:
-        """The form in which scores are computed."""
-        return _pack(self)
-
-    def first(self, num_trees: int) -> Forest:
-        """The first so many trees."""
-        end = self.roots[num_trees]
-        nodes = Tree._make(array[:end] for array in self.nodes)
-        return Forest(self.roots[: num_trees + 1], nodes, self.weights[:num_trees])
-
-    def trees(self) -> list[Tree]:
-        """What was planted."""
-        parts = [Tree._make(array[first:end] for array in self.nodes) for first, end in pairwise(self.roots)]
-        return [
-            tree._replace(left=tree.left - np.int32(root), right=tree.right - np.int32(root))
-            for tree, root in zip(parts, self.roots[:-1], strict=True)
-        ]
-
-
-def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64]) -> Forest:
-    """Joins trees, at least one, into a forest."""
-    sizes = [len(tree.feature) for tree in trees]
-    roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    nodes = Tree(*(np.concatenate(arrays) for arrays in zip(*trees, strict=True)))
-    shift = np.repeat(roots[:-1], sizes).astype(np.int32)
-    nodes = nodes._replace(left=nodes.left + shift, right=nodes.right + shift)
-    return Forest(roots, nodes, np.array(weights, dtype=np.float64))
-
-
-def reference_scores(forest: Forest, features: Features) -> Scores:
-    """The specification: each document walks down each tree."""
-    scores = np.zeros(len(features))
-    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for d, document in enumerate(features):
-            node = 0
-            while tree.feature[node] != NO_FEATURE:
-                x = document[tree.feature[node]]
-                goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
-                node = tree.left[node] if goes_left else tree.right[node]
-            scores[d] += weight * tree.value[node]
-    return scores
-
-
-def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
-    """Adds to each document's score what the trees give it; features (D, F) in C order."""
-    # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
-    features = features.view()
-    features.flags.writeable = False
-    _all_blocks(forest.packed, features, scores)
-
-
-BLOCK = NUM_BITS
-"""Documents that go down a tree together."""
-ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-"""All documents of a block; document d is the bit of the value 2^d."""
-
-
-class PackedForest(NamedTuple):
-    """T trees with I cuts and L = I + T leaves as the kernel reads them: a tree's cuts, then its leaves.
-
-    Attributes:
-        features: (C,), the features that any tree cuts, rising.
-        first_cut: (T + 1,), the number of each tree's first cut, and I.
-        most_cuts: of a tree.
-        column: (I,), the place in `features` of what a cut compares.
-        threshold: (I,), the largest value that goes left.
-        missing_right: (I,), all documents where a missing value goes right, none where it goes left.
-        left: (I,), the node in the tree that the left takes; nodes stand after their parents.
-        right: (I,), likewise.
-        value: (L,), what a leaf adds to a score: its value times the tree's weight.
-    """
-
-    features: NDArray[np.uint32]
-    first_cut: NDArray[np.uint64]
-    most_cuts: int
-    column: NDArray[np.uint32]
-    threshold: NDArray[np.float32]
-    missing_right: NDArray[np.uint64]
-    left: NDArray[np.uint32]
-    right: NDArray[np.uint32]
-    value: NDArray[np.float64]
-
-
-def _pack(forest: Forest) -> PackedForest:
-    """Puts a forest into the form in which scores are computed."""
-    nodes, is_cut = forest.nodes, forest.nodes.feature != NO_FEATURE
-    tree = np.repeat(np.arange(forest.num_trees), np.diff(forest.roots))
-    first_cut = np.concatenate([[0], np.cumsum(is_cut)])[forest.roots]
-    first_leaf = forest.roots - first_cut
-    cut = np.cumsum(is_cut) - 1 - first_cut[tree]
-    leaf = np.cumsum(~is_cut) - 1 - first_leaf[tree]
-    number = np.where(is_cut, cut, np.diff(first_cut)[tree] + leaf).astype(np.uint32)
-    features, column = np.unique(nodes.feature[is_cut], return_inverse=True)
-    return PackedForest(
-        features=features.astype(np.uint32),
-        first_cut=first_cut.astype(np.uint64),
-        most_cuts=int(np.diff(first_cut).max()),
-        column=column.astype(np.uint32),
-        threshold=nodes.threshold[is_cut],
-        missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
-        left=number[nodes.left[is_cut]],
-        right=number[nodes.right[is_cut]],
-        value=(forest.weights[tree] * nodes.value)[~is_cut],
-    )
-
-
-@parallel_kernel
-def _all_blocks(forest: PackedForest, features: Features, scores: Scores) -> None:
-    for block in numba.prange((len(scores) + BLOCK - 1) // BLOCK):
-        documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(scores)))
-        _one_block(forest, features[documents], scores[documents])
-
-
-@kernel
-def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None:
-    columns, missing = _columns(forest.features, features)
-    reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
-    for t in range(len(forest.first_cut) - 1):
-        first, end = forest.first_cut[t], forest.first_cut[t + 1]
-        reached[0] = ALL >> np.uint64(BLOCK - len(scores))
-        for i in range(first, end):
-            cut = np.uint64(i)
-            here, column = reached[cut - first], np.uint64(forest.column[cut])
-            right = above(columns[column], forest.threshold[cut])
-            right |= missing[column] & forest.missing_right[cut]
-            reached[np.uint64(forest.left[cut])] = here & ~right
-            reached[np.uint64(forest.right[cut])] = here & right
-        # Each tree before this one has a leaf more than it has cuts.
-        num_cuts, first_leaf = end - first, first + np.uint64(t)
-        for i in range(num_cuts + np.uint64(1)):
-            leaf = np.uint64(i)
-            _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
-
-
-@inlined_kernel
-def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
-    """The used features of a block, (C, 64), and who misses each, (C,)."""
-    columns = np.empty((len(used), BLOCK), dtype=np.float32)
-    missing = np.zeros(len(used), dtype=np.uint64)
-    for i in range(len(features)):
-        d = np.uint64(i)
-        for j in range(len(used)):
-            c = np.uint64(j)
-            x = features[d, np.uint64(used[c])]
-            columns[c, d] = x
-            missing[c] |= np.uint64(x != x) << d
-    return columns, missing
-
-
-@inlined_kernel
-def _add(value: np.float64, reached: np.uint64, scores: Scores) -> None:
-    """Adds a leaf's value to the scores of those that reached it."""
-    while reached != 0:
-        scores[lowest(reached)] += value
-        reached &= reached - np.uint64(1)  # without its lowest bit
+def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
+    """The leaf that a document, (F,), reaches."""
+    node = 0
+    while tree.feature[node] != NO_FEATURE:
+        x = document[tree.feature[node]]
+        goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
+        node = int(tree.left[node] if goes_left else tree.right[node])
+    return node

@@ -17,8 +17,9 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.constrained import monotone_signs, prepare_constrained
+from ltrbench.native.forest import Forest, add_scores
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Forest, add_scores
+from ltrbench.native.tree import NO_FEATURE
 
 NO_SIGNS = np.zeros(4, dtype=np.int8)
 seeds = st.integers(0, 2**32 - 1)

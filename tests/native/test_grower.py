@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.native.binning import bin_features
+from ltrbench.native.forest import add_scores, plant
 from ltrbench.native.grower import FeatureDraw, Grower, GrownTree
 from ltrbench.native.histogram import quantise
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, add_scores, plant
+from ltrbench.native.tree import NO_FEATURE
 
 
 def grow(

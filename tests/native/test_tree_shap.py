@@ -11,9 +11,10 @@ import pytest
 from engine_cases import COMPILED, MAY_COMPILE, make_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_tree import random_tree, scores_of, steps
+from test_forest import random_tree, scores_of, steps
 
-from ltrbench.native.tree import NO_FEATURE, Forest, Tree, plant
+from ltrbench.native.forest import Forest, plant
+from ltrbench.native.tree import NO_FEATURE, Tree
 from ltrbench.native.tree_shap import reference_contributions, tree_shap
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.trees import threshold_at_most
