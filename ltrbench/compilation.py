@@ -75,6 +75,11 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
     return cast(Function, compiled)
 
 
+def is_cached(function: Callable[..., object]) -> bool:
+    """Whether the disk holds machine code of a kernel as its files are now; so, too, where none is needed."""
+    return not isinstance(function, Dispatcher) or bool(_cache_file(function)._load_index())
+
+
 def _stamp_with_imported(compiled: Any) -> None:
     """Puts the stamps of the kernels that a kernel's file imports behind that of the file.
 

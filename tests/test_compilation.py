@@ -38,6 +38,19 @@ def test_compilation_is_announced_once_and_only_if_it_happens(
 
 
 @compiled
+def test_a_kernel_is_cached_once_it_has_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", str(tmp_path))
+    double = compilation.kernel(twice)
+    assert not compilation.is_cached(double)
+    assert double(1.5) == 3.0
+    assert compilation.is_cached(compilation.kernel(twice))
+
+
+def test_a_function_that_is_not_compiled_needs_no_cache() -> None:
+    assert compilation.is_cached(twice)
+
+
+@compiled
 def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tmp_path: Path) -> None:
     (tmp_path / "middle.py").write_text(
         "from inner import f\nfrom ltrbench.compilation import kernel\n\n"

@@ -41,6 +41,10 @@ What becomes of the trees:
     ensemble       the trees so far, their weights, and the scores that they give
     tree_shap      what each feature adds to a score
 
+Before any of it is timed:
+
+    warm_up        all of it compiled, by two processes
+
 A file with a compiled loop reads from the formula to the plain NumPy reference, the public function, and the
 loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:
 threads share out independent outputs only, and sums over documents are of integers or in a fixed order.

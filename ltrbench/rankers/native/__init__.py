@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,15 +23,14 @@ from numpy.typing import NDArray
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
-from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.boosting import boost
 from ltrbench.native.forest import Forest, add_scores
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.position_bias import AdditiveBias, BiasCorrection, Factors
 from ltrbench.native.propensity import UnbiasedPairs
-from ltrbench.native.sampling import SamplingSettings
-from ltrbench.native.splitting import SplitSettings
 from ltrbench.native.tree import NO_FEATURE, Tree
 from ltrbench.native.tree_shap import tree_shap
+from ltrbench.native.warm_up import four_documents, warm_up
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import SETTINGS_FILE, read_model, write_model
@@ -196,22 +195,9 @@ class NativeRanker(NativeFields):
 
     def warm_up(self) -> None:
         """Compiles the engine by fitting four documents, or loads it where this machine has compiled it."""
-        train = RankingDataset(
-            features=np.eye(4, 3, dtype=np.float32),
-            labels=np.array([0.0, 1.0, 0.0, 1.0]),
-            query_start=np.array([0, 2, 4]),
-            positions=np.array([0, 1, 0, 1]),
-        )
-        settings = BoostingSettings(
-            num_trees=1,
-            num_leaves=3,
-            objective=objective_of(self),
-            splits=SplitSettings(min_docs_in_leaf=1),
-        )
-        with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
-            boost(train, settings, objective=self._correction(train))
-            # Rows that a tree has not learned from take another way to their score, which is also predict's.
-            boost(train, replace(settings, sampling=SamplingSettings(documents=0.5)))
+        num_threads = resolve_threads(self.num_threads)
+        with announcing_compilation(_announce), threads(num_threads):
+            warm_up(objective_of(self), self._correction(four_documents()), num_threads)
 
     def unmatched(self) -> tuple[str, ...]:
         return departures(self)
