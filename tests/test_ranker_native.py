@@ -91,6 +91,7 @@ def test_what_is_not_set_takes_lightgbms_defaults(data: RankingDataset) -> None:
         {"ties": "worst"},
         {"float32_scores": True},
         {"float32_sums": True},
+        {"float32_norm": True},
         {"max_bins": 1023},
         {"binning": "equal_width"},
         {"split_criterion": "least_squares"},

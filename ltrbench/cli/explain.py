@@ -30,7 +30,7 @@ MOST_SHOWN = 11
 """Documents that the terminal shows, the first by rank: their matrix fits 100 columns; --json holds all."""
 
 _NUMBERS = ("sigma", "distance_offset", "hessian_factor", "least_hessian")
-_SWITCHES = ("normalize_distance", "normalize_query", "float32_scores", "float32_sums")
+_SWITCHES = ("normalize_distance", "normalize_query", "float32_scores", "float32_sums", "float32_norm")
 _COUNTS = ("truncation", "pairs_per_document")
 _CHOICES = ("sigmoid", "query_norm")
 

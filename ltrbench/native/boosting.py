@@ -32,7 +32,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.native.binning import QUANTILE, Rows, ThresholdRule, bin_features
 from ltrbench.native.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
-from ltrbench.native.dialects import NATIVE
+from ltrbench.native.dialects import NATIVE, PairSettings
 from ltrbench.native.ensemble import Ensemble
 from ltrbench.native.equal_width import EQUAL_WIDTH
 from ltrbench.native.forest import Forest, Scores
@@ -111,7 +111,9 @@ def boost(
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
     features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
-    ensemble = Ensemble(train.features, valid_features, start, may_drop=settings.dart.drop_rate > 0)
+    in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
+    may_drop = settings.dart.drop_rate > 0
+    ensemble = Ensemble(train.features, valid_features, start, may_drop, in_float32)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)

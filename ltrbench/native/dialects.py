@@ -75,10 +75,12 @@ class PairSettings:
         pairs_per_document: partners that each document draws, anew in every iteration, from those of other
             labels (XGBoost's lambdarank_pair_method=mean): a cheap estimate of all pairs, noisier the fewer.
             Such a pair counts wherever it stands, so that `truncation` must be None. None: no sampling.
-        float32_scores: round scores and their differences to float32 first (XGBoost), so that scores that
-            hardly differ tie.
+        float32_scores: keep scores in float32, and round their differences to it (XGBoost), so that scores
+            that hardly differ tie.
         float32_sums: add up a document's lambdas and hessians in float32, in the order of ranks (LightGBM,
             XGBoost); of no weight for learning, but for the digits of a library.
+        float32_norm: take S from lambdas in float32, and multiply by a float32 (XGBoost); likewise of no
+            weight but for the digits.
         weights_within_queries: whether documents of one query may weigh differently; XGBoost refuses it.
 
     Raises:
@@ -99,6 +101,7 @@ class PairSettings:
     pairs_per_document: int | None = None
     float32_scores: bool = False
     float32_sums: bool = False
+    float32_norm: bool = False
     weights_within_queries: bool = True
 
     def __post_init__(self) -> None:
@@ -141,6 +144,7 @@ PRESETS: dict[str, PairSettings] = {
         least_hessian=1e-16,
         float32_scores=True,
         float32_sums=True,
+        float32_norm=True,
         weights_within_queries=False,
     ),
     # RankLib 2.x: ciir.umass.edu.learning.tree.LambdaMART with -metric2t NDCG@10, its default.

@@ -3,7 +3,7 @@
     score(x) = sum over t of weight_t leaf_t(x)
 
 for the documents of train and of a validation set, in the order of the trees and kept up to date from tree to
-tree, so that they have the bits of a prediction.
+tree, so that they have the bits of a prediction; or those of train in float32, as XGBoost learns from them.
 
 DART takes trees out of the sum and puts them back rescaled. To subtract what they gave would leave rounding
 errors between documents that the other trees cannot tell apart; these would decide their order, and with it
@@ -36,6 +36,7 @@ class Ensemble:
         valid_features: (V, F), or None.
         start: the trees to begin with, where learning continues from a model.
         may_drop: whether `drop` will be called.
+        in_float32: whether the scores of train are kept in float32, and what a tree adds to them is too.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class Ensemble:
         valid_features: Features | None = None,
         start: Forest | None = None,
         may_drop: bool = False,
+        in_float32: bool = False,
     ) -> None:
-        self._train = _Scored(train_features, may_drop)
+        self._train = _Scored(train_features, may_drop, in_float32)
         self._valid = None if valid_features is None else _Scored(valid_features, may_drop)
         self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
@@ -123,26 +125,42 @@ class _Scored:
         leaves: for each tree the (D,) nodes that the documents end at; none where nothing is dropped.
     """
 
-    def __init__(self, features: Features, remembers_leaves: bool) -> None:
+    def __init__(self, features: Features, remembers_leaves: bool, in_float32: bool = False) -> None:
         self.scores: Scores = np.zeros(len(features))
         self.leaves: list[NDArray[np.unsignedinteger]] = []
         self._features = features
         self._remembers_leaves = remembers_leaves
+        self._in_float32 = in_float32
 
     def add(self, tree: Tree, weight: float) -> None:
-        add_scores(plant([tree], [weight]), self._features, self.scores)
+        weighted = tree._replace(value=self._weighted(tree, weight))
+        add_scores(plant([weighted], [1.0]), self._features, self.scores)
+        self._round()
         self._remember(tree)
 
     def add_grown(self, tree: Tree, grown: GrownTree, weight: float) -> None:
         """Likewise for documents that growing the tree has brought to their leaves already."""
-        _add_leaf_values(grown.rows, grown.leaf_start, weight * tree.value[grown.leaf_node], self.scores)
+        values = self._weighted(tree, weight)[grown.leaf_node]
+        _add_leaf_values(grown.rows, grown.leaf_start, values, self.scores)
+        self._round()
         self._remember(tree)
 
     def add_up(self, trees: list[Tree], weights: Weights) -> None:
         """Makes the scores those of these weights."""
         self.scores[:] = 0.0
         for tree, weight, leaves in zip(trees, weights, self.leaves, strict=True):
-            self.scores += (weight * tree.value)[leaves]
+            self.scores += self._weighted(tree, weight)[leaves]
+            self._round()
+
+    def _weighted(self, tree: Tree, weight: float) -> NDArray[np.float64]:
+        """(N,), what the leaves of a tree add to a score."""
+        if self._in_float32:
+            return (np.float32(weight) * tree.value.astype(np.float32)).astype(np.float64)
+        return weight * tree.value
+
+    def _round(self) -> None:
+        if self._in_float32:
+            self.scores[:] = self.scores.astype(np.float32)
 
     def _remember(self, tree: Tree) -> None:
         if self._remembers_leaves:

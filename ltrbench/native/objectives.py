@@ -156,6 +156,7 @@ def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Co
         low_labels_first=ORDERS_OF_TIES[settings.convention.ties],
         float32_scores=settings.float32_scores,
         float32_sums=settings.float32_sums,
+        float32_norm=settings.float32_norm,
     )
 
 

@@ -69,6 +69,7 @@ class Compiled(NamedTuple):
         low_labels_first: 1 where tied documents are ranked by rising label, -1 by falling, 0 by row.
         float32_scores: whether differences of scores are rounded to float32.
         float32_sums: whether lambdas and hessians are added up in float32.
+        float32_norm: whether S is that of lambdas in float32, and log2(1 + S) / S a float32.
     """
 
     change: int
@@ -84,6 +85,7 @@ class Compiled(NamedTuple):
     low_labels_first: float
     float32_scores: bool
     float32_sums: bool
+    float32_norm: bool
 
 
 class Judged(NamedTuple):
@@ -170,6 +172,8 @@ def _one_query(
     factor = settings.factor
     if settings.log2_norm and total > 0.0:
         factor *= np.log2(1.0 + 2.0 * total) / (2.0 * total)
+    if settings.float32_norm:
+        factor = np.float64(np.float32(factor))
     for i in range(n):
         row = order[i]
         gradients[row] = _stored(_stored(g[i] * factor, settings) * weights[row], settings)
@@ -326,7 +330,7 @@ def _add_pairs(
                 weight /= settings.distance_offset + abs(difference)
             p = _probability(difference, sigma, settings.probability)
             push = sigma * p * weight
-            total += push
+            total += np.float64(np.float32(push)) if settings.float32_norm else push
             push = _stored(push, settings)
             g[hi] = _stored(g[hi] - push, settings)
             g[lo] = _stored(g[lo] + push, settings)
@@ -348,7 +352,8 @@ def _probability(difference: float, sigma: float, probability: int) -> float:
     """p, of the wrong order; for the reasons of each see `pairs.py`."""
     if probability == Probability.FLOAT32:
         one, exponent = np.float32(1.0), np.float32(-sigma * difference)
-        e = np.float32(np.exp(np.float64(min(exponent, np.float32(88.7)))))
+        # The C library's expf, as in XGBoost; one in a thousand has another last bit in float64, rounded.
+        e = np.exp(min(exponent, np.float32(88.7)))
         return 1.0 - np.float64(one / (e + one + np.float32(1e-16)))
     if probability == Probability.TABLE:
         bins, edge = 1048576.0, 25.0 / sigma

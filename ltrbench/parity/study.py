@@ -37,14 +37,11 @@ FOLLOWED: dict[str, dict[str, Any]] = {
 }
 """A library -> settings of its preset that its first tree shows, each with native's own choice instead."""
 
-WITHOUT_DISTANCE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "XGBoost": (
-        {"normalize_distance": False, "distance_offset": None},
-        {"lambdarank_score_normalization": False},
-    )
+FOLLOWED_LATER: dict[str, dict[str, Any]] = {
+    "LightGBM": {},
+    "XGBoost": {"float32_scores": False, "float32_sums": False, "float32_norm": False},
 }
-"""A library of float32 scores -> its preset's fields and its own that switch off the division by the distance
-of two scores, which magnifies their rounding a hundredfold where they are close."""
+"""Likewise, settings that only later trees show."""
 
 
 @dataclass(kw_only=True)
@@ -148,12 +145,6 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
         return
     yield _first_tree(claim, pair)
     yield _many_trees(later, pair)
-    if library in WITHOUT_DISTANCE:
-        native, peer = WITHOUT_DISTANCE[library]
-        calm = replace(pair, native=replace(pair.native, **native), peer=replace(pair.peer, **peer))
-        yield _many_trees(
-            replace(later, what=f"{later.what}, neither dividing by the distance of scores"), calm
-        )
 
 
 def _first_tree(claim: Row, pair: _Pair) -> Row:
@@ -173,15 +164,21 @@ def _many_trees(claim: Row, pair: _Pair) -> Row:
 
 
 def _causes(data: str, pair: _Pair) -> Iterator[str]:
-    """What the first tree is without a setting that follows the library, and the library beside itself."""
+    """What trees are without a setting that follows the library, and the library beside itself."""
     peer = _fit(pair.peer, 1, pair.train).trees().trees[0].root
     for name, own in FOLLOWED[pair.library].items():
         changed: dict[str, Any] = {name: own}
         native = _fit(replace(pair.native, **changed), 1, pair.train).trees().trees[0].root
         apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} cuts"
         yield f"{data}: with native's `{name}={own}` {apart} of the first tree are not {pair.library}'s."
+    straight = _fit(pair.peer, NUM_TREES, pair.train)
+    for name, own in FOLLOWED_LATER[pair.library].items():
+        varied: dict[str, Any] = {name: own}
+        trees = _fit(replace(pair.native, **varied), NUM_TREES, pair.train).trees().trees
+        alike = f"{trees_alike(trees, straight.trees().trees)} of {NUM_TREES} trees"
+        yield f"{data}: with native's `{name}={own}` the first {alike} are cut as {pair.library}'s."
     train, valid = (_reversed(split) for split in (pair.train, pair.valid))
-    straight, turned = _fit(pair.peer, NUM_TREES, pair.train), _fit(pair.peer, NUM_TREES, train)
+    turned = _fit(pair.peer, NUM_TREES, train)
     noise = abs(_ndcg(straight, pair.valid) - _ndcg(turned, valid))
     yield (
         f"{data}: {pair.library} given the features in reverse order differs from itself by {noise:.4f} in "

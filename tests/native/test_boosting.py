@@ -15,6 +15,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.dart import DartSettings
+from ltrbench.native.dialects import PRESETS
 from ltrbench.native.forest import Forest, Scores, add_scores, plant
 from ltrbench.native.goss import GossSettings
 from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
@@ -34,6 +35,7 @@ DIALECT = replace(
 SAMPLED = replace(SMALL, sampling=SamplingSettings(queries=0.7, documents=0.8, features=0.6))
 GOSS = replace(SMALL, goss=GossSettings(top_rate=0.3, other_rate=0.2, num_warm_up=2))
 DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
+IN_FLOAT32 = replace(SMALL, objective=PRESETS["xgboost"])
 
 
 def learn(data: RankingDataset, settings: BoostingSettings) -> Forest:
@@ -54,7 +56,7 @@ def assert_same(first: Forest, second: Forest) -> None:
 
 
 @COMPILED
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT, GOSS, DART])
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT, GOSS, DART, IN_FLOAT32])
 def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
     data = make_dataset(0, num_queries=120, weighted=True)
     models = []
@@ -116,6 +118,18 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
         np.testing.assert_array_equal(valid_scores, scores_of(ensemble.first(iteration), valid))
 
 
+@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DART])
+def test_scores_in_float32_are_sums_in_float32(settings: BoostingSettings) -> None:
+    train, valid = make_dataset(2), make_dataset(3)
+    ensemble = boost(train, replace(settings, objective=PRESETS["xgboost"]), valid.features)
+    expected = np.zeros(train.num_documents, dtype=np.float32)
+    for tree, weight in zip(ensemble.forest.trees(), ensemble.weights, strict=True):
+        expected += np.float32(weight) * scores_of(plant([tree], [1.0]), train).astype(np.float32)
+    np.testing.assert_array_equal(ensemble.train_scores, expected)
+    # What validation sees is the model's, which is applied in float64.
+    np.testing.assert_array_equal(ensemble.valid_scores, scores_of(ensemble.forest, valid))
+
+
 def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     train, valid, seen = make_dataset(2), make_dataset(3), []
 
@@ -150,7 +164,7 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     np.testing.assert_array_equal(ensemble.forest.weights, ensemble.first(ensemble.num_trees).weights)
 
 
-@pytest.mark.parametrize("settings", [SMALL, DIALECT])
+@pytest.mark.parametrize("settings", [SMALL, DIALECT, IN_FLOAT32])
 def test_more_trees_on_top_of_some_are_those_of_one_fit(settings: BoostingSettings) -> None:
     train, valid = make_dataset(2, weighted=True), make_dataset(3)
     whole = boost(train, replace(settings, num_trees=8), valid.features)

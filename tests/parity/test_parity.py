@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor
 from ltrbench.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
 from ltrbench.parity.rows import NOT_AT_HAND, Row
-from ltrbench.parity.study import WITHOUT_DISTANCE
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.trees import InnerNode, Leaf, WeightedTree
 
@@ -115,14 +113,13 @@ def test_many_trees_are_lightgbms_on_made_up_data() -> None:
     np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-6)
 
 
-def test_many_trees_are_xgboosts_where_nothing_divides_by_the_distance_of_scores() -> None:
-    # That division magnifies what float32 rounds away, until it decides between cuts.
-    (train,) = in_bins(made_up())
-    own, peers = WITHOUT_DISTANCE["XGBoost"]
-    native = replace(make("native_xgboost", 30), **own).fit(train)
-    peer = replace(make("xgboost", 30), **peers).fit(train)
-    assert trees_alike(native.trees().trees, peer.trees().trees) == 30
-    np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-4)
+@pytest.mark.parametrize("data", ["made up", "MQ2008"])
+def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -> None:
+    (train,) = in_bins(real_or_made_up(data, letor_data))
+    native, peer = (make(name, 100).fit(train) for name in ("native_xgboost", "xgboost"))
+    assert trees_alike(native.trees().trees, peer.trees().trees) == 100
+    # XGBoost adds up a document's hundred leaves in float32.
+    np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-5)
 
 
 def test_what_is_not_at_hand_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

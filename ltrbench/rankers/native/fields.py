@@ -31,6 +31,7 @@ OF_PAIRS = (
     "pairs_per_document",
     "float32_scores",
     "float32_sums",
+    "float32_norm",
 )
 """Fields of lambdarank and ranknet."""
 
@@ -99,10 +100,12 @@ class NativeFields(BoostingRanker):
     (XGBoost's lambdarank_pair_method=mean): a cheap and noisy estimate of all pairs; needs truncation=null.
     None: all pairs above truncation count."""
     float32_scores: bool = False
-    """Rounds scores to float32 before pairs are looked at (XGBoost), so that more of them tie."""
+    """Keeps the scores that it learns from in float32 (XGBoost), so that more of them tie."""
     float32_sums: bool = False
     """Adds up gradients and hessians in float32 (LightGBM, XGBoost). Of no weight but for a library's own
     digits."""
+    float32_norm: bool = False
+    """Scales a query's gradients by a float32, S taken from lambdas in float32 (XGBoost); likewise."""
     binning: str = "quantile"
     """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
     `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""

@@ -100,6 +100,7 @@ def objective_of(own: NativeFields) -> ObjectiveSettings:
         pairs_per_document=own.pairs_per_document,
         float32_scores=own.float32_scores,
         float32_sums=own.float32_sums,
+        float32_norm=own.float32_norm,
     )
 
 
