@@ -162,13 +162,11 @@ def _query_scale(push: Pairs, settings: PairSettings) -> float:
     if not settings.normalize_query:
         return 1.0
     if settings.query_norm is QueryNorm.PAIRS:
-        share = 1.0 / (settings.pairs_per_document or 1)
-        return float(np.float32(share)) if settings.float32_norm else share
-    # Each pair stands in the matrix twice, so that the sum of all is that of 2 lambda over the pairs.
-    if settings.float32_norm:
-        push = push.astype(np.float32).astype(np.float64)
-    total = float(push.sum())
-    scale = float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
+        scale = 1.0 / (settings.pairs_per_document or 1)
+    else:
+        # Each pair stands in the matrix twice, so that the sum of all is that of 2 lambda over the pairs.
+        total = float((push.astype(np.float32) if settings.float32_norm else push).sum(dtype=np.float64))
+        scale = float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
     return float(np.float32(scale)) if settings.float32_norm else scale
 
 

@@ -71,9 +71,11 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
     if num_threads == 1 or is_cached(grow_best_first):
         yield
         return
-    # The folder that this process has settled on, where it could not write to the usual one.
-    environment = {**os.environ, "NUMBA_CACHE_DIR": config.CACHE_DIR} if config.CACHE_DIR else None
-    command = [sys.executable, "-c", f"from {__name__} import compile_growth; compile_growth()"]
+    # -P and PYTHONPATH, so that it imports from where this process does, and not from its working folder too.
+    command = [sys.executable, "-P", "-c", f"from {__name__} import compile_growth; compile_growth()"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    if config.CACHE_DIR:  # the folder that this process has settled on, where it can't write to the usual one
+        environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
     with subprocess.Popen(command, env=environment):  # waits for its end
         yield
 
