@@ -24,6 +24,7 @@ from ltrbench.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, t
 from ltrbench.parity.rows import Row, render
 from ltrbench.provenance import versions
 from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.trees import WeightedTree
 from ltrbench.study import Study, publish_study
 
 log = logging.getLogger("ltrbench")
@@ -167,14 +168,12 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
     """What trees are without a setting that follows the library, and the library beside itself."""
     peer = _fit(pair.peer, 1, pair.train).trees().trees[0].root
     for name, own in FOLLOWED[pair.library].items():
-        changed: dict[str, Any] = {name: own}
-        native = _fit(replace(pair.native, **changed), 1, pair.train).trees().trees[0].root
+        native = _trees_with(pair, name, own, 1)[0].root
         apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} cuts"
         yield f"{data}: with native's `{name}={own}` {apart} of the first tree are not {pair.library}'s."
     straight = _fit(pair.peer, NUM_TREES, pair.train)
     for name, own in FOLLOWED_LATER[pair.library].items():
-        varied: dict[str, Any] = {name: own}
-        trees = _fit(replace(pair.native, **varied), NUM_TREES, pair.train).trees().trees
+        trees = _trees_with(pair, name, own, NUM_TREES)
         alike = f"{trees_alike(trees, straight.trees().trees)} of {NUM_TREES} trees"
         yield f"{data}: with native's `{name}={own}` the first {alike} are cut as {pair.library}'s."
     train, valid = (_reversed(split) for split in (pair.train, pair.valid))
@@ -184,6 +183,12 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
         f"{data}: {pair.library} given the features in reverse order differs from itself by {noise:.4f} in "
         f"NDCG@10 on validation after {NUM_TREES} trees."
     )
+
+
+def _trees_with(pair: _Pair, setting: str, own: object, num_trees: int) -> tuple[WeightedTree, ...]:
+    """Native's, with its own choice of one setting."""
+    changed: dict[str, Any] = {setting: own}
+    return _fit(replace(pair.native, **changed), num_trees, pair.train).trees().trees
 
 
 def _reversed(data: RankingDataset) -> RankingDataset:
