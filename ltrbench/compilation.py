@@ -17,21 +17,29 @@ from typing import Any, Literal, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.cpu_options import ParallelOptions
 from numba.core.dispatcher import Dispatcher
 
 config: Any = numba.config  # its settings are made at import, unseen by a type checker
 
-ONLY_PRANGE: Any = {  # of type bool, in the eyes of a type checker
-    "prange": True,
-    "comprehension": False,
-    "reduction": False,
-    "inplace_binop": False,
-    "setitem": False,
-    "numpy": False,
-    "stencil": False,
-    "fusion": False,
-}
-"""What numba is to share out among threads: the loops that say so, and nothing that it finds by itself."""
+ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
+    {
+        "prange": True,
+        "comprehension": False,
+        "reduction": False,
+        "inplace_binop": False,
+        "setitem": False,
+        "numpy": False,
+        "stencil": False,
+        "fusion": False,
+    }
+)
+"""Parallel options of every kernel: numba parallelises the loops that use prange, and nothing else.
+
+An object and not the dict itself: numba empties a dict when it first compiles with it, and then compiles
+every later kernel with all options on. With these options a prange body cannot compile an array expression,
+such as `a[i:j] - b[i:j]`: pass the slices to a kernel that the body calls.
+"""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

@@ -81,15 +81,19 @@ def _all_queries(
     for k in numba.prange(len(queries)):
         first, end = query_start[queries[k]], query_start[queries[k] + 1]
         if end - first > 1:
-            g, h = _one_query(grades[first:end] - draws[first:end], scores[first:end])
+            g, h = _one_query(grades[first:end], draws[first:end], scores[first:end])
             for i in range(end - first):
                 gradients[first + i] = g[i] * weights[first + i]
                 hessians[first + i] = h[i] * weights[first + i]
 
 
 @kernel
-def _one_query(phi: Values, scores: Values) -> tuple[Values, Values]:
-    """The formula; sums are taken one addition after the other, and have the same bits wherever it runs."""
+def _one_query(grades: Values, draws: Values, scores: Values) -> tuple[Values, Values]:
+    """Returns the gradients and hessians of one query.
+
+    Sums are added one value after the other, so that they have the same bits on every machine.
+    """
+    phi = grades - draws
     rho = np.exp(scores - scores.max())
     rho /= _sum(rho)
     rest = np.maximum(1.0 - rho, EPSILON)

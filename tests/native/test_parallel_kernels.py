@@ -1,0 +1,111 @@
+"""Every parallel kernel compiles by itself, whatever was compiled before it.
+
+numba compiles what the disk cache lacks, in the order in which a program happens to call it. A kernel that
+only compiles after another one fails for the user whose cache holds that other one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from engine_cases import COMPILED, make_dataset
+from numba.core.caching import NullCache
+from numba.core.dispatcher import Dispatcher
+
+import ltrbench.native
+from ltrbench.compilation import config, is_cached, parallel_kernel
+from ltrbench.rankers.native import NativeRanker
+
+pytestmark = COMPILED
+
+FITS: list[dict[str, Any]] = [
+    {},
+    {"metric": "err@10"},
+    {"objective": "xendcg", "truncation": None},
+    {"position_bias": "propensity", "metric": "ndcg", "early_stopping": None},
+    {"drop_rate": 0.5},
+    {"features_per_split": 0.5},
+]
+"""Settings of native that call each parallel kernel at least once between them."""
+
+
+def parallel_kernels() -> Iterator[tuple[str, str]]:
+    """Module and name of each that the engine has; none where nothing is compiled."""
+    for found in pkgutil.iter_modules(ltrbench.native.__path__, "ltrbench.native."):
+        for name, value in vars(importlib.import_module(found.name)).items():
+            is_parallel = isinstance(value, Dispatcher) and "parallel" in value.targetoptions
+            if is_parallel and value.targetoptions["parallel"] and value.py_func.__module__ == found.name:
+                yield found.name, name
+
+
+NAMES = sorted(parallel_kernels())
+
+
+def compile_alone(module: str, name: str) -> None:
+    """Compiles one kernel for the argument types in its cache index; loads all others from the cache."""
+    kernel: Any = getattr(importlib.import_module(module), name)
+    signatures = [key[0] for key in kernel._cache._cache_file._load_index()]
+    kernel._cache = NullCache()
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        for signature in signatures:
+            kernel.compile(signature)
+    functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer]
+    compiled = {f.__name__ for f in functions if f.__module__.startswith("ltrbench.")}  # not numba's own
+    print(json.dumps([len(signatures), sorted(compiled)]))
+
+
+@pytest.fixture(scope="module")
+def everything_cached() -> None:
+    train = make_dataset(1)
+    positioned = train.__class__(
+        features=train.features,
+        labels=train.labels,
+        query_start=train.query_start,
+        positions=np.concatenate([np.arange(size) for size in train.query_sizes]),
+    )
+    for settings in FITS:
+        data = positioned if "position_bias" in settings else train
+        ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)
+        ranker.contributions(data.features)
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+@pytest.mark.usefixtures("everything_cached")
+def test_a_parallel_kernel_compiles_alone_with_all_others_cached(module: str, name: str) -> None:
+    assert is_cached(getattr(importlib.import_module(module), name)), f"no fit of FITS calls {module}.{name}"
+    program = f"from test_parallel_kernels import compile_alone; compile_alone({module!r}, {name!r})"
+    path = f"import sys; sys.path[:0] = {sys.path!r}; "
+    done = subprocess.run([sys.executable, "-c", path + program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    number, compiled = json.loads(done.stdout)
+    assert number > 0
+    assert compiled == [name]
+
+
+def test_numba_parallelises_nothing_but_prange_in_every_kernel_and_for_every_type_of_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(values: Any) -> Any:
+        zeros = np.zeros(len(values))
+        values[:] = 1.0
+        for i in numba.prange(len(values)):
+            values[i] += zeros[i]
+        return values
+
+    for folder in ("first", "second"):  # a cache each, or the second would load what the first compiled
+        monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / folder))
+        kernel: Any = parallel_kernel(filled)
+        for dtype in (np.float32, np.float64):
+            assert kernel(np.zeros(3, dtype=dtype)).tolist() == [1.0, 1.0, 1.0]
+            diagnostics = kernel.get_metadata(kernel.signatures[-1])["parfor_diagnostics"]
+            assert diagnostics.count_parfors() == 1
