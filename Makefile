@@ -98,7 +98,7 @@ results-parity: setup
 results-calibration: setup
 	$(RUN) experiment=calibration
 
-# What conf/model/native_best.yaml was taken from, by validation alone; about five minutes.
+# The search that conf/model/native_best.yaml was taken from; about five minutes.
 results-native_best: setup
 	@if [ -d "$(DATA)/MQ2007" ] && [ -d "$(DATA)/MQ2008" ]; then $(RUN) experiment=native_best; else \
 	  echo "results/native_best skipped: no MQ2007 and MQ2008 under $(DATA); the README says how to get them"; fi

@@ -1,8 +1,12 @@
-"""A search for settings that rank unseen queries best, by validation alone: test is never looked at.
+"""A search for the settings with the best validation metric.
 
-Every combination of a small grid is fitted on every data set with early stopping; its worth is the mean over
-the data sets of the validation metric where it stopped. The table has all of them, best first, and the best
-one is what conf/model/native_best.yaml takes.
+Every combination of a small grid is fitted on every data set with early stopping and judged by the mean over
+the data sets of the validation metric where it stopped. The table lists all combinations, best first;
+conf/model/native_best.yaml takes the first.
+
+The search reads no test set as such. In LETOR's folds, however, the validation set of one fold is the test
+set of another, so that settings chosen on several folds have seen test data. The table names each such pair
+among its data sets, by fingerprint.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ class GridSearch(Study):
             log.info("search: %s %.4f", chosen, tried[-1].mean)
         tried.sort(key=lambda item: -item.mean)
         best = tried[0]
-        intro = f"{self.metric} on validation, where {name} stopped; best first. Test was not looked at."
+        intro = f"{self.metric} on validation, where {name} stopped; best first. {_leakage(splits)}"
         header = [*self.grid, *best.worth, "mean"]
         table = markdown_table(header, [item.cells() for item in tried])
         return publish_study(
@@ -79,6 +83,22 @@ class GridSearch(Study):
             raise DataError("a search needs validation sets; set valid_share above 0.")
         scores = ranker.fit(splits.train, splits.valid).predict(splits.valid.features)
         return evaluate(splits.valid, scores.astype(np.float64), [self.metric]).means[self.metric]
+
+
+def _leakage(data: Mapping[str, Splits]) -> str:
+    """Names the validation sets that are the test set of another data set of the search."""
+    leaks = [
+        f"the validation set of {chosen_on} is the test set of {judged_on}"
+        for chosen_on, own in data.items()
+        for judged_on, other in data.items()
+        if own.valid is not None and own.valid.fingerprint == other.test.fingerprint
+    ]
+    if not leaks:
+        return "No validation set of the search is the test set of another of its data sets."
+    return (
+        f"The choice has seen test data: {'; '.join(leaks)}. Test metrics of these settings on such folds "
+        "are optimistic."
+    )
 
 
 @dataclass(frozen=True)
