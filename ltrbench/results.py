@@ -65,6 +65,17 @@ RUN_FILES = (
 )
 """What a run writes into its folder, in the order in which it is moved there."""
 
+TIMES = {
+    "load": "load",
+    "warm_up": "warm-up",
+    "fit": "fit",
+    "monitor": "evaluation",
+    "fit_clean": "clean fit",
+    "predict": "predict",
+    "importances": "importances",
+}
+"""Kind of time in `RunResult.seconds` -> its name in every table."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:

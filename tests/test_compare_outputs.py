@@ -128,6 +128,13 @@ def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to
         assert whole == pytest.approx(comparison.queries.sample.means)
 
 
+def test_the_ranges_of_an_attribute_have_three_digits_where_these_tell_them_apart(tmp_path: Path) -> None:
+    names = [item.name for item in slices(comparison_of(tmp_path), ["label_entropy"])]
+    ends = [end for name in names for end in name.split(" to ")]
+    assert len(set(ends)) > 4
+    assert all(len(end.replace("0.", "").replace(".", "")) <= 3 for end in ends)
+
+
 def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     file = tmp_path / "kinds.csv"

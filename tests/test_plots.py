@@ -34,7 +34,7 @@ from ltrbench.importance import (
     shares,
 )
 from ltrbench.plots import Drawn, draw, draw_run, figures_of
-from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost, pareto_front
+from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
 from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
 from ltrbench.plots.differences import Differences, sorted_differences, thinned
 from ltrbench.plots.importances import importance_bars
@@ -409,6 +409,25 @@ def test_a_fit_too_brief_to_time_stands_at_the_least_time_that_the_axis_shows(tm
     assert [points(line)[0][0] for line in marks_of(axes)] == [0.01, 0.01, 1.0]
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
     assert "≤ 0.01" in [label.get_text() for label in axes.get_xticklabels()]
+
+
+@pytest.mark.parametrize("width", [5.0, 7.0])
+@pytest.mark.parametrize("most", [0.0011, 0.003, 0.02, 0.4, 30.0, 4e4])
+def test_the_labels_of_a_logarithmic_axis_do_not_overlap_and_have_no_exponent(
+    tmp_path: Path, width: float, most: float
+) -> None:
+    runs = [series(write(tmp_path / "a")), series(write(tmp_path / "b"))]
+    size = Cost("the size of the model", "model on disk, MB", 0.0001)
+    figure = drawn(metric_against_cost(runs, [0.00007, most], size, "ndcg@5", Page(width, titled=False)))
+    figure.draw_without_rendering()
+    low, high = figure.axes[0].get_xlim()
+    labels = figure.axes[0].get_xticklabels()
+    shown = [label for label in labels if low <= label.get_position()[0] <= high]
+    boxes = [label.get_window_extent() for label in shown]
+    assert len(shown) >= 2
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert not any("e" in label.get_text() for label in shown)
+    assert shown[0].get_text() == "≤ 0.0001"
 
 
 def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import pytest
 from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
 from toy_runs import write as write_run
 
-from ltrbench.compare import Comparison, Settings, compare, slices
+from ltrbench.cli.show import costs
+from ltrbench.compare import Comparison, Settings, compare, render, slices
 from ltrbench.compare.report import numbers, write
 from ltrbench.compare.report.conventions import claims
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, evaluate
+from ltrbench.results import TIMES
 
 SECTIONS = [
     "leaderboard",
@@ -197,3 +199,27 @@ def test_two_data_sets_have_a_chapter_each_and_the_reason_why_there_is_no_test_o
 def test_a_report_on_thirty_thousand_queries_is_below_six_megabytes(tmp_path: Path) -> None:
     path = report(many_queries(tmp_path / "runs"), tmp_path / "report.html")
     assert path.stat().st_size < 1e6
+
+
+def test_a_single_test_set_is_not_called_all_folds(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, judged=judged(2)) for name in ("one", "three")]
+    path = report(compare(runs, Settings(metric="ndcg@10", num_draws=20)), tmp_path / "report.html")
+    said = " ".join(_Reader(path.read_text()).texts)
+    assert "Data card" in said
+    assert "all folds" not in said
+
+
+def test_several_folds_are_called_all_folds(page: str) -> None:
+    assert "all folds together" in " ".join(_Reader(page).texts)
+
+
+def test_a_time_has_one_name_in_the_table_the_report_and_show(tmp_path: Path) -> None:
+    seconds = {"load": 1.0, "fit": 3.0, "monitor": 1.0, "fit_clean": 2.0, "predict": 0.5}
+    runs = [write_run(tmp_path / name, name, judged=judged(2), seconds=seconds) for name in ("one", "three")]
+    (found,) = compare(runs, Settings(metric="ndcg@10", num_draws=20))
+    texts = _Reader(report([found], tmp_path / "report.html").read_text()).texts
+    table, shown = render(found), dict(costs(runs[0].result))["seconds"]
+    for kind in ("fit", "monitor", "fit_clean", "predict"):
+        assert f"{TIMES[kind]} s" in table
+        assert f"{TIMES[kind]} {seconds[kind]:.3f}" in shown
+        assert any(text.strip().startswith(TIMES[kind]) for text in texts)

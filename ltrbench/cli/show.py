@@ -72,7 +72,7 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
         # A traceback is laid out already.
         yield "\n\n".join([wrapped(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
     yield f"made in {result.started_in or '-'} by\n{_command(result, width)}"
-    yield _facts([*_making(result), *_costs(result)], columns)
+    yield _facts([*_making(result), *costs(result)], columns)
     if result.metrics:
         yield _metrics_table(result, width)
         yield wrapped(_convention(result), columns)
@@ -135,21 +135,13 @@ def _settings(settings: Mapping[str, Any], prefix: str = "") -> str:
     return ", ".join(word for word in words if word)
 
 
-_KINDS = {
-    "load": "load",
-    "warm_up": "warm-up",
-    "fit": "fit",
-    "monitor": "of it evaluator",
-    "fit_clean": "clean fit",
-    "predict": "predict",
-    "importances": "importances",
-}
+def costs(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Yields the names and values of what the run took: seconds, memory and trees."""
+    from ltrbench.results import TIMES
 
-
-def _costs(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.seconds:
         known = [
-            f"{words} {result.seconds[kind]:.3f}" for kind, words in _KINDS.items() if kind in result.seconds
+            f"{words} {result.seconds[kind]:.3f}" for kind, words in TIMES.items() if kind in result.seconds
         ]
         yield "seconds", ", ".join(known)
     if result.peak_memory_mb is not None:

@@ -179,17 +179,18 @@ def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> lis
         values = _with_others(values)
     distinct = np.unique(values)
     if len(distinct) <= _MOST_VALUES or values.dtype.kind == "U":
-        return [_slice(comparison, attribute, _shown(value), values == value) for value in distinct]
+        names = _names(distinct)
+        return [_slice(comparison, attribute, names[value], values == value) for value in distinct.tolist()]
     # Each range ends at a value that occurs, so that the names say exactly what is in it.
     ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
     kind = np.searchsorted(ends, values)
-    made = []
-    for number in range(len(ends)):
-        inside = kind == number
-        low, high = values[inside].min(), values[inside].max()
-        name = _shown(low) if low == high else f"{_shown(low)} to {_shown(high)}"
-        made.append(_slice(comparison, attribute, name, inside))
-    return made
+    ranges = [kind == number for number in range(len(ends))]
+    limits = [(float(values[inside].min()), float(values[inside].max())) for inside in ranges]
+    names = _names(np.unique(limits))
+    return [
+        _slice(comparison, attribute, " to ".join(dict.fromkeys((names[low], names[high]))), inside)
+        for inside, (low, high) in zip(ranges, limits, strict=True)
+    ]
 
 
 def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
@@ -201,10 +202,31 @@ def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
     return np.where(np.isin(texts, kept), texts, _OTHERS)
 
 
-def _shown(value: Any) -> str:
+_DIGITS = 3
+_EXACT = 17  # digits, by which any two floats differ
+
+
+def _names(distinct: NDArray[Any]) -> dict[Any, str]:
+    """Each of some distinct values as text: whole numbers in full, others with three significant digits, or
+    with as many more as tell the values apart.
+
+    >>> _names(np.array([0.0, 0.8112781244591328, 12345.0]))
+    {0.0: '0', 0.8112781244591328: '0.811', 12345.0: '12345'}
+    >>> _names(np.array([0.8112, 0.8114]))
+    {0.8112: '0.8112', 0.8114: '0.8114'}
+    """
+    values = distinct.tolist()
+    for digits in range(_DIGITS, _EXACT + 1):
+        names = [_name(value, digits) for value in values]
+        if len(set(names)) == len(values):
+            break
+    return dict(zip(values, names, strict=True))
+
+
+def _name(value: Any, digits: int) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
+    return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
 
 
 def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:

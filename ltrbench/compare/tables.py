@@ -15,6 +15,7 @@ from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
 from ltrbench.markdown import markdown_table, wrapped
+from ltrbench.results import TIMES
 from ltrbench.statistics import Interval
 
 _NOTHING = "-"
@@ -138,8 +139,8 @@ def _columns(comparison: Comparison) -> list[_Column]:
     def cost(header: str, value: Callable[[Row], float | None], spec: str, optional: bool = True) -> _Column:
         return _Column(header, lambda row: _format(value(row), spec), optional, of_quality=False)
 
-    def seconds(header: str, kind: str, spec: str, optional: bool = False) -> _Column:
-        return cost(header, lambda row: row.seconds.get(kind), spec, optional)
+    def seconds(kind: str, spec: str, optional: bool = False) -> _Column:
+        return cost(f"{TIMES[kind]} s", lambda row: row.seconds.get(kind), spec, optional)
 
     difference = f"difference to {comparison.baseline} [95 % interval]"
     paired = [
@@ -154,10 +155,10 @@ def _columns(comparison: Comparison) -> list[_Column]:
         *(paired if len(comparison.rows) > 1 else []),
         *map(metric, others),
         cost("trees", lambda row: row.trees, ".0f"),
-        seconds("fit s", "fit", ".2f"),
-        seconds("of it evaluator", "monitor", ".2f"),
-        seconds("clean fit s", "fit_clean", ".2f", optional=True),
-        seconds("predict s", "predict", ".3f"),
+        seconds("fit", ".2f"),
+        seconds("monitor", ".2f"),
+        seconds("fit_clean", ".2f", optional=True),
+        seconds("predict", ".3f"),
         cost("memory MB", lambda row: row.peak_memory_mb, ".0f"),
     ]
 

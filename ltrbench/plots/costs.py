@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ltrbench.plots.labels import label_points
 from ltrbench.plots.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, titled_panels
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 """What a series costs, and what it is worth."""
+
+_LABEL_WIDTH = 0.6
+"""Inches that the label of a tick needs, up to `≤ 0.0001`."""
+_AXIS_SHARE = 0.8
+"""Share of the page's width that the axis takes at least."""
 
 _FRONT: dict[str, Any] = {
     "color": "#777777",
@@ -35,7 +43,7 @@ class Cost:
     Attributes:
         name: in the title, such as "the time to fit".
         axis: with its unit, such as "time to fit, seconds".
-        least: less is nothing to speak of, and would stretch a logarithmic axis by decades.
+        least: smaller costs are drawn here, because they would stretch a logarithmic axis by decades.
     """
 
     name: str
@@ -64,16 +72,16 @@ def metric_against_cost(
     drawn, points = [item for item, _ in known], [point for _, point in known]
     title = f"{data_of(drawn)}: {metric} on test against {cost.name}{over(drawn)}"
     figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
+    axes.margins(0.12)
     for (own, value), style in zip(points, styles_of(drawn), strict=True):
         axes.plot(own, value, linestyle="none", markersize=8, **style.points)
     highest, lowest = (extreme(own for own, _ in points) for extreme in (max, min))
     logarithmic = highest > 10 * lowest
     if logarithmic:
-        _make_logarithmic(axes, highest / lowest, cost.least)
+        _make_logarithmic(axes, page.width, cost.least)
     axes.set_xlabel(f"{cost.axis}{' (log scale)' * logarithmic}", fontsize=TEXT)
     axes.set_ylabel(f"{metric} on test", fontsize=TEXT)
     axes.grid(**GRID)
-    axes.margins(0.12)
     label_points(figure, axes, points, [item.label for item in drawn], _draw_front(axes, points))
     return figure
 
@@ -112,14 +120,45 @@ def fit_seconds(item: Drawn) -> float | None:
     return None if math.isnan(fmean(times)) else fmean(times)
 
 
-def _make_logarithmic(axes: Axes, spread: float, least: float) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    def name(cost: float, _: int | None) -> str:
-        return f"≤ {cost:g}" if cost == least else f"{cost:g}"
+def _make_logarithmic(axes: Axes, width: float, least: float) -> None:
+    """Makes the axis of costs logarithmic, on a page of so many inches."""
+    from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
-    # The powers of ten alone would leave a short axis with a label or two.
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if spread < 500 else (1,)))
+    ticks = _ticks(*axes.get_xlim(), width, least)
+    axes.set_xticks(ticks, [f"{'≤ ' * (tick == least)}{_decimal(tick)}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(name))
+
+
+def _ticks(low: float, high: float, width: float, least: float) -> list[float]:
+    """As many round numbers as have room for their labels, between the ends of a logarithmic axis.
+
+    None is below `least`, where nothing is drawn.
+
+    >>> _ticks(0.8, 12, 5.0, 0.01), _ticks(0.00005, 0.3, 5.0, 0.0001)
+    ([1.0, 2.0, 5.0, 10.0], [0.0001, 0.001, 0.01, 0.1])
+    """
+    first, last = math.floor(math.log10(max(low, least))), math.ceil(math.log10(high))
+    inches_of_decade = _AXIS_SHARE * width / math.log10(high / low)
+    ticks: list[float] = []
+    for step, factors in (
+        (1, (1, 2, 5)),
+        (1, (1, 3)),
+        *((step, (1,)) for step in range(1, last - first + 1)),
+    ):
+        powers = range(first, last + 1, step)
+        # Parsed, because 10.0**-4 is not the float 0.0001.
+        candidates = [float(f"{factor}e{power}") for power in powers for factor in factors]
+        ticks = [tick for tick in candidates if max(low, least) <= tick <= high]
+        gaps = [math.log10(b / a) * inches_of_decade for a, b in pairwise(ticks)]
+        if min(gaps, default=math.inf) >= _LABEL_WIDTH:
+            break
+    return ticks
+
+
+def _decimal(number: float) -> str:
+    """
+    >>> _decimal(5e-05), _decimal(1000.0)
+    ('0.00005', '1000')
+    """
+    return np.format_float_positional(number, trim="-")

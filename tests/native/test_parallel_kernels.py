@@ -85,11 +85,16 @@ def test_a_parallel_kernel_compiles_alone_with_all_others_cached(module: str, na
     assert is_cached(getattr(importlib.import_module(module), name)), f"no fit of FITS calls {module}.{name}"
     program = f"from test_parallel_kernels import compile_alone; compile_alone({module!r}, {name!r})"
     path = f"import sys; sys.path[:0] = {sys.path!r}; "
-    done = subprocess.run([sys.executable, "-c", path + program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    number, compiled = json.loads(done.stdout)
-    assert number > 0
-    assert compiled == [name]
+    # Another process of the suite, compiling at the same time, may have dropped an entry of the cache's
+    # index. The first attempt then puts it there, and the second one finds all others cached.
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", path + program], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        number, compiled = json.loads(done.stdout)
+        assert number > 0
+        if compiled == [name]:
+            return
+    pytest.fail(f"{compiled} were compiled, and not {name} alone")
 
 
 def test_numba_parallelises_nothing_but_prange_in_every_kernel_and_for_every_type_of_argument(

@@ -12,6 +12,7 @@ from ltrbench.compare.report.parts import Cell, Column, Figures, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.report.svg import PAGE, inlined
 from ltrbench.plots.costs import FIT, Cost, metric_against_cost
+from ltrbench.results import TIMES
 
 
 def _micros_per_document(row: Row) -> float | None:
@@ -63,9 +64,9 @@ def section(shown: Shown) -> Section | None:
     if not figures:
         return None
     lead = (
-        f"Test {comparison.metric} against what it costs. On the dashed line lie the models than which none "
-        "is both cheaper and better. Times are wall time of the machine of the run; predicting is of "
-        "the whole test set at once."
+        f"Test {comparison.metric} against its cost. The dashed line is the Pareto front: no other model is "
+        "both cheaper and better than a model on it. Times are wall time on the machine of the run; the "
+        "whole test set is predicted at once."
     )
     return Section("costs", "Quality and cost", lead, [Figures(figures), _table(shown)])
 
@@ -74,10 +75,10 @@ def _table(shown: Shown) -> Table:
     columns = [
         Column("model", numeric=False),
         Column(shown.comparison.metric),
-        Column("fit", "Wall time, the evaluator included."),
-        Column("of it evaluator"),
-        Column("fit alone", "Without any evaluator, where it was measured."),
-        Column("predict a document", "Of the whole test set at once."),
+        Column(TIMES["fit"], "Wall time, the evaluator included."),
+        Column(TIMES["monitor"], "Part of the fit."),
+        Column(TIMES["fit_clean"], "Another fit without an evaluator, where timing=clean measured it."),
+        Column(f"{TIMES['predict']} per document", "The whole test set is predicted at once."),
         Column("model", "On disk."),
         Column("memory", "How far resident memory rose during the fit."),
         Column("trees"),

@@ -8,7 +8,7 @@ from ltrbench.compare.cells import SPLITS
 from ltrbench.compare.fairness import SHOWN
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Column, Prose, Section, Table, named
-from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.report.shown import Shown, all_folds, measured
 from ltrbench.data import Judgments
 from ltrbench.results import Run
 
@@ -19,8 +19,8 @@ def section(shown: Shown) -> Section:
     splits = [row for item in cells.values() for row in _splits(item.run)]
     judged = [item.judgments for item in cells.values()]
     lead = (
-        "Splits by their fingerprints: two runs with the same ones saw the same documents. Grades and sizes "
-        "are those of the test queries, all folds together."
+        "Splits by their fingerprints: two runs with the same fingerprint saw the same documents. Labels and "
+        f"sizes are those of the test queries{all_folds(len(cells))}."
     )
     columns = [
         Column("split", numeric=False),

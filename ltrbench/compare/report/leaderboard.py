@@ -35,8 +35,8 @@ def _columns(shown: Shown) -> list[Column]:
     paired = [
         Column(f"difference to {comparison.baseline}", "With its 95 % interval."),
         Column("drawn", "The difference and its interval; the line is no difference.", False, sortable=False),
-        Column("p", "Randomisation test, adjusted by Holm."),
-        Column("better / tied / worse", "Queries on which the model is better than, as good as, and worse."),
+        Column("p (Holm)", "Randomisation test, adjusted by Holm."),
+        Column("better/tied/worse", "Queries on which the model is better than, as good as, and worse."),
         Column("effect size", "Mean over standard deviation of the differences by query."),
     ]
     several = len(comparison.rows) > 1

@@ -81,7 +81,7 @@ def _tests(comparison: Comparison) -> Table:
         *(Column(test, "p, unadjusted, two-sided.") for test in TESTS),
         *adjusted,
         Column("effect size"),
-        Column("better / tied / worse"),
+        Column("better/tied/worse"),
         Column("queries"),
     ]
     return Table("p-values of each pair", columns, [_tested(pair) for pair in comparison.family], "compact")

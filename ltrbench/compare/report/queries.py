@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, Prose, Section, Table, named
-from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.report.shown import Shown, all_folds, measured
 from ltrbench.compare.report.svg import PAGE, inlined
 from ltrbench.compare.slices import ATTRIBUTES, InSlice, Slice
 from ltrbench.metrics import parse_metric
@@ -109,11 +109,16 @@ def slices(shown: Shown) -> Section | None:
         for attribute in attributes
     ]
     lead = (
-        f"Mean {shown.comparison.metric} by kinds of queries, all folds together, with the difference to "
-        f"{shown.comparison.baseline} and its 95 % interval. Many looks at the same queries: a difference in "
-        "one slice is a hint, not a finding."
+        f"Mean {shown.comparison.metric} by kinds of queries{_all_folds(shown)}, with the difference to "
+        f"{shown.comparison.baseline} and its 95 % interval. Many slices are looked at, and none is adjusted "
+        "for that: a difference in one slice is a hint, not a finding."
     )
     return Section("slices", "Kinds of queries", lead, tables)
+
+
+def _all_folds(shown: Shown) -> str:
+    queries = shown.comparison.queries
+    return "" if queries is None else all_folds(len(queries.cells))
 
 
 def _sliced(shown: Shown, attribute: str, own: list[Slice]) -> Table:

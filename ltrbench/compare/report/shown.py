@@ -98,6 +98,15 @@ def pair_tables(
     return [tables[0], Folded(f"The {len(rest)} pairs without {comparison.baseline}", tables[1:])]
 
 
+def all_folds(num_test_sets: int) -> str:
+    """Says that the folds are counted together; empty where there is one test set.
+
+    >>> all_folds(5), all_folds(1)
+    (', all folds together', '')
+    """
+    return ", all folds together" if num_test_sets > 1 else ""
+
+
 def measured(value: float | None, text: str, note: str = "", emphasis: str = "") -> Cell:
     """A number's cell, sorted by its value."""
     return Cell(text, value if numbers.is_known(value) else None, note, emphasis)
