@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ltrbench.config import conf_dir
@@ -177,6 +178,37 @@ def test_predict_reads_as_in_training_and_keeps_the_order_of_the_file(tmp_path: 
     (tmp_path / "scattered.txt").write_text("\n".join(lines[row] for row in scattered))
     words = ("predict", "mine", "scattered.txt", "--read", "sort_queries=true")
     assert run(*words, folder=tmp_path).stdout.split() == [predicted[row] for row in scattered]
+
+
+def test_predict_needs_neither_labels_nor_queries(letor: Path, tmp_path: Path) -> None:
+    table = pd.DataFrame(read_letor(letor).features, columns=["a", "b", "c"])
+    table = table.assign(grade=read_letor(letor).labels, session=np.repeat(np.arange(30), 8))
+    table.to_csv(tmp_path / "train.csv", index=False)
+    for name, words in {
+        "lines": ("data=letor", f"data.train={letor}"),
+        "table": ("data=table", "data.train=train.csv", "data.label=grade", "data.query=session"),
+    }.items():
+        run("model=single_feature", *words, "tracking=none", f"hydra.run.dir={name}", folder=tmp_path)
+    lines = letor.read_text().splitlines()
+    (tmp_path / "no_labels.txt").write_text("\n".join(line.partition(" ")[2] for line in lines))
+    (tmp_path / "no_queries.txt").write_text("\n".join(line.split(" ", 2)[2] for line in lines))
+    table[["session", "c", "b", "a"]].to_csv(tmp_path / "no_labels.csv", index=False)
+    table[["c", "b", "a"]].to_parquet(tmp_path / "no_queries.parquet", index=False)
+    expected = run("predict", "lines", str(letor), folder=tmp_path).stdout
+    assert len(expected.split()) == 240
+    for kind, names in {
+        "lines": ("no_labels.txt", "no_queries.txt"),
+        "table": ("train.csv", "no_labels.csv", "no_queries.parquet"),
+    }.items():
+        for name in names:
+            assert run("predict", kind, name, folder=tmp_path).stdout == expected, name
+    (tmp_path / "some_labels.txt").write_text("\n".join([*lines[:3], lines[3].partition(" ")[2]]))
+    done = run("predict", "lines", "some_labels.txt", folder=tmp_path, check=2)
+    assert "some_labels.txt:4: the line has no label" in done.stderr
+    for words in (("inspect", "no_labels.txt"), ("evaluate", "no_labels.txt", "scores.txt")):
+        done = run(*words, folder=tmp_path, check=2)
+        assert "no_labels.txt:1: 'qid:0' stands where a number, the label, was expected" in done.stderr
+        assert "only predict" in done.stderr
 
 
 def test_predict_writes_a_file_and_refuses_what_it_cannot_score(letor: Path, tmp_path: Path) -> None:

@@ -41,8 +41,16 @@ def read(
     """
     from ltrbench.data.reading import read_data
 
-    typed = {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
-    return read_data(data, **{"num_features": num_features, **also, **typed})
+    return read_data(data, **{"num_features": num_features, **also, **typed_options(reading)})
+
+
+def typed_options(reading: Sequence[str]) -> dict[str, Any]:
+    """The reader's options as `--read` gives them.
+
+    >>> typed_options(["first_index=0", "label=grade"])
+    {'first_index': 0, 'label': 'grade'}
+    """
+    return {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
 
 
 def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:

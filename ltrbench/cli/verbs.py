@@ -19,7 +19,7 @@ from ltrbench.cli.comparing import compare
 from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain, walkthrough
 from ltrbench.cli.exporting import export
-from ltrbench.cli.files import PATH, READ_OPTION, opened, read
+from ltrbench.cli.files import PATH, READ_OPTION, opened, typed_options
 from ltrbench.cli.importing import import_
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
@@ -46,22 +46,23 @@ def verbs() -> None:
 def predict(run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]) -> None:
     """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
 
-    DATA is a file as those in training; the columns of a table are found by their names. It needs a label in
-    every line; where there is none, 0 will do. A score is printed in full, so that reading it back gives the
-    same number.
+    DATA is a file as those in training; the columns of a table are found by their names. It needs neither
+    labels nor queries: a LETOR line may begin with qid:ID or with its first feature, and a table may lack
+    these columns. Scores stand in the order of the file. A score is printed in full, so that reading it back
+    gives the same number.
 
     \b
       python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.data.reading import reading_options
+    from ltrbench.data.reading import read_features, reading_options
 
     finished = read_run(run)
     model = load_model(finished, ranker)
     train = finished.result.data["train"]
     # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
+    as_trained = {"num_features": int(train["features"]), "feature_names": train.get("feature_names")}
     options = reading_options(data, finished.result.config.get("data", {}))
-    dataset = read(data, reading, int(train["features"]), feature_names=train.get("feature_names"), **options)
-    scores = dataset.to_file_order(model.predict(dataset.features))
+    scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
     with opened(output) as file:
         file.writelines(f"{score!s}\n" for score in scores)
 

@@ -5,7 +5,7 @@ from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.letor import read_letor
 from ltrbench.data.letor_writer import write_letor, write_lightgbm
-from ltrbench.data.reading import read_data
+from ltrbench.data.reading import read_data, read_features
 from ltrbench.data.score_files import read_score_file
 from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
 from ltrbench.data.tables import read_table, to_frame, write_table
@@ -18,6 +18,7 @@ __all__ = [
     "folds",
     "read_data",
     "read_feature_names",
+    "read_features",
     "read_letor",
     "read_qrels",
     "read_score_file",

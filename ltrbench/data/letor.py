@@ -7,13 +7,16 @@ comment are skipped. In LightGBM's form the lines have no qid, and files beside 
 lack: see `lightgbm_files`. The way from file to data set: `compression` unpacks blocks of lines,
 `letor_blocks` reads them as `letor_line` specifies, and here they are joined.
 
+`read_letor_features` reads documents that are only to be scored, which need neither label nor query.
+
 To read another text format, write a function like `read_letor` that ends in a RankingDataset.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +30,7 @@ from ltrbench.data.gathering import Gathered, check_some_weight, gather
 from ltrbench.data.letor_blocks import Block, check_memory, read_block_fast, read_block_plainly
 from ltrbench.data.letor_line import FORMAT, LineFormat
 from ltrbench.data.lightgbm_files import (
+    NOTHING_BESIDE,
     Companions,
     check_companions,
     companion,
@@ -43,7 +47,7 @@ class _File:
     """What one file says about its n documents, n at least 1, and what the files beside it add."""
 
     path: Path
-    labels: Labels  # (n,)
+    labels: Labels  # (n,), all NaN where the file has none
     queries: list[str]  # (n,), "" in LightGBM's form
     documents: list[str]  # (n,)
     weights: NDArray[np.float64] | None  # (n,)
@@ -113,19 +117,65 @@ def read_letor(
     form = LineFormat(num_features, first_index, whole_labels, overflow=overflow)
     check_switch("sort_queries", sort_queries)
     _check_absent(absent)
-    names = None
-    if feature_names is not None:
-        names = read_feature_names(Path(feature_names), first_index)
-        form = _as_wide_as(names, form, feature_names)
+    form, names = _with_names(form, feature_names)
     paths = as_paths(path)
+    with _told_of_memory(paths):
+        files = []
+        for each in paths:
+            beside = read_companions(each)
+            lines = replace(form, needs_qid=beside.query_sizes is None)
+            files.append(_read_file(each, lines, absent, beside))
+        dataset = _join(files, form, absent, sort_queries)
+    return dataset if names is None else dataset.with_feature_names(names)
+
+
+def read_letor_features(
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    *,
+    first_index: int = 1,
+    absent: float = 0.0,
+    overflow: str = "refuse",
+    feature_names: str | Path | None = None,
+) -> Features:
+    """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
+
+    A label, a weight or a qid that a line has is checked as by `read_letor`. Queries may be scattered, and
+    files beside are not read. The options are those of `read_letor`.
+
+    Returns:
+        (D, F), the documents in the order of the file.
+
+    Raises:
+        DataError: as `read_letor`; where some lines of a file have a label, weight or qid and others have
+            none.
+        ConfigError: where an option has the wrong type.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "new.txt")
+    ...     _ = file.write_text("qid:7 1:0.5 3:1 # docid = A\\nqid:7 2:4 # docid = B\\n")
+    ...     read_letor_features(file).tolist()
+    [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]]
+    """
+    form = LineFormat(num_features, first_index, needs_qid=False, needs_label=False, overflow=overflow)
+    _check_absent(absent)
+    form, _ = _with_names(form, feature_names)
+    paths = as_paths(path)
+    with _told_of_memory(paths):
+        files = [_read_file(each, form, absent, NOTHING_BESIDE) for each in paths]
+        return _join_features(files, form, absent)
+
+
+@contextlib.contextmanager
+def _told_of_memory(paths: Sequence[Path]) -> Iterator[None]:
     try:
-        dataset = _join([_read_file(each, form, absent) for each in paths], form, absent, sort_queries)
+        yield
     except MemoryError:
         raise DataError(
             f"{', '.join(map(str, paths))}: a float32 matrix of the documents, as wide as the largest "
             "feature index, does not fit into memory. Check that index; number the features without gaps."
         ) from None
-    return dataset if names is None else dataset.with_feature_names(names)
 
 
 def _check_absent(absent: object) -> None:
@@ -135,19 +185,21 @@ def _check_absent(absent: object) -> None:
         raise DataError(f"absent is {absent}; a feature that a line leaves out can be read as 0 or as NaN.")
 
 
-def _as_wide_as(names: tuple[str, ...], form: LineFormat, path: str | Path) -> LineFormat:
+def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
+    """The features' names from a file of names, None without one, and a form of as many features."""
+    if path is None:
+        return form, None
+    names = read_feature_names(Path(path), form.first_index)
     if form.num_features not in (None, len(names)):
         raise DataError(
             f"{path}: names {len(names)} features, but {form.num_features} were expected (num_features, or "
             "as many as in training); name them all."
         )
     reason = f"as many as {path} names. Name them all, or correct the index"
-    return replace(form, num_features=len(names), width_reason=reason)
+    return replace(form, num_features=len(names), width_reason=reason), names
 
 
-def _read_file(path: Path, form: LineFormat, absent: float) -> _File:
-    beside = read_companions(path)
-    form = replace(form, needs_qid=beside.query_sizes is None)
+def _read_file(path: Path, form: LineFormat, absent: float, beside: Companions) -> _File:
     blocks = [
         read_block_fast(text, first_line, form, absent)
         or read_block_plainly(text, first_line, form, absent, path)
@@ -159,6 +211,7 @@ def _read_file(path: Path, form: LineFormat, absent: float) -> _File:
         raise DataError(f"{path}: {found}. {FORMAT} Check that the file was written and copied whole.")
     queries = [query for block in blocks for query in block.queries]
     lines = np.concatenate([block.lines for block in blocks])
+    _check_all_or_none(~np.isnan(labels), lines, path, "label")
     _check_all_or_none(np.array([bool(query) for query in queries]), lines, path, "qid")
     check_companions(beside, path, len(labels))
     if queries[0] and beside.query_sizes is not None:

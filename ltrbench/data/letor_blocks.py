@@ -37,13 +37,16 @@ _PLAIN_LINE = re.compile(
     rb"[ \t]*+(?:#([^\r\n" + CONTROL + rb"]*+))?+\r?+$",
     re.MULTILINE,
 )
+_UNLABELLED = rb"(?=qid:|[0-9]++:)"
+_UNLABELLED_FIRST = re.compile(_UNLABELLED)
+_UNLABELLED_NEXT = re.compile(rb"\n" + _UNLABELLED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """Some consecutive lines of a file: n documents, and the line of the file that each one stands on."""
 
-    labels: Labels  # (n,)
+    labels: Labels  # (n,), NaN where a line has none
     weights: NDArray[np.float64]  # (n,), NaN where a line has none
     queries: list[str]  # (n,), "" where a line has no qid
     documents: list[str]  # (n,), "" where a line has no comment
@@ -83,8 +86,14 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
 
 def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: float) -> Block | None:
     """A block in which every line is an ordinary document, read at once; None for any other block."""
-    matches: list[tuple[bytes, bytes, bytes, bytes, bytes]] = _PLAIN_LINE.findall(text)
     num_lines = text.count(b"\n") + (not text.endswith(b"\n"))
+    unlabelled = not form.needs_label and _UNLABELLED_FIRST.match(text) is not None
+    if unlabelled:
+        # Read as lines of label 0. A block in which only some lines have a label is not ordinary.
+        text, num_others = _UNLABELLED_NEXT.subn(b"\n0 ", b"0 " + text)
+        if num_others != num_lines - 1:
+            return None
+    matches: list[tuple[bytes, bytes, bytes, bytes, bytes]] = _PLAIN_LINE.findall(text)
     if len(matches) != num_lines:
         return None
     label_texts, weight_texts, queries, pairs, comments = zip(*matches, strict=True)
@@ -110,7 +119,7 @@ def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: floa
     numbers[beyond, 1] = [within_float32(value, form.overflow) for value in numbers[beyond, 1].tolist()]
     features[rows, columns] = numbers[:, 1]
     return Block(
-        labels=labels,
+        labels=np.full(num_lines, np.nan) if unlabelled else labels,
         weights=weights,
         queries=[query.decode() for query in queries],
         documents=[document_id(comment) for comment in comments],

@@ -2,9 +2,9 @@
 
     label [weight] qid:ID index:value index:value ... # comment
 
-`weight` says how much the document counts in training. Indices ascend and count from one, or from zero. A
-value may be `nan`: it is missing. In LightGBM's form there is no qid; a file beside says which lines make a
-query.
+A line that is only to be scored needs neither label nor qid. `weight` says how much the document counts in
+training. Indices ascend and count from one, or from zero. A value may be `nan`: it is missing. In LightGBM's
+form there is no qid; a file beside says which lines make a query.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ OVERFLOWS = ("refuse", "cap", "missing")
 _TABLE = "A table, CSV or Parquet, is read with data=table, in Python with read_table."
 _PARQUET = b"PAR1"  # how its files begin
 
+# The remedy where data to learn from or to judge by has no labels.
+UNLABELLED = (
+    "Give every document a label; only predict, in Python read_features, takes documents without labels."
+)
+
 FORMAT = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
 
 # Possessive quantifiers (`++`), so that no line, however odd, makes the match backtrack.
@@ -57,6 +62,7 @@ class LineFormat:
         first_index: what the first feature is called, 0 or 1.
         whole_labels: whether a label that is not whole is a mistake.
         needs_qid: whether a line without qid is a mistake.
+        needs_label: whether a line without label is a mistake.
         overflow: what becomes of a value that float32 cannot hold: "refuse", "cap" (the largest float32 of
             its sign) or "missing" (NaN).
         width_reason: why there may be no more than num_features, and the remedy, for messages.
@@ -66,6 +72,7 @@ class LineFormat:
     first_index: int = 1
     whole_labels: bool = False
     needs_qid: bool = True
+    needs_label: bool = True
     overflow: str = "refuse"
     width_reason: str = (
         "as many as in training. Leave out what training does not have, or set num_features to the full width"
@@ -88,7 +95,7 @@ class LineFormat:
 class Line:
     """One document as its line says it: feature `indices[i]`, as the file counts, is `values[i]`."""
 
-    label: float
+    label: float  # NaN where the line has none
     weight: float | None
     query: str  # "" where the line has no qid
     indices: list[int]
@@ -115,8 +122,10 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     tokens = content.split()
     if not tokens:
         return None
-    label = _parse_label(tokens[0], where, form.whole_labels)
-    rest = tokens[1:]
+    if b":" in tokens[0] and not form.needs_label:
+        label, rest = math.nan, tokens
+    else:
+        label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
     weight = None
     if len(rest) > 1 and rest[1].startswith(b"qid:") and _is_number(rest[0]):
         weight = _parse_weight(rest.pop(0), where)
@@ -173,7 +182,7 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if _NOT_FINITE.fullmatch(token):
         raise DataError(f"{where}: label {show(token)} is not a grade. Judge the document or leave it out.")
     if not _NUMBER_ONLY.fullmatch(token):
-        remedy = _TABLE if b"," in token else FORMAT
+        remedy = _TABLE if b"," in token else f"{FORMAT} {UNLABELLED}" if b":" in token else FORMAT
         raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {remedy}")
     label = float(token)
     check_label(label, show(token), where, whole_labels)

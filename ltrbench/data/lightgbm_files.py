@@ -36,6 +36,9 @@ class Companions:
     positions: list[str] | None  # (D,)
 
 
+NOTHING_BESIDE = Companions(query_sizes=None, weights=None, positions=None)
+
+
 def companion(path: Path, ending: str) -> Path:
     """The file beside `path` that holds its queries, weights or positions.
 

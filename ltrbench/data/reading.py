@@ -1,4 +1,4 @@
-"""One function that reads any file of ours: a table or LETOR text, by the file's ending."""
+"""Functions that read any file of ours, a table or LETOR text, by the file's ending."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 
 from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.letor import read_letor
+from ltrbench.data.letor import read_letor, read_letor_features
 from ltrbench.data.options import as_paths
-from ltrbench.data.tables import read_table
+from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.shapes import Features
 
 _TABLES = (".csv", ".parquet")
 # What a run knows of its features and demands of its labels, and not how a file is written.
 _OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
+# What says how labels and queries are read.
+_NO_FEATURES = {"sort_queries", "whole_labels"}
 
 
 def read_data(
@@ -39,21 +42,59 @@ def read_data(
         ConfigError: on an option that the reader does not have, or of the wrong type.
         DataError: where the file cannot be read.
     """
-    paths = as_paths(path)
-    reader = _reader_of_all(paths)
+    reader = _reader_of_all(as_paths(path))
+    return reader(path, num_features, **_checked(path, reader, feature_names, options))
+
+
+def read_features(
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    feature_names: Sequence[str] | str | Path | None = None,
+    **options: Any,
+) -> Features:
+    """Reads the features of documents that are to be scored: they need neither labels nor queries.
+
+    Where a file has labels they are checked, and not returned.
+
+    Args:
+        path, num_features, feature_names: as in `read_data`.
+        options: those of `read_table` or `read_letor`, by name. Those about labels and queries
+            (`whole_labels`, `sort_queries`) change nothing here.
+
+    Returns:
+        (D, F), the documents in the order of the file: what `Ranker.predict` takes.
+
+    Raises:
+        ConfigError: on an option that the reader does not have, or of the wrong type.
+        DataError: where the file cannot be read; where only some documents have a label.
+    """
+    reader = _reader_of_all(as_paths(path))
+    checked = _checked(path, reader, feature_names, options)
+    checked = {name: value for name, value in checked.items() if name not in _NO_FEATURES}
+    if reader is read_table:
+        return read_table_features(path, num_features, **checked)
+    return read_letor_features(path, num_features, **checked)
+
+
+def _checked(
+    path: str | Path | Sequence[str | Path],
+    reader: Callable[..., RankingDataset],
+    feature_names: Sequence[str] | str | Path | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The options for a reader, `feature_names` among them where it takes them."""
+    first = as_paths(path)[0]
     known = _options(reader)
     for name in options:
         if name not in known:
-            raise ConfigError(
-                f"{paths[0]}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}"
-            )
+            raise ConfigError(f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
     if reader is read_table and isinstance(feature_names, (str, Path)):
         raise ConfigError(
-            f"{paths[0]}: feature_names={feature_names} is for LETOR text; a table's columns are the names."
+            f"{first}: feature_names={feature_names} is for LETOR text; a table's columns are the names."
         )
-    if feature_names is not None and (reader is read_table or isinstance(feature_names, (str, Path))):
-        options["feature_names"] = feature_names
-    return reader(path, num_features, **options)
+    takes_names = reader is read_table or isinstance(feature_names, (str, Path))
+    named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
+    return {**options, **named}
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:

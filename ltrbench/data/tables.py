@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ltrbench.data.compression import write_whole
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.gathering import check_some_weight, gather
-from ltrbench.data.letor_line import check_label, check_weight
+from ltrbench.data.letor_line import UNLABELLED, check_label, check_weight
 from ltrbench.data.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.table_cells import check_no_repeat
 from ltrbench.data.table_csv import CsvTable, read_csv
@@ -89,16 +89,60 @@ def read_table(
     """
     check_switch("sort_queries", sort_queries)
     check_switch("whole_labels", whole_labels)
+    _check_lists(features, feature_names)
+    tables = _load(source)
+    given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    for role in ("label", "query"):
+        _check_there(tables[0], role, given[role], features or ())
+    columns = _find_columns(tables[0], given, features or ())
+    chosen = _find_features(tables[0], columns, features, feature_names, num_features)
+    return _join(tables, columns, chosen, sort_queries, whole_labels)
+
+
+def read_table_features(
+    source: pd.DataFrame | str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    *,
+    label: str | None = None,
+    query: str | None = None,
+    document: str | None = None,
+    weight: str | None = None,
+    position: str | None = None,
+    features: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Features:
+    """Reads the features of a table, which needs neither a label column nor a query column.
+
+    The options are those of `read_table`, but a column of a role may be absent. Labels are checked where the
+    table has any; the columns of the other roles are left out unread.
+
+    Returns:
+        (D, F), the documents in the order of the rows; the features in the order of `feature_names`, else of
+        `features`, else of the table.
+
+    Raises:
+        DataError: as `read_table`; where some rows have a label and others have none.
+        ConfigError: where an option has the wrong type.
+
+    >>> import pandas as pd
+    >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
+    [[0.5], [1.5]]
+    """
+    _check_lists(features, feature_names)
+    tables = _load(source)
+    given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
+    columns = _find_columns(tables[0], there, features or ())
+    chosen = _find_features(tables[0], columns, features, feature_names, num_features)
+    for table in tables if "label" in columns else ():
+        _check_labels_if_any(table, columns["label"])
+    return _features(tables, chosen)
+
+
+def _check_lists(features: object, feature_names: object) -> None:
     for option, names in (("features", features), ("feature_names", feature_names)):
         if names is not None:
             check_names(option, names)
-    tables = _load(source)
-    given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
-    columns = _find_columns(tables[0], given, features or ())
-    chosen = _find_features(tables[0], columns, features, feature_names)
-    if num_features is not None:
-        _check_width(tables[0], chosen, num_features)
-    return _join(tables, columns, chosen, sort_queries, whole_labels)
 
 
 def to_frame(dataset: RankingDataset) -> pd.DataFrame:
@@ -192,13 +236,19 @@ def _find_columns(table: Table, given: Mapping[str, str | None], features: Seque
             )
         if asked is not None or usual:
             columns[role] = str(asked) if asked is not None else usual[0]
-        elif role in ("label", "query"):
-            raise DataError(
-                f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
-                f"with {role}=COLUMN. {_listed(table.columns)}"
-            )
     _check_one_role_each(table, columns)
     return columns
+
+
+def _check_there(table: Table, role: str, asked: str | None, features: Sequence[str]) -> None:
+    """Raises DataError where no column of a role was named, and none has one of its usual names."""
+    usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
+    if asked is None and not usual:
+        unlabelled = f" {UNLABELLED}" if role == "label" else ""
+        raise DataError(
+            f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
+            f"with {role}=COLUMN. {_listed(table.columns)}{unlabelled}"
+        )
 
 
 def _listed(columns: Sequence[str]) -> str:
@@ -224,6 +274,7 @@ def _find_features(
     columns: Mapping[str, str],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
+    num_features: int | None,
 ) -> list[str]:
     """The feature columns, in training's order where that is given."""
     left = [column for column in table.columns if column not in columns.values()]
@@ -251,6 +302,8 @@ def _find_features(
         raise DataError(
             f"{table.name}: has no feature column besides {', '.join(columns.values())}; add one."
         )
+    if num_features is not None:
+        _check_width(table, wanted, num_features)
     return wanted
 
 
@@ -337,6 +390,20 @@ def _labels(table: Table, column: str, whole_labels: bool) -> Labels:
     for row in np.flatnonzero(bad)[:1]:
         check_label(float(labels[row]), _shown(labels[row], column), table.place(int(row)), whole_labels)
     return labels
+
+
+def _check_labels_if_any(table: Table, column: str) -> None:
+    """Raises DataError where only some rows have a label, or one is no grade."""
+    remedy = "grade documents by numbers, from 0 for irrelevant; or empty the whole column"
+    without = np.isnan(table.numbers(column, remedy))
+    if without.all():
+        return
+    for row in np.flatnonzero(without)[:1]:
+        raise DataError(
+            f"{table.place(int(row))}: column '{column}' has no label, but other rows have one. Give every "
+            "row a label, or none."
+        )
+    _labels(table, column, whole_labels=False)
 
 
 def _weights(table: Table, column: str) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset, compression, letor, letor_blocks, read_letor
+from ltrbench.data.letor import read_letor_features
 from ltrbench.data.letor_line import OVERFLOWS, LineFormat, parse_line
 from ltrbench.errors import ConfigError, DataError
 
@@ -334,7 +335,9 @@ ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\
 WIDTH = 40
 
 
-ODD_PARTS = st.sampled_from(["", "labels", "weights", "no qid", "indices", "values"])
+ODD_PARTS = st.sampled_from(
+    ["", "labels", "no label", "some labels", "weights", "no qid", "indices", "values"]
+)
 
 
 @st.composite
@@ -349,6 +352,8 @@ def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
         pieces = [draw(labels), draw(WEIGHTS) if odd == "weights" else b"", b"qid:" + query]
         if odd == "no qid" and draw(st.booleans()):
             pieces = pieces[:1]
+        if odd == "no label" or (odd == "some labels" and draw(st.booleans())):
+            pieces = pieces[1:]
         pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
         lines.append(b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS))
     return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
@@ -370,6 +375,7 @@ FORMS = st.builds(
     first_index=st.sampled_from([0, 1]),
     whole_labels=st.booleans(),
     needs_qid=st.booleans(),
+    needs_label=st.booleans(),
     overflow=st.sampled_from(OVERFLOWS),
 )
 
@@ -417,13 +423,16 @@ def test_a_file_gives_the_specifications_result_or_its_error(
         assert outcome(file) == usual
 
 
-# Lines of MQ2007, of ClueWeb09, of MSLR (no comments), of a weighted file, and of LightGBM's form.
+# Lines of MQ2007, of ClueWeb09, of MSLR (no comments), of a weighted file, of LightGBM's form, and of files
+# that are only to be scored.
 REAL_LINES = (
     b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
     b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
     b"2 qid:1 1:3 2:3 3:0 4:-14.73 136:0\n",
     b"1 0.5 qid:q-7 1:0.25 2:nan\n",
     b"3 10:0.89 11:0.75 300:0.01\n",
+    b"qid:7 1:0.5 2:0.3 # doc\n",
+    b"1:0.5 2:0.3\r\n",
 )
 
 
@@ -457,13 +466,41 @@ def test_a_mutated_file_gives_what_the_specification_gives(
         assert outcome(file) == usual
 
 
+@given(
+    text=mutated_real_lines()
+    | damaged_lines()
+    | st.sampled_from(["", "no label", "no label", "no qid"]).flatmap(letor_lines)
+)
+@settings(deadline=None, max_examples=300)
+def test_the_features_alone_are_those_of_the_specification(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "new.txt"
+    file.write_bytes(text)
+    usual = features_alone(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        assert features_alone(file) == usual
+    with suppress(DataError):
+        labelled = read_letor(file, num_features=1000, sort_queries=True)
+        assert usual == labelled.to_file_order(labelled.features).tobytes()
+
+
+def features_alone(file: Path) -> bytes | str:
+    try:
+        return read_letor_features(file, num_features=1000).tobytes()
+    except DataError as error:
+        return str(error)
+
+
 @given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
 @settings(deadline=None, max_examples=200)
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.mktemp("letor") / "train.txt"
     file.write_bytes(content)
-    with suppress(DataError):  # any other error fails the test
-        read_letor(file, num_features=1000)
+    for reader in (read_letor, read_letor_features):
+        with suppress(DataError):  # any other error fails the test
+            reader(file, num_features=1000)
 
 
 def test_lines_as_published_take_the_fast_path() -> None:
@@ -473,12 +510,74 @@ def test_lines_as_published_take_the_fast_path() -> None:
         b"4 qid:WT09-1 3:-7.25 \n"
     )
     assert letor_blocks.read_block_fast(text, 1, LineFormat(), 0.0) is not None
+    form = LineFormat(needs_label=False)
+    unlabelled = b"".join(line.partition(b" ")[2] + b"\n" for line in text.splitlines())
+    for content in (text, unlabelled):
+        assert letor_blocks.read_block_fast(content, 1, form, 0.0) is not None
+
+
+# Documents without labels
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"qid:7 1:0.5 3:1 # A\nqid:7 2:4\nqid:8 1:2\n",
+        b"1:0.5 3:1 # A\n2:4\n1:2\n",
+        b"2 qid:7 1:0.5 3:1 # A\n0 qid:7 2:4\n1 qid:8 1:2\n",
+        b"2 1:0.5 3:1 # A\n0 2:4\n1 1:2\n",
+        b"1 0.5 qid:7 1:0.5 3:1\n0 1 qid:8 2:4\n1 1 qid:7 1:2\n",
+    ],
+    ids=["without labels", "without labels and qids", "labelled", "without qids", "scattered and weighted"],
+)
+def test_features_alone_are_read_with_labels_and_qids_or_without(write: Write, content: bytes) -> None:
+    features = read_letor_features(write(content))
+    assert features.dtype == np.float32
+    assert features.tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
+
+
+def test_a_document_without_any_feature_is_scored_too(write: Write) -> None:
+    assert read_letor_features(write(b"qid:7\nqid:7 1:1\n"), 2).tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"qid:1 1:1\n# -\n2 qid:1 1:1\n", r"new\.txt:3: the line has a label, but the lines before it have"),
+        (b"2 qid:1 1:1\nqid:1 1:1\n", r"new\.txt:2: the line has no label, .* a label, or none"),
+        (b"qid:1 1:1\n1:1\n", r"new\.txt:2: the line has no qid, .* a qid, or none"),
+        (b"-1 qid:1 1:1\n", r"new\.txt:1: label '-1' is out of range"),
+        (b"good qid:1 1:1\n", r"new\.txt:1: 'good' stands where a number, the label"),
+        (b"qid:1 1:1\nqid:1 4:1\n", r"new\.txt:2: feature index 4 is beyond the 3 features"),
+        (b"", r"new\.txt: is empty"),
+    ],
+)
+def test_a_mistake_in_a_file_that_is_only_to_be_scored_is_named(
+    write: Write, content: bytes, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_letor_features(write(content, "new.txt"), 3)
+
+
+@pytest.mark.parametrize("line", [b"qid:1 1:1", b"1:1 2:1"])
+def test_a_file_without_labels_is_no_data_set_and_the_message_says_what_takes_it(
+    write: Write, line: bytes
+) -> None:
+    with pytest.raises(
+        DataError, match=r"train\.txt:1: '.*:1' stands .* the label.* only predict, in Python"
+    ):
+        read_letor(write(line + b"\n"))
+
+
+def test_the_files_beside_it_do_not_matter_to_features_alone(write: Write) -> None:
+    write(b"7\n", "new.txt.query")
+    assert read_letor_features(write(b"1:1\n2:1\n", "new.txt")).tolist() == [[1, 0], [0, 1]]
 
 
 # Mistakes
 
 MISTAKES = {
-    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "A line reads"]),
+    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "A line reads", "Give every document a label"]),
     "a label that is a word": (b"good qid:1 1:1", ["'good'", "label", "A line reads"]),
     "a label that is nan": (b"nan qid:1 1:1", ["label 'nan'", "Judge"]),
     "an infinite label": (b"-inf qid:1 1:1", ["label '-inf'", "Judge"]),

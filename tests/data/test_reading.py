@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ltrbench.data.reading import read_data, reading_options
+from ltrbench.data.reading import read_data, read_features, reading_options
 from ltrbench.data.tables import write_table
 from ltrbench.errors import ConfigError, DataError
 
@@ -36,6 +36,33 @@ def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_pat
     (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
     from_text = read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"])
     assert from_text.fingerprint == read.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "labelled", "unlabelled"),
+    [
+        ("new.txt", "1 qid:b 1:0.5 2:7\n0 qid:a 1:2\n2 qid:b 2:3\n", "1:0.5 2:7\nqid:a 1:2\n2:3\n"),
+        ("new.csv", "qid,label,1,2\nb,1,0.5,7\na,0,2,0\nb,2,0,3\n", "2,1\n7,0.5\n0,2\n3,0\n"),
+    ],
+)
+def test_features_alone_are_those_of_the_labelled_file_in_its_order(
+    tmp_path: Path, name: str, labelled: str, unlabelled: str
+) -> None:
+    (tmp_path / name).write_text(labelled)
+    data = read_data(tmp_path / name, sort_queries=True)
+    expected = data.to_file_order(data.features).tolist()
+    options = {"sort_queries": True, "whole_labels": True}
+    assert read_features(tmp_path / name, 2, feature_names=["1", "2"], **options).tolist() == expected
+    (tmp_path / name).write_text(unlabelled.replace("qid:a ", ""))
+    assert read_features(tmp_path / name, 2, feature_names=["1", "2"]).tolist() == expected
+
+
+def test_features_alone_take_the_options_of_the_reader_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("0:0.5 2:nan\n")
+    read = read_features(tmp_path / "new.txt", first_index=0, absent=math.nan)
+    assert str(read.tolist()) == "[[0.5, nan, nan]]"
+    with pytest.raises(ConfigError, match=r"read_letor has no option 'first'; did you mean 'first_index'\?"):
+        read_features(tmp_path / "new.txt", first=0)
 
 
 def test_endings_are_known_in_any_case(tmp_path: Path) -> None:

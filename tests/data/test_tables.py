@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.data.tables import read_table, read_table_features, to_frame, write_table
 from ltrbench.errors import ConfigError, DataError
 
 
@@ -123,6 +123,61 @@ def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their
     assert read.file_rows is not None
     assert read.file_rows.tolist() == [0, 2, 1]
     assert read_table(frame(), sort_queries=True).file_rows is None
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+@pytest.mark.parametrize("absent", [["label"], ["query_id"], ["label", "query_id"], []], ids=str)
+def test_features_alone_need_no_label_and_no_query(
+    tmp_path: Path, ending: str | None, absent: list[str]
+) -> None:
+    table = frame(clicks=[7, 8, 9], query_id=["b", "a", "b"]).drop(columns=absent)
+    path = tmp_path / f"new.{ending}"
+    if ending == "csv":
+        table.to_csv(path, index=False)
+    if ending == "parquet":
+        table.to_parquet(path, index=False)
+    source = table if ending is None else path
+    read = read_table_features(source, 2, feature_names=["clicks", "bm25"])
+    assert read.dtype == np.float32
+    assert read.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
+    if not absent:
+        return
+    with pytest.raises(DataError, match=f"has no column {'label' if 'label' in absent else 'query_id'} or"):
+        read_table(source)
+
+
+def test_a_table_without_labels_is_no_data_set_and_the_message_says_what_takes_it() -> None:
+    with pytest.raises(DataError, match=r"no column label or relevance; .* only predict, in Python"):
+        read_table(frame().drop(columns="label"))
+
+
+def test_a_column_that_training_named_may_be_absent_from_what_is_scored() -> None:
+    renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
+    for table in (renamed, renamed.drop(columns="grade"), renamed.drop(columns=["grade", "session"])):
+        assert read_table_features(table, label="grade", query="session").tolist() == [[0.5], [1.5], [2.5]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"label": [0, None, 1]}, r"row 2: column 'label' has no label, but other rows have.* or none"),
+        ({"label": [None, None, -1]}, r"row 1: column 'label' has no label"),
+        ({"label": [0, 1, -1]}, r"row 3: label -1\.0 in column 'label' is out of range"),
+        ({"label": [0, "x", 1]}, r"row 2: column 'label' is 'x', which is not a number"),
+        ({"bm25": [0, "x", 1]}, r"row 2: column 'bm25' is 'x', which is not a number"),
+        ({"url": [1, 2, 3]}, "has the columns url, which training does not have"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_a_table_that_is_only_to_be_scored_is_named(
+    columns: dict[str, list[object]], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_table_features(frame(**columns), feature_names=["bm25"])
+
+
+def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
+    assert read_table_features(frame(label=[None, None, None])).tolist() == [[0.5], [1.5], [2.5]]
 
 
 @pytest.mark.parametrize(
