@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ltrbench.config import build, build_experiment, conf_dir, register_schema
 from ltrbench.data import RankingDataset
@@ -206,6 +208,59 @@ def test_a_mistyped_value_fails_before_training_and_is_named(model: str) -> None
 def test_wrong_features_are_refused(model: str, fitted: dict[str, Ranker]) -> None:
     with pytest.raises(LtrbenchError, match="8 features"):
         fitted[model].predict(TEST.features[:, :5])
+
+
+NO_FEATURES = {
+    "a list": (
+        TEST.features[:2].tolist(),
+        ["list", "(documents, 8)", "np.asarray(features, dtype=np.float32)"],
+    ),
+    "a tuple": (tuple(TEST.features[:2].tolist()), ["tuple", "np.asarray"]),
+    "a number": (0.5, ["float", "np.asarray"]),
+    "nothing": (None, ["NoneType", "np.asarray"]),
+    "a DataFrame": (pd.DataFrame(TEST.features[:2]), ["DataFrame", "columns of training", ".to_numpy()"]),
+    "a sparse matrix": (csr_array(TEST.features[:2]), ["csr_array", "sparse", ".toarray()"]),
+    "a data set": (TEST, ["RankingDataset", "predict(dataset.features)"]),
+    "one document": (TEST.features[0], ["(8,)", "8 features", "features.reshape(1, 8)"]),
+    "a cube": (TEST.features[None], ["8 features", "(documents, features)"]),
+    "objects": (TEST.features[:2].astype(object), ["object", "numbers", "astype(np.float32)"]),
+    "texts": (TEST.features[:2].astype(str), ["<U32", "numbers", "astype(np.float32)"]),
+    "complex numbers": (TEST.features[:2].astype(complex), ["complex128", "numbers"]),
+    "too large": (
+        TEST.features[:2].astype(float) * [1, 1, 1, 1e300, 1, 1, 1, 1],
+        ["features[0, 3]", "1.5e+300"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("features", "fragments"), NO_FEATURES.values(), ids=NO_FEATURES.keys())
+def test_what_is_no_array_of_features_is_named_with_what_was_expected_and_the_remedy(
+    model: str, fitted: dict[str, Ranker], features: Any, fragments: list[str]
+) -> None:
+    ranker = fitted[model]
+    contributing = [ranker.contributions] if ranker.contributions(TEST.features[:1]) is not None else []
+    for method in (ranker.predict, *contributing):
+        with pytest.raises(DataError) as caught:
+            method(features)
+        for fragment in fragments:
+            assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.uint8, np.bool_])
+def test_any_numbers_are_scored_as_their_float32(
+    model: str, fitted: dict[str, Ranker], dtype: type[np.generic]
+) -> None:
+    given = np.abs(np.nan_to_num(TEST.features)).astype(dtype) + np.zeros(1, dtype)
+    if dtype is np.float64:
+        given += np.float64(1e-9)  # of which float32 keeps nothing
+        given[0, 0] = np.nan
+    ranker = fitted[model]
+    assert_same_bits(ranker.predict(given), ranker.predict(given.astype(np.float32)))
+    contributions = ranker.contributions(given)
+    if contributions is not None:
+        expected = ranker.contributions(given.astype(np.float32))
+        assert expected is not None
+        assert_same_bits(contributions, expected)
 
 
 def test_predicting_before_fitting_is_refused(model: str) -> None:

@@ -84,8 +84,11 @@ class Ranker(ABC):
     def predict(self, features: Features) -> NDArray[np.floating[Any]]:
         """(D, F) -> (D,) scores of `score_dtype`.
 
+        Begin with `features = check_features(features, F)`: arrays of other numbers become float32, and what
+        is no array is refused.
+
         Raises:
-            DataError: where F is not what the model was fitted on.
+            DataError: where it is no array of numbers, or F is not what the model was fitted on.
         """
 
     @abstractmethod
@@ -114,7 +117,7 @@ class Ranker(ABC):
         score that is expected of any document; a row adds up to the raw score. None: this model has none.
 
         Raises:
-            DataError: where F is not what the model was fitted on.
+            DataError: where it is no array of numbers, or F is not what the model was fitted on.
         """
         return None
 
@@ -277,13 +280,60 @@ def resolve_threads(num_threads: int) -> int:
     return min(num_threads or available_cores(), available_cores())
 
 
-def check_features(features: Features, num_features: int) -> None:
-    """Raises DataError where the documents do not have the features that the model was fitted on."""
+def check_features(features: object, num_features: int) -> Features:
+    """Returns documents' features as contiguous float32, the same array where it is that already.
+
+    Args:
+        features: (D, F), a NumPy array of any type of number.
+        num_features: F, as many as the model was fitted on.
+
+    Raises:
+        DataError: where it is something else, such as a list or a DataFrame, or has other columns; where a
+            number exceeds float32.
+
+    >>> check_features(np.array([[1, 2]]), 2)
+    array([[1., 2.]], dtype=float32)
+    """
+    expected = f"a NumPy array of numbers of the shape (documents, {num_features}) was expected"
+    if not isinstance(features, np.ndarray):
+        name = type(features).__name__
+        raise DataError(f"features are of the type {name}; {expected}. {_remedy(features)}")
+    if features.dtype.kind not in "fiub":
+        raise DataError(
+            f"features are an array of {features.dtype}; {expected}. Encode what is not a number, and "
+            "convert the array: features.astype(np.float32)."
+        )
     if features.ndim != 2 or features.shape[1] != num_features:
+        one = features.shape == (num_features,)
+        remedy = f" For one document give features.reshape(1, {num_features})." if one else ""
         raise DataError(
             f"features have shape {features.shape}, but the model was fitted on {num_features} features; "
-            "give a (documents, features) array with the same columns."
+            f"give a (documents, features) array with the same columns.{remedy}"
         )
+    try:
+        with np.errstate(over="raise"):
+            return np.ascontiguousarray(features, dtype=np.float32)
+    except FloatingPointError:
+        with np.errstate(over="ignore"):
+            row, column = np.argwhere(np.isinf(features.astype(np.float32)) & np.isfinite(features))[0]
+        raise DataError(
+            f"features[{row}, {column}] is {features[row, column]}, which float32 cannot hold (at most "
+            "3.4e38). Rescale the feature, or write NaN for a missing value."
+        ) from None
+
+
+def _remedy(features: object) -> str:
+    """What makes an array of features of something else."""
+    if isinstance(features, RankingDataset):
+        return "Give the data set's features: predict(dataset.features)."
+    if hasattr(features, "to_numpy"):
+        return (
+            "Select the columns of training in their order, and convert them: "
+            "frame[list(feature_names)].to_numpy().astype(np.float32)."
+        )
+    if hasattr(features, "toarray"):
+        return "Convert the sparse matrix: features.toarray().astype(np.float32)."
+    return "Convert it: np.asarray(features, dtype=np.float32)."
 
 
 def check_fitted(state: Fitted | None) -> Fitted:

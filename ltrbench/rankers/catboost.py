@@ -204,11 +204,10 @@ class CatBoostRanker(BoostingRanker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         model = check_fitted(self._model)
-        check_features(features, len(model.feature_names_))
+        features = check_features(features, len(model.feature_names_))
         if not len(features):
             return np.empty(0)
-        rows = np.ascontiguousarray(features, dtype=np.float32)
-        return np.asarray(model.predict(rows, thread_count=resolve_threads(self.num_threads)))
+        return np.asarray(model.predict(features, thread_count=resolve_threads(self.num_threads)))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """How often a feature is split on, a level of a symmetric tree counted once. CatBoost keeps no
@@ -223,12 +222,12 @@ class CatBoostRanker(BoostingRanker):
         """Of symmetric trees only: CatBoost's contributions in others do not add up to scores [run; 1.2.10
         was off by up to 0.25 after three trees, whatever the loss; catboost issue 2136]."""
         model = check_fitted(self._model)
-        check_features(features, len(model.feature_names_))
+        features = check_features(features, len(model.feature_names_))
         if not len(features):
             return np.empty((0, len(model.feature_names_) + 1))
         if "trees" in json.loads(_exported(model, "json")):
             return None
-        pool = cb.Pool(np.ascontiguousarray(features, dtype=np.float32))
+        pool = cb.Pool(features)
         threads = resolve_threads(self.num_threads)
         found = model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
         return np.asarray(found, dtype=np.float64)

@@ -207,11 +207,10 @@ class LightGBMRanker(BoostingRanker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         booster = check_fitted(self._booster)
-        check_features(features, booster.num_feature())
+        features = check_features(features, booster.num_feature())
         if not len(features):
             return np.empty(0)
-        rows = np.ascontiguousarray(features, dtype=np.float32)
-        return np.asarray(booster.predict(rows, num_threads=resolve_threads(self.num_threads)))
+        return np.asarray(booster.predict(features, num_threads=resolve_threads(self.num_threads)))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster = check_fitted(self._booster)
@@ -222,16 +221,15 @@ class LightGBMRanker(BoostingRanker):
 
     def contributions(self, features: Features) -> NDArray[np.float64] | None:
         booster = check_fitted(self._booster)
-        check_features(features, booster.num_feature())
+        features = check_features(features, booster.num_feature())
         if self.extra.get("linear_tree"):
             return None  # LightGBM has none of linear leaves
         if not len(features):
             return np.empty((0, booster.num_feature() + 1))
-        rows = np.ascontiguousarray(features, dtype=np.float32)
         threads = resolve_threads(self.num_threads)
         # A random forest predicts the mean of its trees, but explains their sum.
         divisor = booster.num_trees() if self.extra.get("boosting") == "rf" else 1
-        return np.asarray(booster.predict(rows, pred_contrib=True, num_threads=threads)) / divisor
+        return np.asarray(booster.predict(features, pred_contrib=True, num_threads=threads)) / divisor
 
     def trees(self) -> Ensemble:
         model = check_fitted(self._booster).dump_model()

@@ -42,9 +42,9 @@ class RandomRanker(Ranker):
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        check_features(features, check_fitted(self._num_features))
+        features = check_features(features, check_fitted(self._num_features))
         # Adding 0 turns -0.0 into 0.0: equal features, equal bits.
-        words = (np.ascontiguousarray(features) + np.float32(0)).view(np.uint32).astype(np.uint64)
+        words = (features + np.float32(0)).view(np.uint32).astype(np.uint64)
         odd = np.random.default_rng(self.seed).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
         mixed = _mix(_mix(words * odd).sum(axis=1, dtype=np.uint64))
         # The upper 53 bits fill a float64's mantissa: uniform on [0, 1).

@@ -54,7 +54,7 @@ class SingleFeatureRanker(Ranker):
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        check_features(features, check_fitted(self._num_features))
+        features = check_features(features, check_fitted(self._num_features))
         return _signed(features[:, self._feature], self._sign)
 
     def importance(self) -> dict[str, NDArray[np.float64]]:

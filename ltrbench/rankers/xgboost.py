@@ -181,11 +181,10 @@ class XGBoostRanker(BoostingRanker):
 
     def predict(self, features: Features) -> NDArray[np.float32]:
         booster = check_fitted(self._booster)
-        check_features(features, booster.num_features())
+        features = check_features(features, booster.num_features())
         if not len(features):
             return np.empty(0, dtype=np.float32)
-        rows = np.ascontiguousarray(features, dtype=np.float32)
-        scores: NDArray[np.float32] = booster.inplace_predict(rows, predict_type="margin")
+        scores: NDArray[np.float32] = booster.inplace_predict(features, predict_type="margin")
         return scores
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
@@ -202,11 +201,10 @@ class XGBoostRanker(BoostingRanker):
     def contributions(self, features: Features) -> NDArray[np.float64]:
         """Its expectations weigh a tree's branches by their hessians, where the others count documents."""
         booster = check_fitted(self._booster)
-        check_features(features, booster.num_features())
+        features = check_features(features, booster.num_features())
         if not len(features):
             return np.empty((0, booster.num_features() + 1))
-        rows = np.ascontiguousarray(features, dtype=np.float32)
-        matrix = xgb.DMatrix(rows, nthread=resolve_threads(self.num_threads))
+        matrix = xgb.DMatrix(features, nthread=resolve_threads(self.num_threads))
         return np.asarray(booster.predict(matrix, pred_contribs=True), dtype=np.float64)
 
     def trees(self) -> Ensemble:

@@ -45,7 +45,7 @@ class MeanFeatureRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         weights = check_fitted(self._weights)
-        check_features(features, len(weights))
+        features = check_features(features, len(weights))
         # Not a matrix product: its order of summation, and so the last bit, depends on the number of rows.
         scores: NDArray[np.float64] = (np.nan_to_num(features.astype(np.float64)) * weights).sum(axis=1)
         return scores

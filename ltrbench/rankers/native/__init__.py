@@ -128,10 +128,10 @@ class NativeRanker(NativeFields):
 
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
-        check_features(features, len(self.feature_names))
+        features = check_features(features, len(self.feature_names))
         scores = np.zeros(len(features))
         with threads(resolve_threads(self.num_threads) if len(features) > FEW_DOCUMENTS else 1):
-            add_scores(forest, np.ascontiguousarray(features, dtype=np.float32), scores)
+            add_scores(forest, features, scores)
         return scores
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
@@ -144,11 +144,11 @@ class NativeRanker(NativeFields):
 
     def contributions(self, features: Features) -> NDArray[np.float64] | None:
         forest = check_fitted(self._forest)
-        check_features(features, len(self.feature_names))
+        features = check_features(features, len(self.feature_names))
         if (forest.nodes.num_documents[forest.roots[:-1]] == 0).any():
             return None  # saved, or continued from what was, before trees counted their documents
         with threads(resolve_threads(self.num_threads)):
-            return tree_shap(forest, np.ascontiguousarray(features, dtype=np.float32))
+            return tree_shap(forest, features)
 
     def trees(self) -> Ensemble:
         forest = check_fitted(self._forest)
