@@ -36,6 +36,7 @@ from markdown.extensions import Extension  # type: ignore[import-untyped]
 from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
 
+import ltrbench
 from ltrbench.cli.verbs import verbs
 from ltrbench.cli.walkthrough import tell
 from ltrbench.config import build, conf_dir, register_schema
@@ -704,6 +705,20 @@ def _reference(argument: str, page: str) -> str:
     return "\n\n".join([about, *(f"::: {argument}.{name}" for name in names)])
 
 
+def _public_names(argument: str, page: str) -> str:
+    """A row a module, with those of its names that are attributes of the package itself."""
+    del argument, page
+    names_of = {
+        **ltrbench._NAMES_OF,
+        "ltrbench.compare": ("compare", *ltrbench._NAMES_OF["ltrbench.compare"]),
+    }
+    rows = [
+        [_code(module), ", ".join(f"[`{name}`][{module}.{name}]" for name in names)]
+        for module, names in names_of.items()
+    ]
+    return table(["from", "names"], rows)
+
+
 def _backends(argument: str, page: str) -> str:
     """The class of each YAML in conf/model, and what its settings beside the shared ones mean."""
     del argument, page
@@ -773,6 +788,7 @@ GENERATORS: dict[str, Callable[[str, str], str]] = {
     "run": _run,
     "committed-table": _committed_table,
     "listing": _listing,
+    "public-names": _public_names,
     "reference": _reference,
     "backends": _backends,
     "evaluator-keys": _evaluator_keys,

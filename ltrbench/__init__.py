@@ -1,17 +1,137 @@
 """ltrbench: learning-to-rank backends, compared so that the comparison holds up.
 
-The rooms, each importing only from those before it:
+The packages, each importing only from those before it:
 `data -> metrics -> native -> rankers -> results -> tracking -> experiment -> compare -> cli`.
-`shapes`, `errors`, `clock`, `memory` and `provenance` are the floor that all of them stand on.
+`shapes`, `errors`, `clock`, `memory` and `provenance` are the base of all of them.
+
+The names that most users need are attributes of `ltrbench` itself. Each is imported when it is first used, so
+that `import ltrbench` takes milliseconds and loads no backend. A new one goes into `_NAMES_OF` and, for type
+checkers, among the imports below it.
 
 >>> import ltrbench
->>> ltrbench.__version__ == __version__
-True
+>>> data = ltrbench.RankingDataset(features=[[0.1], [0.9]], labels=[0, 1], query_start=[0, 2])
+>>> ltrbench.evaluate(data, data.features[:, 0], ["ndcg@10"]).means
+{'ndcg@10': 1.0}
 """
 
+from __future__ import annotations
+
+import importlib
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 try:
     __version__ = version("ltrbench")
 except PackageNotFoundError:  # a plain checkout on the path, never installed
     __version__ = "0+checkout"
+
+_NAMES_OF = {
+    "ltrbench.data": (
+        "RankingDataset",
+        "read_data",
+        "read_features",
+        "read_letor",
+        "read_table",
+        "split_queries",
+        "write_letor",
+        "write_table",
+    ),
+    "ltrbench.data.sources": ("LetorFiles", "TableFiles"),
+    "ltrbench.metrics": ("Convention", "Evaluation", "evaluate", "preset", "with_settings"),
+    "ltrbench.rankers": ("EarlyStopping", "Ranker"),
+    "ltrbench.rankers.catboost": ("CatBoostRanker",),
+    "ltrbench.rankers.lightgbm": ("LightGBMRanker",),
+    "ltrbench.rankers.native": ("NativeRanker",),
+    "ltrbench.rankers.random": ("RandomRanker",),
+    "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
+    "ltrbench.rankers.xgboost": ("XGBoostRanker",),
+    "ltrbench.results": ("Run", "find_runs", "read_run"),
+    "ltrbench.experiment": ("Experiment", "run"),
+    "ltrbench.compare": ("Comparison", "Settings", "render"),
+    "ltrbench.errors": ("LtrbenchError",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+# A package and a function in one: see there.
+_COMPARE = "compare"
+
+if TYPE_CHECKING:
+    from ltrbench.compare import Comparison, Settings, compare, render
+    from ltrbench.data import (
+        RankingDataset,
+        read_data,
+        read_features,
+        read_letor,
+        read_table,
+        split_queries,
+        write_letor,
+        write_table,
+    )
+    from ltrbench.data.sources import LetorFiles, TableFiles
+    from ltrbench.errors import LtrbenchError
+    from ltrbench.experiment import Experiment, run
+    from ltrbench.metrics import Convention, Evaluation, evaluate, preset, with_settings
+    from ltrbench.rankers import EarlyStopping, Ranker
+
+    # Under its own name and not in __all__, because `from ltrbench import *` must not ask for CatBoost.
+    from ltrbench.rankers.catboost import CatBoostRanker as CatBoostRanker
+    from ltrbench.rankers.lightgbm import LightGBMRanker
+    from ltrbench.rankers.native import NativeRanker
+    from ltrbench.rankers.random import RandomRanker
+    from ltrbench.rankers.single_feature import SingleFeatureRanker
+    from ltrbench.rankers.xgboost import XGBoostRanker
+    from ltrbench.results import Run, find_runs, read_run
+
+__all__ = [
+    "Comparison",
+    "Convention",
+    "EarlyStopping",
+    "Evaluation",
+    "Experiment",
+    "LetorFiles",
+    "LightGBMRanker",
+    "LtrbenchError",
+    "NativeRanker",
+    "RandomRanker",
+    "Ranker",
+    "RankingDataset",
+    "Run",
+    "Settings",
+    "SingleFeatureRanker",
+    "TableFiles",
+    "XGBoostRanker",
+    "__version__",
+    "compare",
+    "evaluate",
+    "find_runs",
+    "preset",
+    "read_data",
+    "read_features",
+    "read_letor",
+    "read_run",
+    "read_table",
+    "render",
+    "run",
+    "split_queries",
+    "with_settings",
+    "write_letor",
+    "write_table",
+]
+
+
+# Hidden from type checkers, which would otherwise take any attribute for one that exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """A public name that is used for the first time (PEP 562)."""
+        if name == _COMPARE:
+            return importlib.import_module("ltrbench.compare")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'ltrbench' has no attribute {name!r}", name=name)
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF, _COMPARE})

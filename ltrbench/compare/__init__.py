@@ -1,4 +1,11 @@
-"""Comparison: finished runs read from their folders and set side by side. Nothing in here trains."""
+"""Comparison: finished runs read from their folders and set side by side. Nothing in here trains.
+
+`ltrbench.compare(runs)` calls the function `compare` of this package.
+"""
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
 
 from ltrbench.compare.comparison import Comparison, Row, best_by_validation, compare
 from ltrbench.compare.fusion import Fusing, fuse
@@ -9,6 +16,7 @@ from ltrbench.compare.settings import BEST, Settings
 from ltrbench.compare.slices import Slice, read_attributes, slices
 from ltrbench.compare.tables import render
 from ltrbench.compare.verdict import verdict
+from ltrbench.results import Run
 
 __all__ = [
     "BEST",
@@ -31,3 +39,20 @@ __all__ = [
     "slices",
     "verdict",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """This package, which can be called like its function `compare`.
+
+    Users expect `ltrbench.compare(runs)`, but once any module of this package is imported, Python sets the
+    attribute `ltrbench.compare` to the package. If the attribute were the function instead, Python would not
+    find `ltrbench.compare.cells`. A package that can be called serves both, in any order of imports.
+    """
+
+    def __call__(self, runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:
+        return compare(runs, settings)
+
+    __call__.__doc__ = compare.__doc__
+
+
+sys.modules[__name__].__class__ = _CallablePackage

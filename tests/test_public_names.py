@@ -1,0 +1,123 @@
+"""`import ltrbench`: the public names stand on the package itself, and cost nothing until they are used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ltrbench
+
+HEAVY = {
+    "numpy",
+    "numba",
+    "pandas",
+    "scipy",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "mlflow",
+    "hydra",
+    "matplotlib",
+}
+SUB_PACKAGES = {module.name for module in pkgutil.iter_modules(ltrbench.__path__)}
+
+
+def in_a_new_process(code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_imports_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    code = "import ltrbench, sys; dir(ltrbench); hasattr(ltrbench, 'nothing'); print(*sys.modules)"
+    imported = {name.partition(".")[0] for name in in_a_new_process(code, tmp_path).split()}
+    assert imported.isdisjoint(HEAVY)
+
+
+def test_reading_data_imports_no_backend(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 qid:1 1:0.5\n")
+    code = "import ltrbench, sys; ltrbench.read_letor('train.txt'); print(*sys.modules)"
+    imported = set(in_a_new_process(code, tmp_path).split())
+    assert imported.isdisjoint(HEAVY - {"numpy"})
+
+
+@pytest.mark.parametrize("name", [*ltrbench.__all__, "CatBoostRanker"])
+def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
+    if name in ("__version__", "compare"):
+        return
+    home = importlib.import_module(ltrbench._MODULE_OF[name])
+    assert getattr(ltrbench, name) is getattr(home, name)
+    assert name in dir(ltrbench)
+
+
+def test_type_checkers_and_python_see_the_same_names() -> None:
+    tree = ast.parse(Path(ltrbench.__file__).read_text())
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: node.module for node in imports for alias in node.names}
+    assert seen == {**ltrbench._MODULE_OF, "compare": "ltrbench.compare"}
+    assert {*ltrbench.__all__, "CatBoostRanker"} == {*seen, "__version__"}
+
+
+def test_no_name_but_compare_is_that_of_a_module_which_would_take_its_place() -> None:
+    assert SUB_PACKAGES & {*ltrbench._MODULE_OF, *ltrbench.__all__} == {"compare"}
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ltrbench' has no attribute 'evalute'"):
+        _ = ltrbench.evalute  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import ltrbench",
+        "from ltrbench import compare; import ltrbench",
+        "import ltrbench; from ltrbench.compare import render",
+        "import ltrbench; from ltrbench.compare import compare",
+        "import ltrbench.compare.cells",
+        "import ltrbench; ltrbench.compare; import ltrbench.compare.cells",
+        "import ltrbench.compare.cells as cells; import ltrbench",
+        "import ltrbench; ltrbench.render; ltrbench.Comparison",
+        "from ltrbench import *; import ltrbench",
+    ],
+)
+def test_compare_is_called_and_its_modules_are_found_in_any_order_of_imports(
+    before: str, tmp_path: Path
+) -> None:
+    code = f"""
+{before}
+from ltrbench.errors import ResultError
+for compare in (ltrbench.compare, __import__("ltrbench").compare, ltrbench.compare.compare):
+    try:
+        compare([])
+    except ResultError as error:
+        assert "no finished run" in str(error)
+    else:
+        raise AssertionError
+import ltrbench.compare.cells
+from ltrbench.compare import cells, render
+assert ltrbench.compare.cells is cells
+assert ltrbench.compare.render is render is ltrbench.render
+from ltrbench import compare
+assert compare is ltrbench.compare
+"""
+    in_a_new_process(code, tmp_path)
+
+
+def test_compare_shows_the_signature_and_the_words_of_its_function() -> None:
+    from ltrbench.compare.comparison import compare
+
+    package = sys.modules["ltrbench.compare"]
+    assert callable(package)
+    assert inspect.signature(package).parameters.keys() == inspect.signature(compare).parameters.keys()
+    assert type(package).__call__.__doc__ == compare.__doc__
