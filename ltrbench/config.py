@@ -11,6 +11,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,13 +85,18 @@ def conf_dir() -> Path:
 
 
 def build_experiment(
-    config: DictConfig, choices: dict[str, Any], overrides: tuple[str, ...], sweep: str | None
+    config: DictConfig,
+    choices: dict[str, Any],
+    overrides: tuple[str, ...],
+    sweep: str | None,
+    swept: Mapping[str, Sequence[str]] | None = None,
 ) -> Experiment:
     """The experiment that a composed configuration describes. Builds, and so checks, everything but runs
     nothing.
 
     Args:
         choices: config group -> the name of the YAML chosen from it.
+        swept: the settings in which the jobs of the sweep differ -> all of their values.
 
     Raises:
         ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
@@ -116,6 +122,7 @@ def build_experiment(
         timing=config.timing,
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
+        swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
         config=to_record(config),
     )
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,6 +76,7 @@ class Experiment:
         timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
         overrides: the settings of the command that made this run.
         sweep: the name of the sweep that it belongs to; None alone.
+        swept: the settings in which the jobs of that sweep differ, with all of their values.
         config: everything that was set, for the record.
 
     Raises:
@@ -91,6 +92,7 @@ class Experiment:
     timing: str = MONITORED
     overrides: tuple[str, ...] = ()
     sweep: str | None = None
+    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -262,6 +264,7 @@ def _begin(experiment: Experiment) -> RunResult:
         unmatched=ranker.unmatched(),
         overrides=experiment.overrides,
         sweep=experiment.sweep,
+        swept=experiment.swept,
         started_in=str(Path.cwd()),
         started=_now(),
         commit=provenance.commit(),

@@ -97,6 +97,8 @@ class RunResult:
         unmatched: where the backend departs from the shared parameters.
         notes: what else a reader of its figures must know, such as where scores were imported from.
         overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
+        sweep: the name of the sweep that it is a job of; None of a single run.
+        swept: the settings in which the jobs of its sweep differ, with all of their values.
         started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
         drift: the backend's library's own figures of test against ours under its convention: "convention",
@@ -119,6 +121,7 @@ class RunResult:
     notes: Sequence[str] = ()
     overrides: Sequence[str] = ()
     sweep: str | None = None
+    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     started_in: str = ""
     started: str = ""
     finished: str = ""

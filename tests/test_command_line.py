@@ -122,8 +122,8 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
         server.send_signal(signal.SIGTERM)
         server.wait(30)
     assert _is_free_soon(port), "the server outlived its command"
-    names = sorted(item["info"]["run_name"].partition("/")[0] for item in answer["runs"])
-    assert names == ["lightgbm", "multirun", "native", "xgboost"]
+    names = {item["info"]["run_name"] for item in answer["runs"]}
+    assert names == {"native, lightgbm, xgboost on synthetic", "native", "lightgbm", "xgboost"}
 
 
 def _is_free_soon(port: int) -> bool:
@@ -356,7 +356,7 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
     assert "broken failed" in done.stdout
     assert "Traceback" not in done.stderr
     assert statuses(tmp_path) == {
-        "multirun": "FAILED",
+        "random, broken, single_feature on synthetic": "FAILED",
         "random": "FINISHED",
         "broken": "FAILED",
         "single_feature": "FINISHED",
@@ -405,20 +405,42 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
         ("finished", None),
         ("failed", "interrupted"),
     ]
-    assert statuses(tmp_path) == {"multirun": "KILLED", "random": "FINISHED", "lightgbm": "FAILED"}
+    assert statuses(tmp_path) == {
+        "random, lightgbm on synthetic": "KILLED",
+        "random": "FINISHED",
+        "lightgbm": "FAILED",
+    }
 
 
 def statuses(folder: Path) -> dict[str, str]:
-    """Run name -> status in the MLflow store of a folder; the sweep under the first part of its name."""
+    """Run name -> status in the MLflow store of a folder."""
     code = (
         "import json; from mlflow import MlflowClient\n"
         "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
-        "print(json.dumps({run.info.run_name.partition('/')[0]: run.info.status for run in runs}))\n"
+        "print(json.dumps({run.info.run_name: run.info.status for run in runs}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
     )
     return dict(json.loads(done.stdout))
+
+
+def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its_reason(
+    tmp_path: Path,
+) -> None:
+    words = ("model=lightgbm", "seed=1,2", "-m", "data.num_queries=40", "params.num_trees=5", "register=shop")
+    done = run(*words, folder=tmp_path)
+    results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    assert [result.swept for result in results] == [{"seed": ["1", "2"]}] * 2
+    assert statuses(tmp_path).keys() == {
+        "lightgbm on synthetic: seed",
+        "lightgbm seed=1",
+        "lightgbm seed=2",
+    }
+    mean = np.mean([result.metrics["valid/ndcg@10"] for result in results])
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("Registered:"))
+    assert "models:/shop@champion is version 1 (lightgbm" in line
+    assert f"validation ndcg@10, {mean:.4f}" in line
 
 
 def test_parameters_are_swept_over_all_backends_and_yardsticks_ignore_them(tmp_path: Path) -> None:

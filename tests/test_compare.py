@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, write
 
-from ltrbench.compare import Settings, compare, render
+from ltrbench.compare import Settings, best_by_validation, compare, render
 from ltrbench.compare.comparison import Row
 from ltrbench.compare.publish import publish
 from ltrbench.compare.record import as_json
@@ -242,3 +242,26 @@ def test_every_block_of_a_table_repeats_its_first_column_and_together_they_are_t
             assert [cell for block in blocks for cell in block[number][1:]] == row[1:]
     # A cell is 12 wide at the most, and so two columns of them fit into the width.
     assert all(len(line) <= width for line in markdown_table(rows[0], rows[1:], width).splitlines())
+
+
+def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(tmp_path: Path) -> None:
+    valid = {"native": {1: 0.70, 2: 0.72}, "lightgbm": {1: 0.75, 2: 0.65}}
+    runs = []
+    for model, values in valid.items():
+        for fold, value in values.items():
+            run = write(tmp_path / f"{model}{fold}", model, fold=fold)
+            metrics = {**run.result.metrics, "valid/ndcg@10": value}
+            runs.append(Run(run.path, replace(run.result, metrics=metrics)))
+    (comparison,) = compare(runs)
+    choice = best_by_validation(comparison)
+    assert choice is not None
+    assert choice.run.path == runs[1].path
+    assert choice.reason == (
+        "native: best validation ndcg@10, 0.7100, the mean of 2 runs; of these fold=2 seed=0 is best, 0.7200"
+    )
+    assert choice.figures["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
+    assert choice.figures["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
+    (single,) = compare([runs[0]])
+    choice = best_by_validation(single)
+    assert choice is not None
+    assert choice.reason == "native: validation ndcg@10, 0.7000"

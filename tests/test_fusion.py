@@ -153,7 +153,7 @@ def test_what_was_learned_on_valid_reports_no_figure_of_it_and_is_not_chosen_by_
     (comparison,) = compare([*runs, learned], Settings(num_draws=50))
     chosen = best_by_validation(comparison)
     assert chosen is not None
-    assert chosen.result.model in ("a", "b")
+    assert chosen.run.result.model in ("a", "b")
 
 
 def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_path: Path) -> None:

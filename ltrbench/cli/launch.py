@@ -33,7 +33,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
 from ltrbench.cli.progress import showing, terminal_width
-from ltrbench.cli.sweep import register_sweeper
+from ltrbench.cli.sweep import register_sweeper, swept_settings
 from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError, did_you_mean
 from ltrbench.experiment import run
@@ -41,7 +41,7 @@ from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Comparison
+    from ltrbench.compare import Choice, Comparison
 
 log = logging.getLogger("ltrbench")
 
@@ -60,6 +60,7 @@ class _Abort(BaseException):
 class Session:
     """What one command did: its tracker, the folders of its jobs, and what went wrong in them."""
 
+    overrides: list[str] = field(default_factory=list)
     tracker: Tracker | None = None
     sweep_folder: Path | None = None
     register: str | None = None
@@ -74,6 +75,7 @@ class Session:
             return
         composed = HydraConfig.get()
         sweep = _sweep_name(composed) if composed.mode == RunMode.MULTIRUN else None
+        swept = {} if sweep is None else swept_settings(composed.sweeper.get("params"), self.overrides)
         overrides = tuple(composed.overrides.task)
         if sweep is not None:
             log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
@@ -82,7 +84,7 @@ class Session:
         folder = Path(composed.runtime.output_dir)
         self.folders.append(folder)
         try:
-            experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep)
+            experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep, swept)
             tracker = self._open_tracker(config, sweep)
             with showing(config.progress, experiment.model) as on_progress:
                 run(experiment, folder, tracker, on_progress)
@@ -143,8 +145,11 @@ class Session:
         folder = self.sweep_folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
         if self.tracker is not None:
-            text = (folder / "table.md").read_text()
-            self.tracker.summarize(folder, text, self._best(), figures(self.comparisons))
+            text, best = (folder / "table.md").read_text(), self._best()
+            shown = figures(self.comparisons)
+            if best is not None:
+                text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
+            self.tracker.summarize(folder, text, best.run if best else None, shown)
 
     def _register(self, tracker: Tracker, name: str) -> None:
         best = self._best()
@@ -152,9 +157,9 @@ class Session:
             raise ResultError(
                 "the best is chosen by validation on one data set, and these runs have none in common"
             )
-        self.registered = tracker.register(name, best)
+        self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 
-    def _best(self) -> Run | None:
+    def _best(self) -> Choice | None:
         from ltrbench.compare import best_by_validation
 
         return best_by_validation(self.comparisons[0]) if len(self.comparisons) == 1 else None
@@ -247,6 +252,7 @@ def _run_hydra(session: Session, arguments: list[str]) -> None:
     # Hydra reads the command line from here, and calls the program by its first word.
     sys.argv = ["python -m ltrbench", *arguments]
     sys.argv[1:] = overrides_last(arguments)
+    session.overrides = get_args_parser().parse_args(sys.argv[1:]).overrides
 
     def job(config: DictConfig) -> None:
         session.job(config)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from omegaconf import flag_override
 
@@ -56,6 +59,30 @@ def with_folds(arguments: list[str]) -> list[str]:
     if "data.fold" in given or not num_folds.isdecimal():
         return arguments
     return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
+
+
+def swept_settings(params: Mapping[str, object] | None, arguments: list[str]) -> dict[str, list[str]]:
+    """The settings in which the jobs of a sweep differ -> their values, as the command line spells them.
+
+    Args:
+        params: what hydra.sweeper.params of the experiment sweeps over; the command line goes before it.
+
+    >>> swept_settings({"model": "native,lightgbm", "seed": "1,2"}, ["seed=3", "+params.l2=choice(0,1)"])
+    {'model': ['native', 'lightgbm'], 'params.l2': ['0', '1']}
+    """
+    words = [*(f"{key}={value}" for key, value in (params or {}).items()), *with_folds(arguments)]
+    # Hydra's loader is asked for the names of a glob, as in model=glob(native_*).
+    hydra = GlobalHydra.instance()
+    parser = OverridesParser.create(hydra.config_loader() if hydra.is_initialized() else None)
+    last = {override.get_key_element().lstrip("+~"): override for override in parser.parse_overrides(words)}
+    return {key: _values(override) for key, override in last.items() if override.is_sweep_override()}
+
+
+def _values(override: Override) -> list[str]:
+    if override.is_discrete_sweep():
+        return [str(value) for value in override.sweep_string_iterator()]
+    # A range without steps, which other sweepers draw from.
+    return [(override.input_line or "").partition("=")[2]]
 
 
 def register_sweeper() -> None:

@@ -26,7 +26,7 @@ from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.cli.reproducing import reproduce
 from ltrbench.cli.show import show
 from ltrbench.cli.trees import trees
-from ltrbench.errors import ResultError
+from ltrbench.errors import ResultError, TrackingError
 from ltrbench.results import find_runs, read_run
 
 _SQLITE = "sqlite:///"
@@ -70,19 +70,29 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
 @verbs.command()
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
+@click.option(
+    "--experiment", default="ltrbench", show_default=True, help="The MLflow experiment, with --uri."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
 @click.option("--port", default=5000, show_default=True, help="The port to listen on.")
-def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
+def ui(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
     """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder).
+
+    Prints the address of the run list with a column for each NDCG.
 
     \b
       python -m ltrbench ui --port 5001
     """
-    store = uri or _newest_store(folder)
+    store, experiment = (uri, experiment) if uri else _newest_store(folder)
     if store.startswith(("http://", "https://")):
-        click.echo(f"The runs are on a server: open {store}")
+        try:
+            path = _run_list(store, experiment)
+        except TrackingError as error:
+            # A browser may get in where this process does not, through a login of its own.
+            click.echo(f"The run list with its NDCG columns was not looked up: {error}", err=True)
+            path = "/"
+        click.echo(f"The runs are on a server: open {store.rstrip('/')}{path}")
         return 0
-    click.echo(f"MLflow UI on {store}: http://{host}:{port} (Ctrl-C ends it)", err=True)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
     command += ["--host", host, "--port", str(port), "--workers", "1"]
     # Without MLflow's runner of scheduled jobs, of which there are none: it takes seconds and many processes.
@@ -91,6 +101,9 @@ def ui(folder: Path, uri: str | None, host: str, port: int) -> int:
     server = subprocess.Popen(command, env=environment, start_new_session=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        # Looked up while the server starts: importing MLflow takes seconds.
+        address = f"http://{host}:{port}{_run_list(store, experiment)}"
+        click.echo(f"MLflow UI on {store}: {address} (Ctrl-C ends it)", err=True)
         return server.wait()
     except KeyboardInterrupt:
         return 0
@@ -117,20 +130,26 @@ for _verb in _VERBS:
     verbs.add_command(_verb)
 
 
-def _newest_store(folder: Path) -> str:
-    """The store of the newest tracked run, wherever the command is given."""
+def _run_list(store: str, experiment: str) -> str:
+    from ltrbench.tracking.mlflow import run_list_of
+
+    return run_list_of(store, experiment)
+
+
+def _newest_store(folder: Path) -> tuple[str, str]:
+    """The store and the experiment of the newest tracked run, wherever the command is given."""
     tracked = [run for run in find_runs([folder]) if run.result.config.get("tracking", {}).get("uri")]
     if not tracked:
         raise ResultError(f"no run below {folder} was tracked; run one, or name a store with --uri.")
     result = max(tracked, key=lambda run: run.result.started).result
-    uri = str(result.config["tracking"]["uri"])
+    uri, experiment = (str(result.config["tracking"].get(key)) for key in ("uri", "experiment"))
     database = uri.removeprefix(_SQLITE)
     if database == uri:
-        return uri
+        return uri, experiment
     # A relative path starts where the run was started.
     path = Path(result.started_in, database)
     if not path.exists():
         raise ResultError(
             f"the store {path}, which the newest run went to, is not there; name one with --uri."
         )
-    return f"{_SQLITE}{path}"
+    return f"{_SQLITE}{path}", experiment

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from ltrbench.compare.comparison import Comparison, Row, best_by_validation, compare
+from ltrbench.compare.comparison import Choice, Comparison, Row, best_by_validation, compare
 from ltrbench.compare.fusion import Fusing, fuse
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.imported import Import, import_like, import_scores
@@ -20,6 +20,7 @@ from ltrbench.results import Run
 
 __all__ = [
     "BEST",
+    "Choice",
     "Comparison",
     "Fusing",
     "Import",

@@ -310,7 +310,45 @@ def default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-def best_by_validation(comparison: Comparison) -> Run | None:
+@dataclass(frozen=True)
+class Choice:
+    """The run to use, chosen without a look at test.
+
+    Attributes:
+        run: the best run of the row.
+        row: the row with the highest mean of the metric on validation.
+        metric: what it was chosen by.
+        mean: of the metric on validation over the runs of the row.
+        value: of the metric on validation for the run.
+        num_rows: how many rows there were to choose from.
+    """
+
+    run: Run
+    row: Row
+    metric: str
+    mean: float
+    value: float
+    num_rows: int
+
+    @property
+    def reason(self) -> str:
+        """Which model this is and why, such as "lightgbm: best validation ndcg@10, 0.7188"."""
+        rank = "best " if self.num_rows > 1 else ""
+        reason = f"{self.row.label}: {rank}validation {self.metric}, {self.mean:.4f}"
+        if len(self.row.runs) == 1:
+            return reason
+        fold, seed = self.run.result.data.get("fold"), self.run.result.seed
+        place = f"seed={seed}" if fold is None else f"fold={fold} seed={seed}"
+        return f"{reason}, the mean of {len(self.row.runs)} runs; of these {place} is best, {self.value:.4f}"
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The means over the runs of the row: "test/ndcg@10" and others, and the metric on validation."""
+        of_test = {f"test/{name}": mean for name, mean in self.row.metrics.items() if mean is not None}
+        return {**of_test, f"valid/{self.metric}": self.mean}
+
+
+def best_by_validation(comparison: Comparison) -> Choice | None:
     """The run to use: of the row that reaches the highest mean of the metric on validation, the best.
 
     Test is not looked at. None where no row has a validation set.
@@ -322,7 +360,15 @@ def best_by_validation(comparison: Comparison) -> Run | None:
         return None
     best = max(known, key=lambda label: fmean(known[label].values()))
     number = max(known[best], key=known[best].__getitem__)
-    return comparison.row(best).runs[number]
+    row = comparison.row(best)
+    return Choice(
+        run=row.runs[number],
+        row=row,
+        metric=metric,
+        mean=fmean(known[best].values()),
+        value=known[best][number],
+        num_rows=len(known),
+    )
 
 
 def _failure(run: Run) -> str:

@@ -48,7 +48,8 @@ class Tracker(ABC):
             folder: the comparison's tables and pictures.
             text: its tables, as Markdown.
             best: the best run by validation; None where no run has one.
-            figures: of each row over its folds and seeds, such as "native/ndcg@10".
+            figures: of each row over its folds and seeds, such as "native/ndcg@10", and of the best one such
+                as "test/ndcg@10".
         """
 
     @property
@@ -56,13 +57,16 @@ class Tracker(ABC):
         """Whether `register` can be asked for."""
         return False
 
-    def register(self, name: str, run: Run) -> str:
+    def register(self, name: str, run: Run, reason: str) -> str:
         """Makes a logged run's model the next version of the registered model `name`, and its champion.
+
+        Args:
+            reason: which model it is and why it was chosen, for the version's description.
 
         Returns:
             Where it is now, for the closing lines of a command.
         """
-        raise TrackingError(f"{type(self).__name__} has no registry for '{name}' and {run.path}.")
+        raise TrackingError(f"{type(self).__name__} has no registry for '{name}' and {run.path} ({reason}).")
 
     @abstractmethod
     def close(self, status: str) -> None:

@@ -1,8 +1,9 @@
 """MLflow, fed from run folders: a parent run a sweep, a child a job, and the folder itself as artifacts.
 
 A child has the run's parameters, tags, data sets, learning curve and figures, its per-query values and
-importances as tables and pictures, and its model. The parent has the comparison. What a run is in MLflow's
-words stands in `mlflow_entities.py`, its model in `mlflow_models.py`.
+importances as tables and pictures, and its model. The parent has the sweep's title and parameters, and the
+comparison. What a run is in MLflow's words stands in `mlflow_entities.py`, its model in `mlflow_models.py`,
+the columns of the run list in `mlflow_view.py`.
 
 Only `MlflowClient` is used, with its address given, so that the caller's own MLflow state is never touched.
 """
@@ -23,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, Metric
+from mlflow.entities import LoggedModelOutput, Metric, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
@@ -31,9 +32,10 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from ltrbench.errors import TrackingError
 from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
-from ltrbench.results import FINISHED, PER_QUERY_FILE, RUN_FILES, Run
+from ltrbench.results import FINISHED, PER_QUERY_FILE, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
+    MAX_TAG_LENGTH,
     command,
     milliseconds,
     origin_tags,
@@ -44,8 +46,13 @@ from ltrbench.tracking.mlflow_entities import (
     run_params,
     run_tags,
     shortened,
+    sweep_command,
+    sweep_params,
+    sweep_title,
+    version_tags,
 )
 from ltrbench.tracking.mlflow_models import can_be_logged, save_model
+from ltrbench.tracking.mlflow_view import experiment_tags, run_list
 from ltrbench.tracking.system_metrics import SystemMetrics
 
 SQLITE = "sqlite:///"
@@ -91,6 +98,8 @@ class MLflowTracker(Tracker):
         self._database: Path | None = None
         self._experiment_id = ""
         self._parent = ""
+        self._experiment_tags: dict[str, str] = {}
+        self._parent_is_described = False
         self._logged: dict[Path, _Logged] = {}
         self._system = SystemMetrics() if self.system_metrics else None
 
@@ -99,6 +108,8 @@ class MLflowTracker(Tracker):
             # MLflow would choose a store of its own.
             raise TrackingError("tracking.uri is empty; name a store, or go without: tracking=none.")
         self._client, self._database, self._parent = None, _database_of(self.uri), ""
+        self._parent_is_described = False
+        self._experiment_tags = {}
         with self._reaching_the_store(_TO_ANSWER):
             address = self.uri
             if self._database is not None:
@@ -146,7 +157,25 @@ class MLflowTracker(Tracker):
                 client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
                 status = "FINISHED" if result.status == FINISHED else "FAILED"
                 client.set_terminated(run_id, status, milliseconds(result.finished))
+            self._describe_parent(client, result)
+            self._extend_view(client, metrics)
             self._logged[run.path.resolve()] = _Logged(run_id, model_id)
+
+    def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
+        """Gives the sweep its title and its parameters, which any of its jobs knows."""
+        if not self._parent or self._parent_is_described:
+            return
+        client.update_run(self._parent, name=sweep_title(result))
+        tags = [RunTag("command", shortened(sweep_command(result), MAX_TAG_LENGTH))]
+        client.log_batch(self._parent, params=sweep_params(result), tags=tags)
+        self._parent_is_described = True
+
+    def _extend_view(self, client: MlflowClient, metrics: list[Metric]) -> None:
+        """Has the run list show the metrics of a run."""
+        tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
+        for key, value in tags.items():
+            client.set_experiment_tag(self._experiment_id, key, value)
+        self._experiment_tags |= tags
 
     def summarize(self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]) -> None:
         client = self._opened_client()
@@ -155,14 +184,16 @@ class MLflowTracker(Tracker):
         with self._reaching_the_store(_TO_STORE):
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
             client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
-            client.log_batch(self._parent, metrics=plain_metrics(figures))
+            shown = plain_metrics(figures)
             found = None if best is None else self._logged.get(best.path.resolve())
             if best is not None and found is not None:
                 client.set_tag(self._parent, "best_run", found.run_id)
                 client.set_tag(self._parent, "best_run_name", run_name(best.result))
-                client.log_batch(self._parent, metrics=_end_points(run_metrics(best)))
+                # Over folds and seeds where `figures` has it so, else of the best run.
+                shown = _end_points([*run_metrics(best), *shown])
+            client.log_batch(self._parent, metrics=shown)
 
-    def register(self, name: str, run: Run) -> str:
+    def register(self, name: str, run: Run, reason: str) -> str:
         client = self._opened_client()
         logged = self._logged.get(run.path.resolve())
         if logged is None or not logged.model_id:
@@ -179,7 +210,8 @@ class MLflowTracker(Tracker):
                 name,
                 source,
                 logged.run_id,
-                description=f"{run_name(run.result)} on {run.result.data['name']}: {command(run.result)}",
+                tags=version_tags(run, reason),
+                description=f"{reason}\n\nOn {run.result.data['name']}: {command(run.result)}",
                 model_id=logged.model_id,
             )
             client.set_registered_model_alias(name, CHAMPION, made.version)
@@ -230,6 +262,7 @@ class MLflowTracker(Tracker):
                 "with tracking.experiment=NAME, or restore it with "
                 f"`mlflow experiments restore --experiment-id {found.experiment_id}`."
             )
+        self._experiment_tags = dict(found.tags)
         return str(found.experiment_id)
 
     @contextlib.contextmanager
@@ -246,6 +279,19 @@ class MLflowTracker(Tracker):
                     f"the MLflow store {self._address} cannot be used: {_first_line(error)}. Name another "
                     "with tracking.uri=sqlite:///FILE or http://HOST:PORT, or go without: tracking=none."
                 ) from error
+
+
+def run_list_of(store: str, experiment: str) -> str:
+    """Where the UI of a store shows the runs of an experiment with their metrics, behind the address of its
+    server; "/" where the store has no such experiment.
+
+    Raises:
+        TrackingError: where the store cannot be reached.
+    """
+    tracker = MLflowTracker(uri=store, experiment=experiment)
+    with tracker._reaching_the_store(_TO_ANSWER):
+        found = MlflowClient(tracking_uri=store).get_experiment_by_name(experiment)
+    return "/" if found is None else run_list(str(found.experiment_id))
 
 
 class _Logged(NamedTuple):

@@ -16,7 +16,8 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,7 +39,8 @@ COMMAND = "python -m ltrbench"
 # What a server takes in one text. A key has ten characters to spare, for `run_params` to make it unique.
 _MAX_KEY_LENGTH = 240
 _MAX_PARAM_LENGTH = 6000
-_MAX_TAG_LENGTH = 5000
+MAX_TAG_LENGTH = 5000
+_MAX_NAME_LENGTH = 250
 
 # Texts of a data set's YAML for people, in which no two runs differ.
 _NO_PARAMETERS = ("data.obtain", "data.published")
@@ -47,9 +49,96 @@ _NO_PARAMETERS = ("data.obtain", "data.published")
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
+# What a single run is named after, beside its model and its data set.
+_IN_NAMES = re.compile(r"\+*(params|model|data\.fold|seed|cv)(\.|=|$)")
+
+
 def run_name(result: RunResult) -> str:
-    fold = result.data.get("fold")
-    return result.model if fold is None else f"{result.model} fold {fold}"
+    """Of a job of a sweep, the model and the settings in which the jobs differ; of any other run, the model,
+    the data set and the hyperparameters that the command set.
+
+    >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"]}
+    >>> overrides = ["model=native", "params.num_leaves=15", "params.num_trees=50"]
+    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 0, "overrides": overrides}
+    >>> run_name(RunResult(**of, swept=swept)), run_name(RunResult(**of, data={"name": "mq2008"}))
+    ('native num_leaves=15', 'native on mq2008 num_leaves=15 num_trees=50')
+    """
+    values = settings_of(result.overrides)
+    if result.sweep is not None or result.swept:
+        named = {key: values[key] for key in result.swept if key in values}
+        what = result.model
+    else:
+        named = {key: value for key, value in values.items() if _IN_NAMES.match(key)}
+        what = f"{result.model} on {result.data['name']}" if "name" in result.data else result.model
+    named.pop("model", None)
+    short = short_names(named)
+    words = [f"{short[key]}={value}" for key, value in named.items()]
+    return shortened(" ".join([what, *words]), _MAX_NAME_LENGTH)
+
+
+def sweep_title(result: RunResult) -> str:
+    """Of the sweep that a run is a job of: what is compared, on what data, over which settings.
+
+    >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"], "seed": ["1", "2"]}
+    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1, "swept": swept}
+    >>> sweep_title(RunResult(**of, data={"name": "mq2008"}))
+    'native, lightgbm on mq2008: num_leaves, seed'
+    """
+    swept = dict(result.swept)
+    models = swept.pop("model", [result.model])
+    data = swept.pop("data", [result.data.get("name", "")])
+    title = f"{', '.join(models)} on {', '.join(data)}"
+    settings = ", ".join(short_names(swept).values())
+    return shortened(f"{title}: {settings}" if settings else title, _MAX_NAME_LENGTH)
+
+
+def sweep_params(result: RunResult) -> list[Param]:
+    """The configuration of the sweep that a run is a job of: what the jobs share, and each setting in which
+    they differ with all of its values.
+
+    What is below `model`, or below a group that is swept, holds for some jobs only: of it there is what the
+    command set.
+    """
+    given, of_some_jobs = settings_of(result.overrides), tuple(f"{key}." for key in ("model", *result.swept))
+    shared = {
+        name: value
+        for name, value in _flatten(result.config)
+        if name in given or not name.startswith(of_some_jobs)
+    }
+    swept = {key: ", ".join(values) for key, values in result.swept.items()}
+    groups = {"model": result.model, "params": result.params, "data": result.data.get("name")}
+    return _params({**shared, **groups, **swept})
+
+
+def sweep_command(result: RunResult) -> str:
+    """What makes the sweep again that a run is a job of, as a shell takes it."""
+    words = []
+    for override in result.overrides:
+        key = override.partition("=")[0]
+        values = result.swept.get(key.lstrip("+~"))
+        words.append(override if values is None else f"{key}={','.join(values)}")
+    return " ".join([COMMAND, *map(shlex.quote, words), "-m"])
+
+
+def settings_of(overrides: Sequence[str]) -> dict[str, str]:
+    """Key -> value of the settings of a command line, without the marks of adding a key.
+
+    >>> settings_of(["model=native", "+model.extra.a=1", "~early_stopping"])
+    {'model': 'native', 'model.extra.a': '1', 'early_stopping': ''}
+    """
+    pairs = (override.partition("=") for override in overrides)
+    return {key.lstrip("+~"): value for key, _, value in pairs}
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Key -> its last part, or the whole key where two have the same last part.
+
+    >>> short_names(["params.num_leaves", "data.seed", "seed"])
+    {'params.num_leaves': 'num_leaves', 'data.seed': 'data.seed', 'seed': 'seed'}
+    """
+    last = {key: key.rpartition(".")[2] for key in keys}
+    shared = Counter(last.values())
+    return {key: key if shared[name] > 1 else name for key, name in last.items()}
 
 
 def command(result: RunResult) -> str:
@@ -91,11 +180,26 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         tags[metric_key(f"version.{name}")] = version
     if result.error:
         # Of a traceback the end says what happened.
-        too_many = len(result.error) > _MAX_TAG_LENGTH
-        tags["error"] = f"…{result.error[1 - _MAX_TAG_LENGTH :]}" if too_many else result.error
-    return {
-        name: shortened(value, _MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")
+        too_many = len(result.error) > MAX_TAG_LENGTH
+        tags["error"] = f"…{result.error[1 - MAX_TAG_LENGTH :]}" if too_many else result.error
+    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
+
+
+def version_tags(run: Run, reason: str) -> dict[str, str]:
+    """Of a version of a registered model: where it comes from and why it was chosen."""
+    result = run.result
+    fold = {} if result.data.get("fold") is None else {"fold": str(result.data["fold"])}
+    tags = {
+        "reason": reason,
+        "backend": result.model,
+        "data": str(result.data.get("name")),
+        **fold,
+        "seed": str(result.seed),
+        "run": run_name(result),
+        "folder": str(run.path),
+        "command": command(result),
     }
+    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items()}
 
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
@@ -130,8 +234,12 @@ def _drift(result: RunResult) -> str:
 
 
 def run_params(result: RunResult) -> list[Param]:
+    return _params(dict(_flatten(result.config)))
+
+
+def _params(settings: Mapping[str, Any]) -> list[Param]:
     values: dict[str, Any] = {}
-    for name, value in _flatten(result.config):
+    for name, value in settings.items():
         if name.startswith(_NO_PARAMETERS):
             continue
         key = metric_key(name)

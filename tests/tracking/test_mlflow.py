@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -19,9 +20,18 @@ from ltrbench.compare.imported import Import, import_like
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
+from ltrbench.results import (
+    FAILED,
+    FINISHED,
+    RESULT_FILE,
+    LearningCurve,
+    Run,
+    RunResult,
+    ScoredSplit,
+    write_run,
+)
 from ltrbench.tracking import mlflow as adapter
-from ltrbench.tracking.mlflow import MLflowTracker
+from ltrbench.tracking.mlflow import MLflowTracker, run_list_of
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on.
@@ -92,9 +102,142 @@ def test_a_sweep_is_a_parent_and_its_jobs_are_children(tracker: MLflowTracker, t
     tracker.log(make_run(tmp_path / "1", status=FAILED))
     tracker.close("failed")
     parent, *children = logged(tracker)
-    assert (parent.info.run_name, parent.info.status) == ("multirun/today", "FAILED")
+    assert (parent.data.tags["sweep"], parent.info.status) == ("multirun/today", "FAILED")
     assert {child.info.status for child in children} == {"FINISHED", "FAILED"}
     assert {child.data.tags["mlflow.parentRunId"] for child in children} == {parent.info.run_id}
+
+
+SWEPT = {"model": ("native", "lightgbm"), "params.num_leaves": ("15", "31"), "seed": ("1", "2")}
+
+
+def make_job(folder: Path, model: str, num_leaves: int, seed: int) -> Run:
+    """A job of a sweep over `SWEPT`."""
+    varied = (f"model={model}", f"params.num_leaves={num_leaves}", f"seed={seed}")
+    return make_run(
+        folder / f"{model}-{num_leaves}-{seed}",
+        model=model,
+        seed=seed,
+        sweep="multirun/today",
+        swept=SWEPT,
+        overrides=("data=mq2008", "params.num_trees=50", *varied),
+        config={
+            "model": {"num_leaves": num_leaves, "objective": "lambdarank"},
+            "params": {"num_leaves": num_leaves, "num_trees": 50},
+            "early_stopping": {"patience": 100},
+            "metrics": ["ndcg@10"],
+            "seed": seed,
+        },
+    )
+
+
+def test_a_job_is_named_by_its_model_and_what_differs_between_the_jobs(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    tracker.open("multirun/today")
+    tracker.log(make_job(tmp_path, "native", 15, 2))
+    tracker.log(make_job(tmp_path, "lightgbm", 31, 1))
+    _, *children = logged(tracker)
+    assert {child.info.run_name for child in children} == {
+        "native num_leaves=15 seed=2",
+        "lightgbm num_leaves=31 seed=1",
+    }
+
+
+def test_names_are_the_same_where_a_store_is_filled_again_from_the_folders(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path, "native", 15, 2)
+    record = json.loads((job.path / RESULT_FILE).read_text())
+    del record["format"]
+    names = []
+    for experiment in ("ltrbench", "again"):
+        store = MLflowTracker(uri=tracker.uri, experiment=experiment)
+        store.open("multirun/today")
+        store.log(Run(job.path, RunResult(**record)))
+        names.append([run.info.run_name for run in logged(store)])
+    assert (
+        names[0]
+        == names[1]
+        == ["native, lightgbm on mq2008: num_leaves, seed", "native num_leaves=15 seed=2"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ((), "native on mq2008"),
+        (("model=native", "data=mq2008", "tracking.uri=sqlite:///a.db"), "native on mq2008"),
+        (("data.fold=2", "seed=3", "+model.extra.a=1"), "native on mq2008 fold=2 seed=3 a=1"),
+    ],
+)
+def test_a_single_run_is_named_by_its_model_its_data_and_its_hyperparameters(
+    tracker: MLflowTracker, tmp_path: Path, overrides: tuple[str, ...], name: str
+) -> None:
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "run", overrides=overrides))
+    assert [run.info.run_name for run in logged(tracker)] == [name]
+
+
+def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_job_on(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    tracker.open("multirun/today")
+    for seed in (1, 2):
+        tracker.log(make_job(tmp_path, "native", 15, seed))
+        parent = logged(tracker)[0]
+        assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
+        assert parent.data.params == {
+            "model": "native, lightgbm",
+            "params": "matched",
+            "data": "mq2008",
+            "params.num_leaves": "15, 31",
+            "params.num_trees": "50",
+            "seed": "1, 2",
+            "early_stopping.patience": "100",
+            "metrics": "['ndcg@10']",
+        }
+        assert parent.data.tags["command"] == (
+            "python -m ltrbench data=mq2008 params.num_trees=50 model=native,lightgbm "
+            "params.num_leaves=15,31 seed=1,2 -m"
+        )
+
+
+def columns_of_view(tracker: MLflowTracker) -> list[str]:
+    """The columns that the run list shows at the address that `python -m ltrbench ui` prints."""
+    client = MlflowClient(tracker.uri)
+    path = run_list_of(tracker.uri, tracker.experiment)
+    experiment = client.get_experiment(path.partition("/experiments/")[2].partition("/")[0])
+    content = json.loads(experiment.tags[f"mlflow.sharedViewState.{path.rpartition('=')[2]}"])
+    assert json.loads(content["state"])["selectedColumns"] == content["selectedColumns"]
+    return list(content["selectedColumns"])
+
+
+def test_the_view_of_the_run_list_has_the_ndcg_and_grows_by_other_metrics(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "ndcg"))
+    shown = ["metrics.`test/ndcg_at_10`", "metrics.`valid/ndcg_at_10`"]
+    assert columns_of_view(tracker) == shown
+    tracker.log(make_run(tmp_path / "err", metrics={"test/err": 0.5, "test/map": 0.5}))
+    assert columns_of_view(tracker) == [*shown, "metrics.`test/err`", "metrics.`test/map`"]
+
+
+def test_a_view_and_a_description_that_a_user_has_changed_stay(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    client = MlflowClient(tracker.uri)
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "first"))
+    (run,) = logged(tracker)
+    # As the UI writes it.
+    changed = {"mlflow.sharedViewState.ltrbench": json.dumps({"name": "mine", "createdAt": 1, "state": "{}"})}
+    changed["mlflow.note.content"] = "Ours."
+    for key, value in changed.items():
+        client.set_experiment_tag(run.info.experiment_id, key, value)
+    tracker.open(None)
+    tracker.log(make_run(tmp_path / "second", metrics={"test/err": 0.5}))
+    assert changed.items() <= client.get_experiment(run.info.experiment_id).tags.items()
 
 
 @pytest.mark.parametrize(

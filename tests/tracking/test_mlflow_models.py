@@ -178,17 +178,33 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
     assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
 
 
-def test_the_newest_registered_version_is_the_champion(
+def test_the_parent_of_folds_and_seeds_has_the_means_of_the_best_row(
+    runs: dict[str, Run], tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    (tmp_path / "comparison").mkdir()
+    tracker.open("multirun/today")
+    tracker.log(runs["native"])
+    tracker.summarize(tmp_path / "comparison", "", runs["native"], {"test/ndcg@10": 0.25})
+    (parent,) = (item for item in all_runs(tracker) if item.data.tags["kind"] == "sweep")
+    assert parent.data.metrics["test/ndcg_at_10"] == 0.25
+    assert parent.data.metrics["valid/ndcg_at_10"] == runs["native"].result.metrics["valid/ndcg@10"]
+
+
+def test_the_newest_registered_version_is_the_champion_and_says_why(
     runs: dict[str, Run], logged_to: MLflowTracker, store: str
 ) -> None:
     del store
     client = MlflowClient(logged_to.uri)
     test = Synthetic(name="small", num_queries=30).load().test
     for number, name in enumerate(("native", "lightgbm"), start=1):
-        assert logged_to.register("ranker", runs[name]) == f"models:/ranker@champion is version {number}"
+        reason = f"{name}: best validation ndcg@10, 0.7188"
+        registered = logged_to.register("ranker", runs[name], reason)
+        assert registered == f"models:/ranker@champion is version {number}"
         version = client.get_model_version_by_alias("ranker", "champion")
         assert int(version.version) == number
-        assert (version.description or "").startswith(f"{name} on small: python -m ltrbench")
+        assert (version.description or "").startswith(f"{reason}\n\nOn small: python -m ltrbench")
+        expected = {"reason": reason, "backend": name, "data": "small", "folder": str(runs[name].path)}
+        assert expected.items() <= version.tags.items()
         champion = mlflow.pyfunc.load_model("models:/ranker@champion")
         assert np.array_equal(np.ravel(champion.predict(test.features)), runs[name].scored("test").scores)
 
@@ -200,7 +216,7 @@ def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tm
     done = logged_run("single_feature", SingleFeatureRanker(), bare, tmp_path)
     assert not models(tracker)
     with pytest.raises(TrackingError, match="has no MLflow model to register as 'ranker'"):
-        bare.register("ranker", done)
+        bare.register("ranker", done, "the only one")
 
 
 def test_a_class_outside_ltrbench_is_not_loaded_by_name(tmp_path: Path) -> None:
