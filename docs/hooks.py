@@ -20,8 +20,8 @@ import math
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
 
 import ltrbench
+from ltrbench.cli.help import verbs_help
+from ltrbench.cli.settings import ConfigFile, config_files
 from ltrbench.cli.verbs import verbs
 from ltrbench.cli.walkthrough import tell
 from ltrbench.config import build, conf_dir, register_schema
@@ -161,121 +163,6 @@ def _code(value: object) -> str:
 
 
 # Configuration: every key of every YAML in conf/, with the comments that stand there.
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a YAML.
-
-    Attributes:
-        name: as the command line spells it, such as early_stopping.patience.
-        value: as the YAML has it.
-        comment: what stands beside or above it; empty where nothing does.
-    """
-
-    name: str
-    value: str
-    comment: str
-
-
-@dataclass(frozen=True)
-class ConfigFile:
-    """A YAML of conf/.
-
-    Attributes:
-        group: the folder it is chosen from, "" for conf/config.yaml.
-        name: without .yaml; one that begins with an underscore is only inherited from.
-        intro: the comment at its top.
-        target: the class that it builds; None for none.
-        bases: the names of the YAMLs of its group that it begins with.
-        keys: its own, without those of its bases.
-    """
-
-    group: str
-    name: str
-    intro: str
-    target: str | None
-    bases: tuple[str, ...]
-    keys: tuple[Key, ...]
-
-
-def config_files() -> list[ConfigFile]:
-    """All of conf/: the top level first, then a group after the other, what is inherited from first."""
-    folder = conf_dir()
-    paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
-    return [_read_config_file(path, path.relative_to(folder)) for path in paths]
-
-
-def _read_config_file(path: Path, place: Path) -> ConfigFile:
-    text = path.read_text()
-    lines = text.splitlines()
-    group = place.parent.as_posix() if len(place.parts) > 1 else ""
-    intro = _intro(lines)
-    is_global = intro[:1] == ["@package _global_"]
-    prefix = "" if is_global or not group else f"{group.replace('/', '.')}."
-    node = yaml.compose(text)
-    assert isinstance(node, yaml.MappingNode)
-    keys = list(_keys(node, text, len(intro), prefix))
-    own = {key.name: key.value for key in keys}
-    return ConfigFile(
-        group=group,
-        name=path.stem,
-        intro="\n".join(intro[is_global:]),
-        target=own.get(f"{prefix}_target_"),
-        bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
-        keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),
-    )
-
-
-def _intro(lines: Sequence[str]) -> list[str]:
-    """The lines of the comment at the top, without their marks."""
-    intro = []
-    for line in lines:
-        if not line.startswith("#"):
-            break
-        intro.append(line.removeprefix("#").removeprefix(" "))
-    return intro
-
-
-def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterator[Key]:
-    """The leaves of a mapping; `begin` is the line below which comments belong to keys."""
-    lines = text.splitlines()
-    for key, value in node.value:
-        name = f"{prefix}{key.value}"
-        if isinstance(value, yaml.MappingNode) and not value.flow_style:
-            comment = _comment(lines, key.start_mark.line, begin)
-            if comment:
-                yield Key(name, "", comment)
-            yield from _keys(value, text, begin, f"{name}.")
-        else:
-            yield Key(name, _value(value, text), _comment(lines, key.start_mark.line, begin))
-
-
-def _value(node: yaml.Node, text: str) -> str:
-    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        # A text of several lines; a literal one is a page of its own.
-        return str(node.value).strip().partition("\n")[0] + (" …" if node.style == "|" else "")
-    return text[node.start_mark.index : node.end_mark.index].strip()
-
-
-def _comment(lines: Sequence[str], line: int, begin: int) -> str:
-    """What stands beside a key, else the comment above it, at its indentation."""
-    beside = re.search(r"\s#\s(.*)$", lines[line])
-    if beside:
-        return beside[1]
-    margin = len(lines[line]) - len(lines[line].lstrip())
-    above: list[str] = []
-    for earlier in reversed(lines[begin:line]):
-        if not earlier.startswith(" " * margin + "# "):
-            break
-        above.insert(0, earlier.strip().removeprefix("# "))
-    return " ".join(above)
-
-
-def _bases(defaults: Sequence[Any]) -> Iterator[str]:
-    for item in defaults:
-        if isinstance(item, str) and item != "_self_":
-            yield item
 
 
 def _configuration(argument: str, page: str) -> str:
@@ -649,7 +536,7 @@ def _overview(argument: str, page: str) -> str:
     """What `python -m ltrbench --help` begins and ends with."""
     del argument, page
     text = yaml.safe_load((conf_dir() / "hydra" / "help" / "ltrbench.yaml").read_text())
-    return f"```text\n{text['header'].rstrip()}\n\n{text['footer'].rstrip()}\n```"
+    return f"```text\n{text['header']}\n{verbs_help()}\n\n{text['footer'].rstrip()}\n```"
 
 
 def _run(argument: str, page: str) -> str:

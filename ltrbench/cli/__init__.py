@@ -2,7 +2,7 @@
 Hydra.
 
 `verbs.py` holds the commands, `launch.py` hands the rest to Hydra, `sweep.py` checks a sweep before it
-begins, `errors.py` says how a mistake is told.
+begins, `errors.py` says how a mistake is told, `help.py` and `completion.py` show what can be typed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ import traceback
 import click
 
 from ltrbench.cli.errors import as_paragraph, debugging, exit_code
+from ltrbench.cli.program import COMPLETING, as_called, program
 from ltrbench.errors import ConfigError, did_you_mean
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code: 0, 1 for a failed run, 2 for a mistake of the user."""
     words = sys.argv[1:] if arguments is None else arguments
+    if COMPLETING in os.environ:
+        from ltrbench.cli.completion import complete
+
+        complete(words)
+        return 0
     # Read when a library starts its threads: threads that spin while they wait slow the next backend down
     # tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -30,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if debugging():
             click.echo("".join(traceback.format_exception(error)), err=True)
-        click.echo(as_paragraph(error), err=True)
+        click.echo(as_called(as_paragraph(error)), err=True)
         return exit_code(error)
 
 
@@ -45,7 +51,7 @@ def _dispatch(words: list[str]) -> int:
                 f"unknown verb '{words[0]}'{did_you_mean(words[0], verbs.commands)} Verbs are {known}; "
                 "anything else is an override, key=value, or a flag."
             )
-        outcome = verbs.main(words, prog_name="python -m ltrbench", standalone_mode=False)
+        outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     from ltrbench.cli.launch import launch
 

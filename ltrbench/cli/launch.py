@@ -32,6 +32,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
+from ltrbench.cli.help import register_help
+from ltrbench.cli.program import program
 from ltrbench.cli.progress import showing, terminal_width
 from ltrbench.cli.sweep import register_sweeper, swept_settings
 from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema, run_study
@@ -199,7 +201,7 @@ class Session:
         if self.sweep_folder is not None and self.comparisons:
             where.append(f"Comparison:  {_relative(self.sweep_folder / COMPARISON_FOLDER)}")
         if self.tracker is not None and self.tracker.where:
-            where.append(f"MLflow UI:   python -m ltrbench ui     ({self.tracker.where})")
+            where.append(f"MLflow UI:   {program()} ui     ({self.tracker.where})")
         if self.registered:
             where.append(f"Registered:  {self.registered}")
         click.echo("\n".join(where), err=True)
@@ -247,10 +249,11 @@ def launch(arguments: list[str]) -> int:
 def _run_hydra(session: Session, arguments: list[str]) -> None:
     register_schema()
     register_sweeper()
+    register_help()
     # Without this Hydra prints errors itself, with a part of the traceback, and exits with 1 for all of them.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     # Hydra reads the command line from here, and calls the program by its first word.
-    sys.argv = ["python -m ltrbench", *arguments]
+    sys.argv = [program(), *arguments]
     sys.argv[1:] = overrides_last(arguments)
     session.overrides = get_args_parser().parse_args(sys.argv[1:]).overrides
 

@@ -7,6 +7,7 @@ None runs an experiment. Those in this file read run folders and know nothing of
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import signal
 import subprocess
@@ -23,7 +24,9 @@ from ltrbench.cli.files import PATH, READ_OPTION, opened, typed_options
 from ltrbench.cli.importing import import_
 from ltrbench.cli.inspecting import inspect
 from ltrbench.cli.models import RANKER_OPTION, load_model
+from ltrbench.cli.program import as_called
 from ltrbench.cli.reproducing import reproduce
+from ltrbench.cli.shells import completion
 from ltrbench.cli.show import show
 from ltrbench.cli.trees import trees
 from ltrbench.errors import ResultError, TrackingError
@@ -32,7 +35,19 @@ from ltrbench.results import find_runs, read_run
 _SQLITE = "sqlite:///"
 
 
-@click.group()
+class _Verbs(click.Group):
+    """Shows the commands in a verb's help as this process was called."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            return None
+        shown = copy.copy(command)
+        shown.help = as_called(command.help or "")
+        return shown
+
+
+@click.group(cls=_Verbs)
 def verbs() -> None:
     """Commands on runs, scores and data. All else on the command line is a run: python -m ltrbench --help."""
 
@@ -115,6 +130,7 @@ def ui(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> 
 
 _VERBS = (
     compare,
+    completion,
     evaluate,
     conventions,
     explain,

@@ -1,0 +1,179 @@
+"""Shell completion of the console script: verbs with their options, and Hydra's overrides.
+
+`shells.py` has the scripts that the shells run. At each tab they call `ltrbench` with the words of the
+command line up to the cursor and with `_LTRBENCH_COMPLETE` set; `complete` prints one line per candidate,
+with a description behind a tab. No backend is imported, so that the answer takes less than a second.
+
+A verb's words come from click. The keys of overrides come from the configuration that the words before the
+cursor compose, so that `model=lightgbm model.` completes the fields of LightGBM. The names of a group are
+completed after a comma too, for sweeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from click.shell_completion import ShellComplete
+from hydra import compose
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from hydra.version import setbase
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ltrbench.cli.help import choices
+from ltrbench.cli.program import SCRIPT
+from ltrbench.cli.settings import explained_settings, first_clause
+from ltrbench.cli.verbs import verbs
+from ltrbench.config import conf_dir, register_schema
+
+Candidate = tuple[str, str]
+"""A whole word that may stand at the cursor, and its description, which may be empty."""
+
+
+def complete(words: Sequence[str]) -> None:
+    """Prints the candidates for the last of the words, which may be empty."""
+    for word, description in candidates(list(words[:-1]), words[-1] if words else ""):
+        click.echo(f"{word}\t{description}")
+
+
+def candidates(before: list[str], word: str) -> Iterator[Candidate]:
+    """The words that may stand in the place of `word`, after the words `before` it."""
+    if before and before[0] in verbs.commands:
+        yield from _of_verb(before, word)
+    elif before and before[-1] in ("--config-dir", "-cd", "--config-path", "-cp"):
+        yield from paths("", word)
+    elif word.startswith("-"):
+        yield from _flags(word)
+    else:
+        if not before:
+            yield from _verbs(word)
+        yield from _overrides(before, word)
+
+
+def _of_verb(before: list[str], word: str) -> Iterator[Candidate]:
+    # Of --option=value click completes the value alone.
+    prefix = word[: word.find("=") + 1] if word.startswith("--") else ""
+    for item in ShellComplete(verbs, {}, SCRIPT, "").get_completions(before, word):
+        if item.type in ("file", "dir"):
+            yield from paths(prefix, item.value)
+        else:
+            yield prefix + item.value, _first_sentence(item.help or "")
+
+
+def _verbs(word: str) -> Iterator[Candidate]:
+    for name in sorted(verbs.commands):
+        if name.startswith(word):
+            yield name, verbs.commands[name].get_short_help_str(limit=100)
+
+
+def _flags(word: str) -> Iterator[Candidate]:
+    for action in get_args_parser()._actions:
+        for name in action.option_strings:
+            if name.startswith(word) and name.startswith("--"):
+                yield name, _first_sentence(action.help or "")
+
+
+def _overrides(before: list[str], word: str) -> Iterator[Candidate]:
+    """Keys before the sign of equality, behind it values."""
+    arguments = get_args_parser().parse_known_args(before)[0]
+    with _configurations(arguments.config_dir) as loader:
+        mark = word[: len(word) - len(word.lstrip("+~"))]
+        key, given, value = word.lstrip("+~").partition("=")
+        groups = [group for group in loader.list_groups("") if group != "hydra"]
+        if given and key in groups:
+            yield from _names(loader, mark, key, value)
+            return
+        config = _composed(arguments.overrides)
+        if given:
+            yield from _values(config, mark, key, value)
+        else:
+            yield from _keys(config, groups, mark, key)
+
+
+@contextlib.contextmanager
+def _configurations(config_dir: str | None) -> Iterator[ConfigLoader]:
+    """Our YAMLs and those of --config-dir, as `launch` has Hydra read them."""
+    register_schema()
+    places = create_config_search_path(str(conf_dir()))
+    if config_dir:
+        places.append("command-line", str(Path(config_dir).expanduser().absolute()))
+    setbase("1.3")
+    Hydra.create_main_hydra2(SCRIPT, places)
+    try:
+        yield GlobalHydra.instance().config_loader()
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def _names(loader: ConfigLoader, mark: str, group: str, value: str) -> Iterator[Candidate]:
+    """The names of a group, of which a sweep has several between commas, each once."""
+    given, comma, last = value.rpartition(",")
+    taken = given.split(",")
+    for name in choices(loader, group):
+        if name.startswith(last) and name not in taken:
+            yield f"{mark}{group}={given}{comma}{name}", ""
+
+
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    """The configuration of the overrides, with the first values of a sweep; without overrides where these do
+    not compose."""
+    single = [item if "[" in item else item.partition(",")[0] for item in overrides]
+    try:
+        return compose("config", overrides=single, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException):
+        return compose("config", return_hydra_config=True)
+
+
+def _keys(config: DictConfig, groups: Sequence[str], mark: str, key: str) -> Iterator[Candidate]:
+    """Groups and keys, one level of them at a time: `params.` first, then `params.num_leaves=`."""
+    known = explained_settings()
+    above = key.rpartition(".")[0]
+    node = OmegaConf.select(config, above) if above else config
+    names = sorted(map(str, node)) if isinstance(node, DictConfig) else []
+    for name in dict.fromkeys((*names, *([] if above else groups))):
+        place = f"{above}.{name}" if above else name
+        if not place.startswith(key) or name == "_target_":
+            continue
+        described = first_clause(known[place]) if place in known else ""
+        is_node = isinstance(node, DictConfig) and name in node and OmegaConf.is_dict(node._get_node(name))
+        if place in groups or not is_node:
+            yield f"{mark}{place}=", described
+        if is_node:
+            yield f"{mark}{place}.", described
+
+
+def _values(config: DictConfig, mark: str, key: str, value: str) -> Iterator[Candidate]:
+    """true and false where one of them stands, else the value that stands there, and files."""
+    above, _, name = key.rpartition(".")
+    node = OmegaConf.select(config, above) if above else config
+    # What is computed is another value at another time.
+    is_fixed = isinstance(node, DictConfig) and name in node and not OmegaConf.is_interpolation(node, name)
+    known = OmegaConf.select(config, key) if is_fixed else None
+    words = ["true", "false"] if isinstance(known, bool) else [] if known is None else [str(known)]
+    for text in words:
+        if text.startswith(value) and " " not in text:
+            yield f"{mark}{key}={text}", "" if isinstance(known, bool) else "the value now"
+    if known is None or isinstance(known, str):
+        yield from paths(f"{mark}{key}=", value)
+
+
+def paths(prefix: str, value: str) -> Iterator[Candidate]:
+    """The files and folders that begin with `value`, a folder with a slash at its end."""
+    folder, slash, name = value.rpartition("/")
+    place = Path(folder + slash).expanduser()
+    if not place.is_dir():
+        return
+    for path in sorted(place.iterdir()):
+        if path.name.startswith(name) and (name or not path.name.startswith(".")):
+            yield f"{prefix}{folder}{slash}{path.name}{'/' if path.is_dir() else ''}", ""
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split()).partition(". ")[0]

@@ -1,0 +1,87 @@
+"""What `--help` shows around the values: the verbs, the settings to begin with, and the groups.
+
+conf/hydra/help/ltrbench.yaml is the page; `${ltrbench_help:PART}` in it is replaced by the text of `PARTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from ltrbench.cli.program import as_called
+from ltrbench.cli.settings import FIRST_SETTINGS, explained_settings, first_clause
+from ltrbench.cli.verbs import verbs
+
+_WIDTH = 120
+_LEFT = 32  # characters of the left column at the most; what is longer has its text in the next line
+
+
+def register_help() -> None:
+    """Makes the parts known to OmegaConf, which replaces them when Hydra shows the page."""
+    OmegaConf.register_new_resolver("ltrbench_help", _part, replace=True)
+
+
+def _part(name: str, *, _root_: DictConfig) -> str:
+    # Hydra replaces words that begin with a dollar sign once more.
+    return PARTS[name](_root_).replace("$", "$$")
+
+
+def verbs_help(config: DictConfig | None = None) -> str:
+    """Every verb with its arguments and the first sentence of its help."""
+    del config
+    rows = []
+    for name in sorted(verbs.commands):
+        command = verbs.commands[name]
+        context = click.Context(command, info_name=name)
+        usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+        rows.append((" ".join([name, *usage]), command.get_short_help_str(limit=_WIDTH)))
+    return _columns(rows)
+
+
+def settings_help(config: DictConfig) -> str:
+    """The settings to begin with, each with its value and the first clause of its comment."""
+    known = explained_settings()
+    return _columns([(f"{key}={_value(config, key)}", first_clause(known[key])) for key in FIRST_SETTINGS])
+
+
+def _value(config: DictConfig, key: str) -> str:
+    """As the command line spells it; FILE where the data set that is chosen has no such key, or no value."""
+    if key in config.hydra.runtime.choices:
+        return str(config.hydra.runtime.choices[key])
+    value = OmegaConf.select(config, key, default="FILE")
+    if isinstance(value, ListConfig):
+        return f"[{','.join(map(str, value))}]"
+    return "null" if value is None else str(value)
+
+
+def groups_help(config: DictConfig) -> str:
+    """Every group with the names that group=NAME takes, those of --config-dir included."""
+    del config
+    loader = GlobalHydra.instance().config_loader()
+    groups = sorted(group for group in loader.list_groups("") if group != "hydra")
+    return _columns([(group, ", ".join(choices(loader, group))) for group in groups])
+
+
+def choices(loader: ConfigLoader, group: str) -> list[str]:
+    """The names that group=NAME takes; what begins with an underscore is only inherited from."""
+    return [name for name in loader.get_group_options(group) if not name.startswith("_")]
+
+
+def header_help(config: DictConfig) -> str:
+    """The header of the page, with its commands as this process was called."""
+    return as_called(str(config.hydra.help.header)).rstrip()
+
+
+PARTS = {"header": header_help, "verbs": verbs_help, "settings": settings_help, "groups": groups_help}
+"""What `${ltrbench_help:PART}` is replaced by, from the whole configuration."""
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> str:
+    formatter = click.HelpFormatter(width=_WIDTH)
+    formatter.indent()
+    formatter.write_dl(rows, col_max=_LEFT)
+    return formatter.getvalue().rstrip()

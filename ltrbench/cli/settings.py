@@ -1,0 +1,180 @@
+"""The settings as the YAMLs of conf/ explain them: each key with its value and its comment.
+
+`--help` shows `FIRST_SETTINGS`, shell completion shows the comments beside the keys, and the page on
+configuration in docs/ shows all of them, so that a setting is explained in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from ltrbench.config import conf_dir
+
+FIRST_SETTINGS = (
+    "model",
+    "data",
+    "data.train",
+    "cv",
+    "params.num_trees",
+    "params.learning_rate",
+    "params.num_leaves",
+    "metrics",
+    "seed",
+    "tracking",
+)
+"""What a newcomer sets first, in the order in which --help shows it."""
+
+# Where several YAMLs have the key, the one whose comment holds for all of them.
+_FIRST_FILES = {"data": "letor", "params": "matched"}
+
+
+def explained_settings() -> dict[str, Key]:
+    """Every key of the command line -> its value and comment, from the first YAML that has it."""
+    found: dict[str, Key] = {}
+    for item in sorted(config_files(), key=lambda item: _FIRST_FILES.get(item.group) != item.name):
+        for key in (*item.groups, *item.keys):
+            if key.name not in found or not found[key.name].comment:
+                found[key.name] = key
+    return found
+
+
+def first_clause(key: Key) -> str:
+    """The comment up to its first semicolon or full stop, for a line of a list.
+
+    >>> first_clause(Key("seed", "0", "seed of the backend; the same seed gives the same scores"))
+    'seed of the backend'
+    """
+    return re.split(r"; |\. |\.$", key.comment, maxsplit=1)[0]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a YAML.
+
+    Attributes:
+        name: as the command line spells it, such as early_stopping.patience.
+        value: as the YAML has it.
+        comment: what stands beside or above it; empty where nothing does.
+    """
+
+    name: str
+    value: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A YAML of conf/.
+
+    Attributes:
+        group: the folder it is chosen from, "" for conf/config.yaml.
+        name: without .yaml; one that begins with an underscore is only inherited from.
+        intro: the comment at its top.
+        target: the class that it builds; None for none.
+        bases: the names of the YAMLs of its group that it begins with.
+        keys: its own, without those of its bases.
+        groups: of conf/config.yaml, the groups with the YAML that is chosen from each.
+    """
+
+    group: str
+    name: str
+    intro: str
+    target: str | None
+    bases: tuple[str, ...]
+    keys: tuple[Key, ...]
+    groups: tuple[Key, ...] = ()
+
+
+def config_files() -> list[ConfigFile]:
+    """All of conf/: the top level first, then a group after the other, what is inherited from first."""
+    folder = conf_dir()
+    paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
+    return [_read_config_file(path, path.relative_to(folder)) for path in paths]
+
+
+def _read_config_file(path: Path, place: Path) -> ConfigFile:
+    text = path.read_text()
+    lines = text.splitlines()
+    group = place.parent.as_posix() if len(place.parts) > 1 else ""
+    intro = _intro(lines)
+    is_global = intro[:1] == ["@package _global_"]
+    prefix = "" if is_global or not group else f"{group.replace('/', '.')}."
+    node = yaml.compose(text)
+    assert isinstance(node, yaml.MappingNode)
+    keys = list(_keys(node, text, len(intro), prefix))
+    own = {key.name: key.value for key in keys}
+    return ConfigFile(
+        group=group,
+        name=path.stem,
+        intro="\n".join(intro[is_global:]),
+        target=own.get(f"{prefix}_target_"),
+        bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
+        keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),
+        groups=() if group else tuple(_groups(node, lines)),
+    )
+
+
+def _intro(lines: Sequence[str]) -> list[str]:
+    """The lines of the comment at the top, without their marks."""
+    intro = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        intro.append(line.removeprefix("#").removeprefix(" "))
+    return intro
+
+
+def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterator[Key]:
+    """The leaves of a mapping; `begin` is the line below which comments belong to keys."""
+    lines = text.splitlines()
+    for key, value in node.value:
+        name = f"{prefix}{key.value}"
+        if isinstance(value, yaml.MappingNode) and not value.flow_style:
+            comment = _comment(lines, key.start_mark.line, begin)
+            if comment:
+                yield Key(name, "", comment)
+            yield from _keys(value, text, begin, f"{name}.")
+        else:
+            yield Key(name, _value(value, text), _comment(lines, key.start_mark.line, begin))
+
+
+def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
+    """The entries of the defaults list that choose a YAML from a group."""
+    (defaults,) = (value for key, value in node.value if key.value == "defaults")
+    for item in defaults.value:
+        if isinstance(item, yaml.MappingNode):
+            ((group, chosen),) = item.value
+            yield Key(str(group.value), str(chosen.value), _comment(lines, group.start_mark.line, 0))
+
+
+def _value(node: yaml.Node, text: str) -> str:
+    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        # A text of several lines; a literal one is a page of its own.
+        return str(node.value).strip().partition("\n")[0] + (" …" if node.style == "|" else "")
+    return text[node.start_mark.index : node.end_mark.index].strip()
+
+
+def _comment(lines: Sequence[str], line: int, begin: int) -> str:
+    """What stands beside a key, else the comment above it, at its indentation."""
+    beside = re.search(r"\s#\s(.*)$", lines[line])
+    if beside:
+        return beside[1]
+    margin = len(lines[line]) - len(lines[line].lstrip())
+    above: list[str] = []
+    for earlier in reversed(lines[begin:line]):
+        if not earlier.startswith(" " * margin + "# "):
+            break
+        above.insert(0, earlier.strip().removeprefix("# "))
+    return " ".join(above)
+
+
+def _bases(defaults: Sequence[Any]) -> Iterator[str]:
+    for item in defaults:
+        if isinstance(item, str) and item != "_self_":
+            yield item
