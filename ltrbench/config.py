@@ -7,10 +7,8 @@ checks the YAML against, so that adding one adds no line here.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +22,12 @@ from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment import Experiment
 from ltrbench.importance import ImportanceSettings
+from ltrbench.metrics import load_plugins
 from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.study import Study
 from ltrbench.tracking import Tracker
+from ltrbench.user_modules import import_user_module
 
 Built = TypeVar("Built")
 
@@ -62,6 +62,7 @@ class Config:
     tracking: dict[str, Any] = MISSING
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
+    plugins: list[str] = field(default_factory=list)
     metrics: list[str] = MISSING
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MISSING
@@ -101,6 +102,7 @@ def build_experiment(
     Raises:
         ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
     """
+    load_plugins(config.plugins, "plugins")
     if config.early_stopping is not None:
         # Built for its checks: a model that does not stop early would otherwise let a mistake in it pass.
         OmegaConf.to_object(config.early_stopping)
@@ -133,6 +135,7 @@ def run_study(config: DictConfig) -> Path:
     Raises:
         ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
     """
+    load_plugins(config.plugins, "plugins")
     study = build(config.study, "what", Study)
     models = {str(name): build(config.study.models, str(name), Ranker) for name in config.study.models}
     data = {str(name): build(config.study.data, str(name), DataSource) for name in config.study.data}
@@ -219,12 +222,8 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         ConfigError: where it cannot be imported, or is not a dataclass of that kind.
     """
     module_name, _, class_name = target.rpartition(".")
-    # `python -m` has the current folder on the path already; an installed entry point has not.
-    here = str(Path.cwd())
-    if not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        found = getattr(import_user_module(module_name), class_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.startswith(error.name):
             raise ConfigError(

@@ -33,6 +33,7 @@ from ltrbench.metrics import (
     has_relevant_document,
     improvement,
     parse_metric,
+    plugin_versions,
     preset,
     warm_up,
 )
@@ -268,7 +269,7 @@ def _begin(experiment: Experiment) -> RunResult:
         started_in=str(Path.cwd()),
         started=_now(),
         commit=provenance.commit(),
-        versions=provenance.versions(ranker.packages),
+        versions=provenance.versions(ranker.packages) | plugin_versions(),
         machine=provenance.machine(),
         config=experiment.config,
     )
@@ -281,7 +282,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with seconds.taking("warm_up"):
-        warm_up()
+        warm_up(experiment.metrics)
         ranker.warm_up()
     curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
     with seconds.taking("predict"):

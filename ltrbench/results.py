@@ -99,6 +99,8 @@ class RunResult:
         overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
         sweep: the name of the sweep that it is a job of; None of a single run.
         swept: the settings in which the jobs of its sweep differ, with all of their values.
+        versions: package -> version, of what the run used. Of a plug-in: the name of its module -> its
+            version where it states one, and the hash of its source file.
         started_in: the folder that the command was started in, which relative paths in `config` start from.
         error: why it failed; None where it did not.
         drift: the backend's library's own figures of test against ours under its convention: "convention",

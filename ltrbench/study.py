@@ -14,7 +14,7 @@ from typing import Any
 
 from ltrbench.data import Splits
 from ltrbench.data.sources import DataSource
-from ltrbench.metrics import Convention
+from ltrbench.metrics import Convention, plugin_versions
 from ltrbench.provenance import commit, machine, versions
 from ltrbench.rankers import Ranker
 
@@ -48,7 +48,7 @@ def publish_study(
         findings: what else environment.json holds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made_at, found = commit(), versions(packages)
+    made_at, found = commit(), versions(packages) | plugin_versions()
     environment = {
         "command": command,
         "commit": made_at,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
-from ltrbench.cli.files import JSON_OPTION, PATH, echo_json, split_settings
+from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo_json, split_settings
 from ltrbench.cli.progress import terminal_width
 from ltrbench.errors import ConfigError
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "--metric",
     help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
 )
+@PLUGIN_OPTION
 @click.option(
     "--baseline",
     metavar="MODEL",

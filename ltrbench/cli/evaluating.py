@@ -15,6 +15,7 @@ import numpy as np
 from ltrbench.cli.files import (
     JSON_OPTION,
     PATH,
+    PLUGIN_OPTION,
     READ_OPTION,
     echo_json,
     opened,
@@ -64,6 +65,7 @@ _NOTHING = "-"
 @CONVENTION_OPTION
 @SETTINGS_OPTION
 @click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file, a row a query.")
+@PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
 def evaluate(
@@ -103,6 +105,7 @@ def evaluate(
 @click.argument("data", type=PATH)
 @click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
 @_METRICS_OPTION
+@PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
 def conventions(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:

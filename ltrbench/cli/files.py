@@ -30,6 +30,25 @@ READ_OPTION = click.option(
 )
 
 
+def _load_plugins(context: click.Context, parameter: click.Parameter, modules: tuple[str, ...]) -> None:
+    del context, parameter
+    from ltrbench.metrics import load_plugins
+
+    load_plugins(modules, "--plugin")
+
+
+PLUGIN_OPTION = click.option(
+    "--plugin",
+    metavar="MODULE",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_load_plugins,
+    help="A module with metrics of your own, in the current folder or installed; may be repeated.",
+)
+"""Loads plug-ins before anything of the verb runs, so that it needs no argument for them."""
+
+
 def read(
     data: Path | Sequence[Path], reading: Sequence[str], num_features: int | None = None, **also: Any
 ) -> RankingDataset:

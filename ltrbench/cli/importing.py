@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.files import PATH
+from ltrbench.cli.files import PATH, PLUGIN_OPTION
 
 
 @click.command("import")
@@ -14,6 +14,7 @@ from ltrbench.cli.files import PATH
 @click.argument("file")
 @click.option("--like", type=PATH, required=True, metavar="RUN", help="The run whose data the scores are of.")
 @click.option("--output", type=PATH, required=True, metavar="DIR", help="The folder of the new run.")
+@PLUGIN_OPTION
 def import_(name: str, file: str, like: Path, output: Path) -> None:
     """Writes the scores in FILE as a run of the system NAME, to be compared and tracked like any other.
 

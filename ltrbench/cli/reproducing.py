@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.errors import OK, RUN_FAILED
-from ltrbench.cli.files import PATH
+from ltrbench.cli.files import PATH, PLUGIN_OPTION
 
 
 @click.command()
 @click.argument("committed", type=PATH)
 @click.argument("runs", type=PATH)
+@PLUGIN_OPTION
 def reproduce(committed: Path, runs: Path) -> int:
     """Holds the runs below RUNS against the results in the folder COMMITTED; exit code 1 where they differ.
 

@@ -30,7 +30,7 @@ from ltrbench.compare.cells import (
     pair_queries,
     test_cell_of,
 )
-from ltrbench.compare.derived import reported_metrics
+from ltrbench.compare.derived import reported_metrics, unknown_metrics
 from ltrbench.compare.evaluations import means_of, over_cells
 from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
 from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
@@ -180,7 +180,13 @@ def _compare_on(
         rows=tuple(rows),
         pairs=pairs,
         queries=queries,
-        notes=(*first_notes, *absent, *arranged.notes, *warnings(arranged.counted, metric, asked.convention)),
+        notes=(
+            *first_notes,
+            *unknown_metrics(run.result for run in runs),
+            *absent,
+            *arranged.notes,
+            *warnings(arranged.counted, metric, asked.convention),
+        ),
         published=Published(**published) if published else None,
     )
 
@@ -304,8 +310,15 @@ def _model_mb(run: Run) -> float | None:
 
 
 def default_metric(runs: Sequence[Run]) -> str:
-    """The ndcg with the largest cutoff that the first run reports; without one, its first metric."""
+    """The ndcg with the largest cutoff that the first run reports; without one, its first metric.
+
+    Raises:
+        ConfigError: where none that it reports is known here.
+    """
     names = reported_metrics(runs[0].result)
+    if not names:
+        reasons = unknown_metrics([runs[0].result]) or ["it reports no metric."]
+        raise ConfigError(f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10.")
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 

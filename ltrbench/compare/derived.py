@@ -6,7 +6,7 @@ seconds, memory or trees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.cells import cell_of
-from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.metrics import DEFAULT, evaluate, is_known, is_plugin_version
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
 
 Place = tuple[str, int | None, str | None, str | None, str | None]
@@ -48,7 +48,28 @@ def place_of(run: Run) -> Place:
 
 
 def reported_metrics(result: RunResult) -> list[str]:
-    """What a run was judged by on test, such as ndcg@10."""
+    """The metrics that a run reports of test, such as ndcg@10, without those that are not known here."""
+    return [name for name in _names_of(result) if is_known(name)]
+
+
+def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
+    """A sentence on the metrics of runs that are not known here: those of plug-ins that are not loaded."""
+    made = list(results)
+    unknown = list(dict.fromkeys(name for item in made for name in _names_of(item) if not is_known(name)))
+    if not unknown:
+        return []
+    # What a run calls its plug-in is only shown: no code is loaded because a folder names it.
+    modules = sorted(
+        {name for item in made for name in item.versions if is_plugin_version(item.versions[name])}
+    )
+    options = " ".join(f"--plugin {name}" for name in modules or ["MODULE"])
+    return [
+        f"{', '.join(unknown)}: not shown, because no metric of this name is known. A plug-in defined it for "
+        f"the run; add {options}."
+    ]
+
+
+def _names_of(result: RunResult) -> list[str]:
     return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
 
 

@@ -14,6 +14,7 @@ from ltrbench.compare.methods import family_of
 from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
+from ltrbench.metrics import plugin_versions
 from ltrbench.statistics import Interval
 
 
@@ -34,6 +35,7 @@ def as_json(
         "metric": first.metric,
         "convention": first.settings.convention.name,
         "convention_fields": first.settings.convention.describe(),
+        "plugins": plugin_versions(),
         "family": family_of(first),
         "comparisons": [
             {

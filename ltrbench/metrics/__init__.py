@@ -1,7 +1,7 @@
 """Metrics: what a ranking is worth, under a named convention.
 
-A metric is one function in `functions.py`; what its name leaves open is a `Convention`, of which those of the
-libraries stand in `presets.py`; `evaluate` joins them.
+A metric is one function, in `functions.py` or in a plug-in of the user; what its name leaves open is a
+`Convention`, of which those of the libraries stand in `presets.py`; `evaluate` joins them.
 """
 
 from ltrbench.metrics.convention import DEFAULT, Convention, with_settings
@@ -9,10 +9,13 @@ from ltrbench.metrics.evaluation import (
     Evaluation,
     evaluate,
     has_relevant_document,
+    is_known,
     parse_metric,
     warm_up,
 )
+from ltrbench.metrics.functions import first_k, metric
 from ltrbench.metrics.out_of_bag import improvement
+from ltrbench.metrics.plugins import is_plugin_version, load_plugins, plugin_versions
 from ltrbench.metrics.presets import PRESETS, preset
 from ltrbench.metrics.ranking import Ranking, rank
 
@@ -23,9 +26,15 @@ __all__ = [
     "Evaluation",
     "Ranking",
     "evaluate",
+    "first_k",
     "has_relevant_document",
     "improvement",
+    "is_known",
+    "is_plugin_version",
+    "load_plugins",
+    "metric",
     "parse_metric",
+    "plugin_versions",
     "preset",
     "rank",
     "warm_up",

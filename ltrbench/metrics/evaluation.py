@@ -24,7 +24,7 @@ from ltrbench.metrics.convention import (
     Ties,
     exponential_gain,
 )
-from ltrbench.metrics.functions import ALIASES, METRICS, Metric
+from ltrbench.metrics.functions import ALIASES, BUILT_IN, METRICS, Metric
 from ltrbench.metrics.ranking import LONGEST, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 
@@ -91,7 +91,7 @@ def evaluate(
     rankings = _rank(dataset, scores, asked.values())
     per_query, means, skipped = {}, {}, {}
     for name, (metric, cutoff, own) in asked.items():
-        values = metric.function(rankings[_policy(metric, own)], cutoff, own)
+        values = _values_of(name, metric, rankings[_policy(metric, own)], cutoff, own)
         found = ~np.isnan(values)
         filled = np.where(found, values, own.no_relevant.value_of_query)
         per_query[name] = _rounded(filled, own.value_dtype).astype(float)
@@ -100,6 +100,31 @@ def evaluate(
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, skipped, share, convention)
+
+
+def _values_of(
+    name: str, metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention
+) -> PerQuery:
+    """(Q,), NaN where there is nothing to find.
+
+    Raises:
+        ConfigError: where the function returns anything but one number or NaN a query; a plug-in's may.
+    """
+    values = np.asarray(metric.function(ranking, cutoff, convention))
+    num_queries = ranking.judgments.num_queries
+    returned = f"the metric {name} ({metric.function.__module__}.{metric.function.__qualname__}) returned"
+    if values.shape != (num_queries,) or values.dtype.kind not in "biuf":
+        raise ConfigError(
+            f"{returned} an array of shape {values.shape} and type {values.dtype}; it must return one number "
+            f"a query, of shape ({num_queries},)."
+        )
+    if np.isinf(values).any():
+        query = ranking.judgments.query_ids[np.isinf(values).argmax()]
+        raise ConfigError(
+            f"{returned} an infinite value for query {query}; it must return a finite number, or NaN where "
+            "there is nothing to find."
+        )
+    return values.astype(np.float64, copy=False)
 
 
 class _Asked(NamedTuple):
@@ -134,10 +159,14 @@ def _rank(dataset: Judgments, scores: Scores, asked: Iterable[_Asked]) -> dict[_
     }
 
 
-def warm_up() -> None:
-    """Compiles the evaluator's kernels, or loads them where this machine has compiled them: off the clock."""
+def warm_up(names: Sequence[str] = ()) -> None:
+    """Compiles the evaluator's kernels, or loads them where this machine has compiled them: off the clock.
+
+    Args:
+        names: metrics that will be computed, whose own kernels a plug-in may have to compile.
+    """
     tied = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
-    evaluate(tied, np.zeros(2), list(METRICS))
+    evaluate(tied, np.zeros(2), [*BUILT_IN, *names])
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
@@ -156,7 +185,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         known = sorted([*METRICS, *ALIASES])
         raise ConfigError(
             f"unknown metric '{name}'{did_you_mean(word, known)} Known are {', '.join(known)}, "
-            "most of them with or without a cutoff, as in ndcg@10."
+            "most of them with or without a cutoff, as in ndcg@10. To use a metric of your own, name its "
+            "module: plugins=[MODULE] in a run, --plugin MODULE in a verb, import MODULE in Python."
         )
     if not at:
         return metric, None
@@ -169,6 +199,16 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     if METRICS[metric].no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
     return metric, int(cutoff)
+
+
+def is_known(name: str) -> bool:
+    """Whether a metric has this name; one of a plug-in that is not loaded is not known.
+
+    >>> is_known("ndcg@10"), is_known("rbp@10")
+    (True, False)
+    """
+    word = name.partition("@")[0]
+    return ALIASES.get(word, word) in METRICS
 
 
 def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:

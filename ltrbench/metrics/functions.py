@@ -1,4 +1,5 @@
-"""The metrics, one function each. To add one, write its function here and decorate it with its name.
+"""The metrics, one function each. To add one, write its function and decorate it with its name: here, or in a
+module of yours, which `plugins.py` loads.
 
 A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention, and returns (Q,) values: the expected
 value over all orders of tied documents; NaN for a query in which there is nothing to find, or no pair to
@@ -10,6 +11,8 @@ threshold, G the gain and D the discount, n the number of documents and R of rel
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics.convention import Convention, Denominator
 from ltrbench.metrics.ranking import LONGEST, Ranking, first_of_queries, sum_queries
 from ltrbench.shapes import PerQuery
@@ -72,13 +75,54 @@ def metric(
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
 ) -> Callable[[Function], Function]:
-    """Gives a metric its name in the grammar `name@k`; the rest as in `Metric`."""
+    """Registers a metric under its name in the grammar `name@k`; the other arguments as in `Metric`.
+
+    Raises:
+        ConfigError: on a name that is taken or cannot be one, or a function that does not take a Ranking, a
+            cutoff and a Convention.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigError(
+            f"@metric has the name {name!r}; give lower-case letters, digits and _, without a cutoff, as in "
+            '@metric("rbp").'
+        )
 
     def register(function: Function) -> Function:
+        if not hasattr(function, "__qualname__"):
+            raise ConfigError(
+                f"@metric('{name}') decorates {function!r}; it takes a function that has a name."
+            )
+        _check_name_is_free(name, function)
+        _check_signature(name, function)
         METRICS[name] = Metric(function, no_cutoff, has_gain, ties_in_formula, depth)
         return function
 
     return register
+
+
+def _check_name_is_free(name: str, function: Function) -> None:
+    taken = METRICS.get(ALIASES.get(name, name))
+    # A cell of a notebook that is run again, or a module that is loaded again, defines the same function.
+    if taken is not None and _full_name(taken.function) != _full_name(function):
+        raise ConfigError(
+            f"{_full_name(function)}: the metric name '{name}' is taken by {_full_name(taken.function)}; "
+            "choose another."
+        )
+
+
+def _check_signature(name: str, function: Function) -> None:
+    signature = inspect.signature(function)
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        raise ConfigError(
+            f"{_full_name(function)}{signature} cannot be the metric '{name}': a metric is called with three "
+            "arguments, (ranking, k, convention)."
+        ) from None
+
+
+def _full_name(function: Function) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
 
 
 @metric("cg", has_gain=True, depth=first_k)
@@ -274,6 +318,10 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
     differing_in_label = right + wrong + tied_differing
     differing_in_score = sizes * (sizes - 1) / 2 - tied
     return _quotient(right - wrong, np.sqrt(differing_in_label * differing_in_score))
+
+
+BUILT_IN = tuple(METRICS)
+"""The metrics of this file; plug-ins add theirs to `METRICS` later."""
 
 
 def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:

@@ -137,9 +137,16 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = dict(settings)
     summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
-    ranker = kind(**fields, early_stopping=EarlyStopping(**stopping) if stopping else None)
+    ranker = kind(**fields, early_stopping=_stored_rule(stopping) if stopping else None)
     ranker.summary = FitSummary(**summary) if summary else None
     return ranker
+
+
+def _stored_rule(stopping: Mapping[str, Any]) -> EarlyStopping:
+    # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
+    rule = EarlyStopping(**{**stopping, "metric": EarlyStopping.metric})
+    rule.metric = stopping["metric"]
+    return rule
 
 
 def _digest(model: bytes) -> str:

@@ -74,7 +74,9 @@ class SingleFeatureRanker(Ranker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         content = read_model_json(folder / _FILE, ("num_features", "feature", "sign", "metric"))
-        ranker = cls(metric=content["metric"])
+        ranker = cls()
+        # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
+        ranker.metric = content["metric"]
         ranker._num_features = content["num_features"]
         ranker._feature, ranker._sign = content["feature"], content["sign"]
         return ranker

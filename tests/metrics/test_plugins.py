@@ -1,0 +1,377 @@
+"""Metrics from outside the package: how a plug-in is found, checked and recorded, and missed by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run_cases import finished_run
+
+from ltrbench.cli import main
+from ltrbench.compare import compare
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, UndefinedMetricError
+from ltrbench.metrics import evaluate, first_k, load_plugins, metric, parse_metric, plugin_versions, preset
+from ltrbench.metrics import plugins as loading
+from ltrbench.metrics.functions import METRICS
+from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.results import FINISHED, Run, read_run, write_run
+
+# The gain of the last of the first k, so that the convention's gain, ties and no_relevant all matter.
+SOURCE = '''
+import numpy as np
+from ltrbench.metrics import first_k, metric
+
+
+@metric("top_gain", has_gain=True, depth=first_k)
+def top_gain(ranking, k, convention):
+    """The gain of the first document, over that of the best."""
+    best = convention.gain(ranking.judgments.best_labels)
+    first = ranking.sum_first(ranking.tie_mean(convention.gain(ranking.labels)), 1)
+    return np.divide(first, best, out=np.full(len(best), np.nan), where=best > 0)
+'''
+JUDGMENTS = Judgments(labels=np.array([0.0, 2.0, 1.0, 0.0, 0.0]), query_start=np.array([0, 3, 5]))
+TIED = np.array([0.1, 0.9, 0.9, 0.5, 0.4])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder; no plug-in outlives the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(loading, "_loaded", set())
+    metrics, modules = dict(METRICS), set(sys.modules)
+    yield tmp_path
+    METRICS.clear()
+    METRICS.update(metrics)
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def plugin(name: str = "lab_metrics", source: str = SOURCE) -> Path:
+    path = Path(f"{name}.py")
+    path.write_text(source)
+    return path
+
+
+def means(*words: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    assert main(list(words)) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plugin_is_a_module_in_the_current_folder() -> None:
+    plugin()
+    load_plugins(["lab_metrics"], "plugins")
+    assert parse_metric("top_gain@5") == ("top_gain", 5)
+    assert evaluate(JUDGMENTS, TIED, ["top_gain"]).skipped["top_gain"] == 1
+
+
+def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() -> None:
+    plugin()
+    load_plugins(["lab_metrics"], "plugins")
+
+    def mean(**settings: Any) -> float:
+        return evaluate(JUDGMENTS, TIED, ["top_gain"], replace(preset("default"), **settings)).means[
+            "top_gain"
+        ]
+
+    ours = preset("ranklib")
+    assert mean() == ((3 + 1) / 2) / 3  # gains 2^2 - 1 and 2^1 - 1, each first in half of the orders
+    assert mean(gain=preset("sklearn").gain) == ((2 + 1) / 2) / 2
+    assert mean(ties=ours.ties) == 1.0  # the earlier row has label 2
+    assert mean(no_relevant=ours.no_relevant) == mean() / 2
+
+
+def test_a_librarys_convention_does_not_define_a_plugins_metric() -> None:
+    plugin()
+    load_plugins(["lab_metrics"], "plugins")
+    with pytest.raises(UndefinedMetricError, match="lightgbm does not define top_gain"):
+        evaluate(JUDGMENTS, TIED, ["top_gain"], preset("lightgbm"))
+
+
+def test_a_plugin_is_loaded_once_however_many_jobs_name_it() -> None:
+    plugin(source=f"{SOURCE}\nimport sys\nsys.loads = getattr(sys, 'loads', 0) + 1\n")
+    for _ in range(3):
+        load_plugins(["lab_metrics"], "plugins")
+    assert vars(sys).pop("loads") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import lab_metics", r"lab_metrics\.py:1: ModuleNotFoundError: No module named 'lab_metics'"),
+        ("\n1 / 0", r"lab_metrics\.py:2: ZeroDivisionError: division by zero"),
+        ("\nimport numpy\nnumpy.zeros(-1)", r"lab_metrics\.py:3: ValueError: negative dim"),
+        ("def f(:", r"lab_metrics\.py:1: SyntaxError"),
+        ("raise SystemExit(3)", r"lab_metrics\.py:1: SystemExit: 3"),
+        (SOURCE.replace("top_gain", "ndcg"), r"lab_metrics\.py:\d+: .*'ndcg' is taken by ltrbench\.metrics"),
+        (SOURCE.replace('"top_gain"', '"ap"'), r"lab_metrics\.py:\d+: .*'ap' is taken by ltrbench\.metrics"),
+        (SOURCE.replace("k, convention", "k"), r"lab_metrics\.py:\d+: .*\(ranking, k\) cannot .* 'top_gain'"),
+        (SOURCE.replace('"top_gain"', '"top@5"'), r"lab_metrics\.py:\d+: @metric has the name 'top@5'"),
+        (
+            SOURCE.replace('("top_gain", has_gain=True, depth=first_k)', ""),
+            r"lab_metrics\.py:\d+: @metric has ",
+        ),
+    ],
+)
+def test_a_failing_import_is_told_with_its_file_and_line(source: str, message: str) -> None:
+    plugin(source=source)
+    known = dict(METRICS)
+    with pytest.raises(
+        ConfigError, match=rf"^plugins: the module 'lab_metrics' cannot .*{message}"
+    ) as failure:
+        load_plugins(["lab_metrics"], "plugins")
+    assert "\n" not in str(failure.value)
+    assert known == METRICS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lab_metrisc", r"no module 'lab_metrisc'; did you mean 'lab_metrics'\? .*lab_metrisc\.py"),
+        ("nothing_like.it", "no module 'nothing_like'"),
+        ("lab_metrics.it", r"no module 'lab_metrics\.it'"),
+        ("./lab_metrics.py", "'./lab_metrics.py' is not the name of a module.*as in lab_metrics;"),
+        ("", "'' is not the name of a module"),
+    ],
+)
+def test_a_module_that_is_not_there_is_named_with_what_was_meant(name: str, message: str) -> None:
+    plugin()
+    with pytest.raises(ConfigError, match=f"^--plugin: .*{message}"):
+        load_plugins([name], "--plugin")
+
+
+def test_a_module_without_metrics_is_a_caution(caplog: pytest.LogCaptureFixture) -> None:
+    plugin(source="x = 1\n")
+    with caplog.at_level(logging.WARNING, "ltrbench"):
+        load_plugins(["lab_metrics"], "plugins")
+        plugin("other_metrics", SOURCE)
+        load_plugins(["other_metrics"], "plugins")
+    (message,) = caplog.messages
+    assert "lab_metrics defines no metric" in message
+    assert "@metric" in message
+
+
+def test_a_module_that_was_imported_before_is_no_caution(caplog: pytest.LogCaptureFixture) -> None:
+    plugin()
+    __import__("lab_metrics")
+    load_plugins(["lab_metrics"], "plugins")
+    assert caplog.messages == []
+
+
+def test_a_function_that_is_defined_again_takes_its_own_place() -> None:
+    def define(factor: float) -> None:
+        @metric("factor")
+        def function(ranking: Any, k: Any, convention: Any) -> Any:
+            return np.full(ranking.judgments.num_queries, factor)
+
+    for factor in (0.25, 0.5):  # the cell of a notebook, run twice
+        define(factor)
+    assert evaluate(JUDGMENTS, TIED, ["factor"]).means["factor"] == 0.5
+    with pytest.raises(
+        ConfigError, match=r"'factor' is taken by .*define\.<locals>\.function; choose another"
+    ):
+        metric("factor")(lambda ranking, k, convention: ranking)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("0.5", r"of shape \(\) and type float64; it must return one number a query, of shape \(2,\)"),
+        ("ranking.labels", r"of shape \(5,\)"),
+        ("['a', 'b']", r"of shape \(2,\) and type <U1"),
+        ("[0.0, float('inf')]", "infinite value for query 2"),
+    ],
+)
+def test_a_metric_that_does_not_return_one_number_a_query_is_named(returned: str, message: str) -> None:
+    head, _, _ = SOURCE.partition("    best =")
+    plugin(source=f"{head}    return {returned}\n")
+    load_plugins(["lab_metrics"], "plugins")
+    with pytest.raises(ConfigError, match=rf"top_gain \(lab_metrics\.top_gain\) returned an .*{message}"):
+        evaluate(JUDGMENTS, TIED, ["top_gain"])
+
+
+def test_the_version_of_a_plugin_is_its_own_and_the_hash_of_its_source() -> None:
+    path = plugin()
+    plugin("stated", f'__version__ = "1.2"\n{SOURCE.replace("top_gain", "stated_gain")}')
+    load_plugins(["lab_metrics", "stated"], "plugins")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    versions = plugin_versions()
+    assert versions["lab_metrics"] == f"sha256:{digest}"
+    assert versions["stated"].startswith("1.2 sha256:")
+    assert set(versions) == {"lab_metrics", "stated"}
+
+
+def test_an_unknown_metric_says_how_to_name_the_module_of_ones_own() -> None:
+    with pytest.raises(ConfigError, match=r"plugins=\[MODULE\] in a run, --plugin MODULE in a verb, import"):
+        parse_metric("top_gain@5")
+
+
+# The command line.
+
+
+@pytest.fixture
+def files(folder: Path) -> list[str]:
+    lines = [f"{label:g} qid:{query} 1:0\n" for label, query in zip(JUDGMENTS.labels, "aaabb", strict=True)]
+    Path("data.txt").write_text("".join(lines))
+    Path("scores.txt").write_text("".join(f"{score}\n" for score in TIED))
+    return ["data.txt", "scores.txt"]
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "conventions"])
+def test_evaluate_and_conventions_compute_a_plugins_metric(
+    verb: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin()
+    words = [verb, *files, "--metrics", "top_gain,ndcg", "--json"]
+    record = means(*words, "--plugin", "lab_metrics", capsys=capsys)
+    first = record if verb == "evaluate" else record["rows"][0]
+    assert first["metrics"]["top_gain"] == evaluate(JUDGMENTS, TIED, ["top_gain"]).means["top_gain"]
+    if verb == "conventions":
+        of_library = next(row for row in record["rows"] if row["convention"] == "lightgbm")
+        assert "does not define top_gain" in of_library["undefined"]["top_gain"]
+        assert of_library["metrics"]["ndcg"] is not None
+
+
+def test_a_plugin_that_is_not_there_ends_a_verb_with_2_and_one_paragraph(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *files, "--plugin", "lab_metrics"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "--plugin: " in err
+    assert "lab_metrics" in err
+
+
+def reporting(folder: Path, *names: str, versions: dict[str, str] | None = None) -> list[Run]:
+    """Two runs that report `names` of test, as another process would have left them."""
+    runs = []
+    for model, skill in (("good", 2.0), ("poor", 0.5)):
+        run = finished_run(folder / model, model, skill=skill)
+        metrics = {f"test/{name}": 0.5 for name in names}
+        result = replace(run.result, metrics=metrics, versions=versions or {})
+        (folder / model / "result.json").unlink()
+        scored = {split: run.scored(split) for split in ("test", "valid")}
+        runs.append(write_run(folder / model, result, scored=scored))
+    return runs
+
+
+def test_compare_takes_a_plugins_metric(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin()
+    reporting(folder / "runs", "ndcg@5")
+    words = ["compare", "runs", "--metric", "top_gain@3", "--plugin", "lab_metrics", "--json"]
+    record = means(*words, capsys=capsys)
+    assert record["metric"] == "top_gain@3"
+    assert record["plugins"] == plugin_versions()
+    assert record["rows"][0]["metrics"]["top_gain@3"] > record["rows"][1]["metrics"]["top_gain@3"]
+
+
+def test_compare_without_the_plugin_shows_the_other_metrics_and_names_the_missing_one(folder: Path) -> None:
+    made_with = {"numpy": "2.0", "lab_metrics": "sha256:0123456789abcdef"}
+    runs = reporting(folder, "top_gain@3", "ndcg@5", "map", versions=made_with)
+    (comparison,) = compare(runs)
+    assert comparison.metric == "ndcg@5"
+    assert set(comparison.rows[0].metrics) == {"ndcg@5", "map"}
+    (note,) = [note for note in comparison.notes if "top_gain@3" in note]
+    assert "--plugin lab_metrics" in note
+    assert "numpy" not in note
+
+
+def test_compare_of_runs_that_report_nothing_known_says_what_is_missing(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"top_gain@3: .*--plugin MODULE.*--metric"):
+        compare(reporting(folder, "top_gain@3"))
+
+
+def test_no_code_is_loaded_because_a_run_folder_names_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin(source="from pathlib import Path\nPath('ran').touch()\n")
+    for run in reporting(folder / "runs", "top_gain", "ndcg@5", versions={"lab_metrics": "sha256:0"}):
+        path = run.path / "result.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "config": {"plugins": ["lab_metrics"]}}))
+    assert main(["compare", "runs"]) == 0
+    assert "--plugin lab_metrics" in " ".join(capsys.readouterr().out.split())
+    assert not Path("ran").exists()
+
+
+@pytest.fixture
+def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`python -m ltrbench`, in a process of its own."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        root = str(Path(loading.__file__).parents[2])
+        return subprocess.run(
+            [sys.executable, "-m", "ltrbench", *words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_its_hash(
+    command: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    path = plugin()
+    done = command(
+        "plugins=[lab_metrics]",
+        "model=lightgbm,single_feature",
+        "-m",
+        "metrics=[top_gain@3,top_gain]",
+        "early_stopping.metric=top_gain@3",
+        "early_stopping.patience=3",
+        "importance.metric=top_gain@3",
+        "data.num_queries=60",
+        "params.num_trees=10",
+        "tracking=none",
+        "hydra.sweep.dir=sweep",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "top_gain@3" in done.stdout
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    for job in ("0", "1"):
+        result = read_run(Path("sweep", job)).result
+        assert result.status == FINISHED
+        assert set(result.metrics) == {
+            f"{split}/{name}" for split in ("valid", "test") for name in ("top_gain@3", "top_gain")
+        }
+        assert result.versions["lab_metrics"] == f"sha256:{digest}"
+        assert result.config["plugins"] == ["lab_metrics"]
+    # The plug-in is not loaded here: a model that only scores does not need it.
+    ranker = LightGBMRanker.load(Path("sweep/0/model"))
+    assert ranker.early_stopping is not None
+    assert ranker.early_stopping.metric == "top_gain@3"
+    assert SingleFeatureRanker.load(Path("sweep/1/model"))
+    with pytest.raises(ConfigError, match="unknown metric 'top_gain@3'"):
+        EarlyStopping(metric="top_gain@3")
+
+
+def test_a_plugin_that_is_not_there_is_told_before_any_job_of_a_sweep(
+    command: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = command("plugins=[lab_metrics]", "model=random,single_feature", "-m", "hydra.sweep.dir=sweep")
+    assert done.returncode == 2
+    assert "plugins: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(Path("sweep").glob("*/result.json"))
+
+
+def test_first_k_is_public() -> None:
+    assert first_k(3, preset("default")) == 3
