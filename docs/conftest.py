@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.hooks import marked_commands, titled_files, write_files
-from ltrbench.metrics.functions import METRICS
+from docs.isolation import modules_of
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,15 +39,13 @@ def _a_folder_of_its_own(
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    known = dict(METRICS)
     if request.node.path.suffix == ".md":
         page = request.node.path.read_text()
         write_files(titled_files(page), tmp_path)
         for command in marked_commands(page):
             _run(command, tmp_path)
-    yield
-    METRICS.clear()
-    METRICS.update(known)
+    with modules_of(tmp_path):
+        yield
 
 
 def _run(command: str, folder: Path) -> None:

@@ -24,6 +24,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import flag_override
 
 from docs import hooks, leaderboard
+from docs.isolation import modules_of
 from ltrbench.cli.launch import overrides_last
 from ltrbench.cli.sweep import with_folds
 from ltrbench.cli.verbs import verbs
@@ -56,11 +57,13 @@ def page(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The current folder, with the files of the page's example in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     hooks.write_files(hooks.titled_files(page), tmp_path)
+    with modules_of(tmp_path):
+        yield
 
 
 def commands(page: str) -> list[list[str]]:

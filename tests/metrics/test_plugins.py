@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from run_cases import finished_run
 
+import ltrbench
+from docs.isolation import modules_of
 from ltrbench.cli import main
 from ltrbench.compare import compare
+from ltrbench.config import run_study
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, UndefinedMetricError
 from ltrbench.metrics import evaluate, first_k, load_plugins, metric, parse_metric, plugin_versions, preset
-from ltrbench.metrics import plugins as loading
 from ltrbench.metrics.functions import METRICS
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -51,14 +54,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current folder; no plug-in outlives the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(loading, "_loaded", set())
-    metrics, modules = dict(METRICS), set(sys.modules)
-    yield tmp_path
-    METRICS.clear()
-    METRICS.update(metrics)
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
+    with modules_of(tmp_path):
+        yield tmp_path
 
 
 def plugin(name: str = "lab_metrics", source: str = SOURCE) -> Path:
@@ -313,7 +310,7 @@ def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`python -m ltrbench`, in a process of its own."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        root = str(Path(loading.__file__).parents[2])
+        root = str(Path(ltrbench.__file__).parents[1])
         return subprocess.run(
             [sys.executable, "-m", "ltrbench", *words],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
@@ -361,6 +358,26 @@ def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_it
     assert SingleFeatureRanker.load(Path("sweep/1/model"))
     with pytest.raises(ConfigError, match="unknown metric 'top_gain@3'"):
         EarlyStopping(metric="top_gain@3")
+
+
+def test_a_study_loads_the_plugins_before_its_settings_are_checked() -> None:
+    plugin()
+    Path("lab_study.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from pathlib import Path\n"
+        "from ltrbench.metrics import parse_metric\n"
+        "from ltrbench.study import Study\n"
+        "@dataclass\n"
+        "class LabStudy(Study):\n"
+        "    metric: str\n"
+        "    def __post_init__(self):\n"
+        "        parse_metric(self.metric)\n"
+        "    def run(self, models, data):\n"
+        "        return Path(self.metric)\n"
+    )
+    study = {"what": {"_target_": "lab_study.LabStudy", "metric": "top_gain"}, "models": {}, "data": {}}
+    config = OmegaConf.create({"plugins": ["lab_metrics"], "study": study})
+    assert run_study(config) == Path("top_gain")
 
 
 def test_a_plugin_that_is_not_there_is_told_before_any_job_of_a_sweep(

@@ -1,0 +1,28 @@
+"""What the example of a page, or a test, adds to this process is removed when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ltrbench.metrics import plugins
+from ltrbench.metrics.functions import METRICS
+
+
+@contextlib.contextmanager
+def modules_of(folder: Path) -> Iterator[None]:
+    """At its end, the modules imported from the folder and the metrics defined in between are forgotten."""
+    metrics, loaded = dict(METRICS), set(plugins._loaded)
+    plugins._loaded.clear()
+    try:
+        yield
+    finally:
+        METRICS.clear()
+        METRICS.update(metrics)
+        plugins._loaded.clear()
+        plugins._loaded.update(loaded)
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith(str(folder)):
+                del sys.modules[name]
