@@ -5,8 +5,8 @@
     read_json       JSON of bounded size and depth
     load_npz        arrays, each held against its place in the file before memory is allocated for it
 
-All raise ResultError with one paragraph: the file, what is wrong with it, and the remedy, which the caller may
-name. Nothing is unpickled and nothing that a file names is imported.
+All raise ResultError with one paragraph: the file, what is wrong with it, and the remedy, which the caller
+may name. Nothing is unpickled and nothing that a file names is imported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_BYTES = 4 * 2**30
 """Size of a file, and of the arrays in it, at the most: memory is allocated for so much."""
 MOST_JSON_BYTES = 16 * 2**20
 MOST_JSON_DEPTH = 50
-"""Levels of lists and objects at the most: Python's functions that walk down recursively stand a few hundred."""
+"""Levels of lists and objects at the most: recursive functions take a few hundred."""
 MOST_ARRAYS = 1000
 
 _DEFLATE_RATIO = 1032
@@ -201,8 +201,8 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
         # To the end of the member, where its checksum is looked at.
         if len(values) != size or file.read(1):
             raise ValueError(f"'{member.filename}' does not have the bytes that it declares")
-    order = "F" if declared[2] == b"True" else "C"
-    return np.frombuffer(values, dtype).astype(dtype.newbyteorder("=")).reshape(shape, order=order)
+    array: NDArray[Any] = np.frombuffer(values, dtype).astype(dtype.newbyteorder("="))
+    return array.reshape(shape[::-1]).T if declared[2] == b"True" else array.reshape(shape)
 
 
 def _reason(error: Exception) -> str:
