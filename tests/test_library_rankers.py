@@ -157,7 +157,7 @@ def test_importance_counts_the_splits_of_the_kept_trees(kind: type[BoostingRanke
 def test_a_folder_without_a_ranker_or_of_another_is_refused(
     kind: type[BoostingRanker], tmp_path: Path
 ) -> None:
-    with pytest.raises(ResultError, match="give the model folder of a finished run"):
+    with pytest.raises(ResultError, match="Give the model folder of a finished run"):
         kind.load(tmp_path)
     kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
     other = LightGBMRanker if kind is XGBoostRanker else XGBoostRanker
@@ -173,7 +173,7 @@ def test_a_damaged_or_missing_model_file_is_refused(kind: type[BoostingRanker], 
     with pytest.raises(ResultError, match="not copied to its end"):
         kind.load(tmp_path)
     model.unlink()
-    with pytest.raises(ResultError, match="lacks its model"):
+    with pytest.raises(ResultError, match=r"model.* cannot be read: No such file"):
         kind.load(tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_settings_that_cannot_be_read_are_refused(kind: type[BoostingRanker], tm
     with pytest.raises(ResultError, match="of_a_later_version"):
         kind.load(tmp_path)
     path.write_text("{")
-    with pytest.raises(ResultError, match="not a saved ranker"):
+    with pytest.raises(ResultError, match=r"settings.json .*model folder of a finished run"):
         kind.load(tmp_path)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import click
 
 from ltrbench.cli.files import PATH, replaced
 from ltrbench.cli.models import RANKER_OPTION, load_model
-from ltrbench.errors import ConfigError
-from ltrbench.results import Run, read_run
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.results import RESULT_FILE, Run, read_run
 
 DRAWN = 3
 """Trees that a picture shows where --first does not say how many."""
@@ -43,18 +45,33 @@ def trees(run: Path, first: int | None, as_list: bool, output: Path | None, rank
     from ltrbench.tree_views import as_json, as_text, draw
 
     finished = read_run(run)
-    ensemble = load_model(finished, ranker).trees()
-    shown = replace(ensemble, trees=ensemble.trees[:first])
-    names = finished.result.data["train"]["feature_names"]
-    if output is not None:
-        _refuse_other_than_png(output)
-        drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
-        with replaced(output) as partial:
-            draw(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
-    if as_list:
-        click.echo(json.dumps(as_json(shown), allow_nan=False))
-    else:
-        click.echo("\n".join(as_text(shown, names)))
+    with _refusing_what_cannot_be_shown(run):
+        ensemble = load_model(finished, ranker).trees()
+        shown = replace(ensemble, trees=ensemble.trees[:first])
+        names = finished.result.data["train"]["feature_names"]
+        if output is not None:
+            _refuse_other_than_png(output)
+            drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
+            with replaced(output) as partial:
+                draw(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
+        text = json.dumps(as_json(shown), allow_nan=False) if as_list else "\n".join(as_text(shown, names))
+    click.echo(text)
+
+
+@contextlib.contextmanager
+def _refusing_what_cannot_be_shown(run: Path) -> Iterator[None]:
+    """Raises ConfigError where a tree is too deep, and ResultError where the run does not name a feature."""
+    try:
+        yield
+    except RecursionError:
+        raise ConfigError(
+            f"a tree of {run} is too deep to be shown: a node of it is some hundred splits below the root. "
+            "Show the first trees alone with --first, or fit with a bound on the depth of trees."
+        ) from None
+    except IndexError:
+        raise ResultError(
+            f"{run / RESULT_FILE} names fewer features than the model of the run has; copy the folder again."
+        ) from None
 
 
 def _refuse_other_than_png(output: Path) -> None:

@@ -37,6 +37,7 @@ What becomes of the trees:
 
     bits           words of a bit a document, in which they go down a tree
     forest         many trees, and the scores that they give
+    forest_checks  a forest from a file, checked before its scores are computed
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give
     tree_shap      what each feature adds to a score

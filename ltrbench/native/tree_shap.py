@@ -133,7 +133,7 @@ def _paths(forest: Forest) -> _Paths:
     features: list[int] = []
     steps: list[_Step] = []
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for path, value in _paths_below(Tree._make(array.tolist() for array in tree), 0, {}):
+        for path, value in _paths_below_root(Tree._make(array.tolist() for array in tree)):
             features += path.keys()
             steps += path.values()
             first.append(len(steps))
@@ -150,21 +150,26 @@ def _paths(forest: Forest) -> _Paths:
     )
 
 
-def _paths_below(tree: Tree, node: int, path: dict[int, _Step]) -> Iterator[tuple[dict[int, _Step], float]]:
-    """Each leaf below a node, as feature -> step on the way there, and its value; arrays are lists here."""
-    feature, threshold = tree.feature[node], tree.threshold[node]
-    if feature == NO_FEATURE:
-        yield path, tree.value[node]
-        return
-    step = path.get(feature, _Step())
-    for below, goes_left in ((tree.left[node], True), (tree.right[node], False)):
-        taken = _Step(
-            low=step.low if goes_left else np.fmax(step.low, threshold),
-            high=min(step.high, threshold) if goes_left else step.high,
-            missing=step.missing and tree.missing_left[node] == goes_left,
-            share=step.share * tree.num_documents[below] / tree.num_documents[node],
-        )
-        yield from _paths_below(tree, below, {**path, feature: taken})
+def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
+    """Each leaf from left to right, as feature -> step on the way there, and its value; arrays are lists
+    here."""
+    # A stack of its own, because recursion would bound the depth of trees.
+    open_nodes: list[tuple[int, dict[int, _Step]]] = [(0, {})]
+    while open_nodes:
+        node, path = open_nodes.pop()
+        feature, threshold = tree.feature[node], tree.threshold[node]
+        if feature == NO_FEATURE:
+            yield path, tree.value[node]
+            continue
+        step = path.get(feature, _Step())
+        for below, goes_left in ((tree.right[node], False), (tree.left[node], True)):
+            taken = _Step(
+                low=step.low if goes_left else np.fmax(step.low, threshold),
+                high=min(step.high, threshold) if goes_left else step.high,
+                missing=step.missing and tree.missing_left[node] == goes_left,
+                share=step.share * tree.num_documents[below] / tree.num_documents[node],
+            )
+            open_nodes.append((below, {**path, feature: taken}))
 
 
 @cache

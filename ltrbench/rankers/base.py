@@ -8,13 +8,15 @@ have cannot be set.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from types import UnionType
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,12 @@ from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.rankers.trees import Ensemble
 from ltrbench.shapes import Features
+from ltrbench.untrusted import read_json
 
 Fitted = TypeVar("Fitted")
+
+OF_A_FINISHED_RUN = "Give the model folder of a finished run"
+"""The remedy where a folder does not hold a saved ranker."""
 
 
 @dataclass(frozen=True)
@@ -347,19 +353,68 @@ def check_fitted(state: Fitted | None) -> Fitted:
     return state
 
 
-def read_model_json(path: Path, names: Iterable[str]) -> dict[str, Any]:
+def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
     """Reads the JSON object that a ranker's `save` wrote.
 
+    Args:
+        types: name -> type of each value that it must have, such as int or list[float].
+
     Raises:
-        ResultError: where the file is absent, is not JSON, or lacks one of the names.
+        ResultError: where the file is absent, is not JSON, lacks one of the names, or has a value of another
+            type.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ResultError(
-            f"{path} is not a saved ranker ({error}); give the model folder of a finished run."
-        ) from None
-    missing = [name for name in names if not isinstance(content, dict) or name not in content]
+    content = read_json(path, OF_A_FINISHED_RUN, finite=False)
+    missing = [name for name in types if not isinstance(content, dict) or name not in content]
     if missing:
-        raise ResultError(f"{path} is not a saved ranker: it lacks '{missing[0]}'.")
+        raise ResultError(f"{path} is not a saved ranker: it lacks '{missing[0]}'. {OF_A_FINISHED_RUN}.")
+    try:
+        check_types({name: content[name] for name in types}, types)
+    except TypeError as error:
+        raise ResultError(f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}.") from None
     return dict(content)
+
+
+@contextlib.contextmanager
+def refused_as_saved(path: Path) -> Iterator[None]:
+    """Raises ResultError that names the file where the settings that were read from it are refused."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ResultError(f"{path} is not a saved ranker: {error} {OF_A_FINISHED_RUN}.") from None
+
+
+def check_types(values: Mapping[str, object], types: Mapping[str, Any]) -> None:
+    """Raises TypeError where a value that was read from JSON does not have the type of its field.
+
+    Args:
+        types: name -> type, such as int, float | None or dict[str, Any]; other names are refused.
+
+    >>> check_types({"num_leaves": 31, "l2": 1}, {"num_leaves": int, "l2": float | None})
+    >>> check_types({"num_leaves": "31"}, {"num_leaves": int})
+    Traceback (most recent call last):
+    TypeError: num_leaves is '31', not of type int
+    """
+    for name, value in values.items():
+        if name not in types:
+            raise TypeError(f"there is no field '{name}'")
+        if not _has_type(value, types[name]):
+            kind = types[name]
+            words = kind.__name__ if isinstance(kind, type) and not get_args(kind) else kind
+            raise TypeError(f"{name} is {reprlib.repr(value)}, not of type {words}")
+
+
+def _has_type(value: object, kind: Any) -> bool:
+    if isinstance(kind, UnionType):
+        return any(_has_type(value, each) for each in get_args(kind))
+    if kind is Any:
+        return True
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is list:
+        return isinstance(value, list) and all(_has_type(item, inner[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_has_type(item, inner[1]) for item in value.values())
+    return isinstance(value, kind)

@@ -12,14 +12,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.rankers.base import BoostingRanker, FitSummary, read_model_json
+from ltrbench.rankers.base import (
+    OF_A_FINISHED_RUN,
+    BoostingRanker,
+    FitSummary,
+    check_types,
+    read_model_json,
+)
 from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.untrusted import read_bytes
 
 SETTINGS_FILE = "settings.json"
 
@@ -37,6 +44,10 @@ SHARED_FIELDS = (
 """The hyperparameters of `BoostingRanker` that conf/params holds equal; None leaves one to the library."""
 
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
+BuiltT = TypeVar("BuiltT")
+
+COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
+"""The remedy where a model file is damaged."""
 
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
@@ -113,23 +124,19 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
     Raises:
         ResultError: where a file is missing, has changed, or does not hold this kind of ranker.
     """
-    settings = read_model_json(folder / SETTINGS_FILE, ("ranker", "model_digest"))
+    settings = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "model_digest": str})
     try:
         ranker = _ranker_of(kind, settings["ranker"])
-        model = (folder / model_file).read_bytes()
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, ConfigError) as error:
         raise ResultError(
             f"{folder / SETTINGS_FILE} does not hold the settings of a {kind.__name__} ({error}); load it "
             "with the backend, and the version of ltrbench, that saved it."
         ) from None
-    except OSError as error:
-        raise ResultError(
-            f"{folder} lacks its model ({error}); give the model folder of a finished run."
-        ) from None
+    model = read_bytes(folder / model_file, OF_A_FINISHED_RUN)
     if _digest(model) != settings["model_digest"]:
         raise ResultError(
-            f"{folder / model_file} is not what was saved: it was changed, or not copied to its end. Copy "
-            "the folder again, or fit again."
+            f"{folder / model_file} is not what was saved: it was changed, or not copied to its end. "
+            f"{COPY_OR_FIT_AGAIN}."
         )
     return ranker, model
 
@@ -137,16 +144,28 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = dict(settings)
     summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
-    ranker = kind(**fields, early_stopping=_stored_rule(stopping) if stopping else None)
-    ranker.summary = FitSummary(**summary) if summary else None
+    types = get_type_hints(kind)
+    check_types(fields, {field.name: types[field.name] for field in dataclasses.fields(kind) if field.init})
+    ranker = kind(**fields, early_stopping=_stored_rule(stopping))
+    ranker.summary = _built(FitSummary, summary)
     return ranker
 
 
-def _stored_rule(stopping: Mapping[str, Any]) -> EarlyStopping:
-    # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
+def _stored_rule(stopping: Mapping[str, Any] | None) -> EarlyStopping | None:
+    """Returns the rule as it was saved; its metric may be a plug-in's, which only a fit needs to know."""
+    if stopping is None:
+        return None
+    check_types(stopping, get_type_hints(EarlyStopping))
     rule = EarlyStopping(**{**stopping, "metric": EarlyStopping.metric})
     rule.metric = stopping["metric"]
     return rule
+
+
+def _built(kind: type[BuiltT], fields: Mapping[str, Any] | None) -> BuiltT | None:
+    if fields is None:
+        return None
+    check_types(fields, get_type_hints(kind))
+    return kind(**fields)
 
 
 def _digest(model: bytes) -> str:

@@ -6,6 +6,7 @@ A run's or a model's folder is not trusted to name code: only what stands in `lt
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 
 from ltrbench.errors import ConfigError
@@ -39,6 +40,6 @@ def load_ranker(target: str, folder: Path) -> Ranker:
         if error.name != module_name:
             raise
         found = None
-    if not (isinstance(found, type) and issubclass(found, Ranker)):
+    if not (isinstance(found, type) and issubclass(found, Ranker)) or inspect.isabstract(found):
         raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update it.")
     return found.load(folder)

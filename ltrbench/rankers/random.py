@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers.base import FitSummary, Ranker, check_features, check_fitted, read_model_json
+from ltrbench.rankers.base import (
+    FitSummary,
+    Ranker,
+    check_features,
+    check_fitted,
+    read_model_json,
+    refused_as_saved,
+)
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features
 
@@ -56,8 +63,9 @@ class RandomRanker(Ranker):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        content = read_model_json(folder / _FILE, ("seed", "num_features"))
-        ranker = cls(seed=content["seed"])
+        content = read_model_json(folder / _FILE, {"seed": int, "num_features": int})
+        with refused_as_saved(folder / _FILE):
+            ranker = cls(seed=content["seed"])
         ranker._num_features = content["num_features"]
         return ranker
 

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.rankers.base import FitSummary, Ranker, check_features, check_fitted, read_model_json
+from ltrbench.rankers.base import (
+    FitSummary,
+    Ranker,
+    check_features,
+    check_fitted,
+    read_model_json,
+    refused_as_saved,
+    require,
+)
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features
 
@@ -73,10 +81,14 @@ class SingleFeatureRanker(Ranker):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        content = read_model_json(folder / _FILE, ("num_features", "feature", "sign", "metric"))
-        ranker = cls()
-        # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
-        ranker.metric = content["metric"]
+        types = {"num_features": int, "feature": int, "sign": float, "metric": str}
+        content = read_model_json(folder / _FILE, types)
+        with refused_as_saved(folder / _FILE):
+            ranker = cls()
+            # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
+            ranker.metric = content["metric"]
+            require("feature", content["feature"], at_least=0, at_most=content["num_features"] - 1)
+            require("abs(sign)", abs(content["sign"]), at_least=1, at_most=1)
         ranker._num_features = content["num_features"]
         ranker._feature, ranker._sign = content["feature"], content["sign"]
         return ranker

@@ -24,6 +24,7 @@ from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.loading import is_ours, load_ranker
 from ltrbench.results import MODEL_FOLDER, Run
+from ltrbench.untrusted import read_json
 
 _CLASS_FILE = "class.json"
 
@@ -83,12 +84,10 @@ class ServedRanker:
 def _load_pyfunc(path: str) -> ServedRanker:
     """What MLflow calls, by this name, with the folder that `save_model` gave as data."""
     folder = Path(path)
-    try:
-        target = str(json.loads((folder / _CLASS_FILE).read_text())["class"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultError(
-            f"{folder / _CLASS_FILE} does not name a ranker ({error!r}); log it again."
-        ) from None
+    content = read_json(folder / _CLASS_FILE, "Log the model again")
+    target = content.get("class") if isinstance(content, dict) else None
+    if not isinstance(target, str):
+        raise ResultError(f"{folder / _CLASS_FILE} does not name a ranker; log the model again.")
     return ServedRanker(load_ranker(target, folder / MODEL_FOLDER))
 
 

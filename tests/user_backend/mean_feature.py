@@ -56,5 +56,6 @@ class MeanFeatureRanker(Ranker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker = cls()
-        ranker._weights = np.array(read_model_json(folder / "weights.json", ["weights"])["weights"])
+        content = read_model_json(folder / "weights.json", {"weights": list[float]})
+        ranker._weights = np.array(content["weights"], dtype=np.float64)
         return ranker

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +25,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest import Forest, add_scores
+from ltrbench.native.forest_checks import first_flaw
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.position_bias import AdditiveBias, BiasCorrection, Factors
 from ltrbench.native.propensity import UnbiasedPairs
@@ -33,13 +34,14 @@ from ltrbench.native.tree_shap import tree_shap
 from ltrbench.native.warm_up import four_documents, warm_up
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.early_stopping import OnIteration
-from ltrbench.rankers.library import SETTINGS_FILE, read_model, write_model
+from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
 from ltrbench.rankers.native.checks import check
 from ltrbench.rankers.native.departures import departures
 from ltrbench.rankers.native.fields import NativeFields
 from ltrbench.rankers.native.translation import in_words, objective_of, settings_of
 from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
+from ltrbench.untrusted import load_npz
 
 MODEL_FILE = "model.npz"
 FEW_DOCUMENTS = 256
@@ -77,6 +79,7 @@ class NativeRanker(NativeFields):
         start = self._model_to_continue(train)
         correction = self._correction(train)
         if correction is not None and start is not None and start.position_factors:
+            self._refuse_other_factors(start.position_factors, correction.factors(0))
             correction.resume(start.position_factors)
         with threads(resolve_threads(self.num_threads)):
             ensemble = boost(
@@ -126,6 +129,14 @@ class NativeRanker(NativeFields):
             )
         return model
 
+    def _refuse_other_factors(self, learned: Factors, continued: Factors) -> None:
+        if learned.keys() != continued.keys():
+            raise ConfigError(
+                f"warm_start: {self.warm_start} has learned {', '.join(learned)} of positions, but "
+                f"position_bias={self.position_bias} learns {', '.join(continued)}; set the position_bias "
+                "that it was fitted with."
+            )
+
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
         features = check_features(features, len(self.feature_names))
@@ -154,7 +165,7 @@ class NativeRanker(NativeFields):
         forest = check_fitted(self._forest)
         return Ensemble(
             tuple(
-                WeightedTree(float(weight), _subtree(tree, 0))
+                WeightedTree(float(weight), _root(tree))
                 for weight, tree in zip(forest.weights, forest.trees(), strict=True)
             )
         )
@@ -175,22 +186,22 @@ class NativeRanker(NativeFields):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, content = read_model(folder, cls, MODEL_FILE)
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            if "weights" not in arrays:
-                raise ResultError(
-                    f"{folder / MODEL_FILE} was saved by an earlier version of ltrbench, whose trees had no "
-                    "weights; load it with that version, or fit again."
-                )
-            # Earlier versions did not count the documents at a node.
-            counts = {"num_documents": np.zeros(len(arrays["feature"]), dtype=np.int64)}
-            nodes = Tree(**counts | {name: arrays[name] for name in Tree._fields if name in arrays})
-            ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
-            ranker.feature_names = tuple(arrays["feature_names"].tolist())
-            ranker.position_factors = {
-                name.removeprefix(_POSITIONS): arrays[name]
-                for name in arrays.files
-                if name.startswith(_POSITIONS)
-            }
+        path = folder / MODEL_FILE
+        arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
+        if "weights" not in arrays:
+            raise ResultError(
+                f"{path} was saved by an earlier version of ltrbench, whose trees had no weights; load it "
+                "with that version, or fit again."
+            )
+        # Earlier versions did not count the documents at a node.
+        arrays.setdefault("num_documents", np.zeros(arrays.get("feature", np.empty(0)).shape, dtype=np.int64))
+        missing = [name for name in ("feature_names", "roots", *Tree._fields) if name not in arrays]
+        flaw = f"it lacks the array '{missing[0]}'" if missing else _flaw(arrays)
+        if flaw is not None:
+            raise ResultError(f"{path} is not a forest that native saved: {flaw}. {COPY_OR_FIT_AGAIN}.")
+        ranker._forest = _forest_of(arrays)
+        ranker.feature_names = tuple(arrays["feature_names"].tolist())
+        ranker.position_factors = _factors_of(arrays)
         return ranker
 
     def warm_up(self) -> None:
@@ -238,18 +249,49 @@ def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
     return f"feature '{first[0]}', where train has '{first[1]}'"
 
 
-def _subtree(tree: Tree, node: int) -> Node:
-    """A node with all below it."""
-    feature = int(tree.feature[node])
-    if feature == NO_FEATURE:
-        return Leaf(float(tree.value[node]))
-    return InnerNode(
-        feature,
-        threshold_at_most(float(tree.threshold[node])),
-        bool(tree.missing_left[node]),
-        left=_subtree(tree, int(tree.left[node])),
-        right=_subtree(tree, int(tree.right[node])),
-    )
+def _forest_of(arrays: Mapping[str, NDArray[Any]]) -> Forest:
+    return Forest(arrays["roots"], Tree(**{name: arrays[name] for name in Tree._fields}), arrays["weights"])
+
+
+def _factors_of(arrays: Mapping[str, NDArray[Any]]) -> Factors:
+    return {
+        name.removeprefix(_POSITIONS): values
+        for name, values in arrays.items()
+        if name.startswith(_POSITIONS)
+    }
+
+
+def _flaw(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """What is wrong with the arrays of a saved model, which has all of them; None where nothing is."""
+    names = arrays["feature_names"]
+    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) != names.size:
+        return "feature_names is not a list of texts that differ"
+    for name, values in _factors_of(arrays).items():
+        shape = arrays.get(f"{_POSITIONS}position", values).shape
+        if values.ndim != 1 or values.shape != shape or values.dtype != np.float64:
+            return f"{_POSITIONS}{name} is not one float64 for each position"
+        if not np.isfinite(values).all():
+            return f"{_POSITIONS}{name} holds a number that is not finite"
+    return first_flaw(_forest_of(arrays), len(names))
+
+
+def _root(tree: Tree) -> Node:
+    """The root of a tree, with all nodes below it."""
+    nodes: dict[int, Node] = {}
+    # Children stand after their parent, so that they are made by then; recursion would bound the depth.
+    for node in reversed(range(len(tree.feature))):
+        feature = int(tree.feature[node])
+        if feature == NO_FEATURE:
+            nodes[node] = Leaf(float(tree.value[node]))
+            continue
+        nodes[node] = InnerNode(
+            feature,
+            threshold_at_most(float(tree.threshold[node])),
+            bool(tree.missing_left[node]),
+            left=nodes[int(tree.left[node])],
+            right=nodes[int(tree.right[node])],
+        )
+    return nodes[0]
 
 
 def _announce() -> None:

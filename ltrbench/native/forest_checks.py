@@ -1,0 +1,126 @@
+"""Checks of a forest that was read from a file, before a kernel follows its indices without looking.
+
+`flaws` takes time proportional to the number of nodes, in NumPy alone: loading a model compiles nothing. What
+it lets through keeps every kernel inside its arrays, ends every walk at a leaf, and gives finite scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.native.forest import Forest
+from ltrbench.native.tree import NO_FEATURE
+
+_NODE_DTYPES = {
+    "feature": np.int32,
+    "threshold": np.float32,
+    "left": np.int32,
+    "right": np.int32,
+    "missing_left": np.bool_,
+    "gain": np.float64,
+    "value": np.float64,
+    "num_documents": np.int64,
+}
+_FOREST_DTYPES = {"roots": np.int64, "weights": np.float64}
+
+
+def flaws(forest: Forest, num_features: int) -> Iterator[str]:
+    """What is wrong with a forest on F features, a sentence each; a check relies on those before it, so that
+    only the first sentence is to be taken."""
+    yield from _wrong_arrays(forest)
+    yield from _wrong_roots(forest)
+    yield from _wrong_values(forest, num_features)
+    yield from _wrong_children(forest)
+    yield from _wrong_sums(forest)
+
+
+def first_flaw(forest: Forest, num_features: int) -> str | None:
+    """The first of the `flaws`; None where there is none."""
+    return next(islice(flaws(forest, num_features), 1), None)
+
+
+def _wrong_arrays(forest: Forest) -> Iterator[str]:
+    """One dimension, the dtype of each, and equal lengths."""
+    arrays = {"roots": forest.roots, "weights": forest.weights, **forest.nodes._asdict()}
+    for name, dtype in (_FOREST_DTYPES | _NODE_DTYPES).items():
+        array = arrays[name]
+        if array.ndim != 1 or array.dtype != dtype:
+            yield f"{name} has {array.ndim} dimensions of {array.dtype}, not 1 of {np.dtype(dtype)}"
+    num_nodes = len(forest.nodes.feature)
+    for name, array in forest.nodes._asdict().items():
+        if len(array) != num_nodes:
+            yield f"{name} has {len(array)} nodes, but feature has {num_nodes}"
+
+
+def _wrong_roots(forest: Forest) -> Iterator[str]:
+    """T + 1 of them, strictly rising from 0 to the number of nodes."""
+    roots, num_nodes = forest.roots, len(forest.nodes.feature)
+    if len(forest.weights) == 0 or len(roots) != len(forest.weights) + 1:
+        yield f"roots has length {len(roots)} and weights {len(forest.weights)}, not T + 1 and T of T trees"
+    if roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
+        yield f"roots do not rise strictly from 0 to the number of nodes, {num_nodes}"
+
+
+def _wrong_values(forest: Forest, num_features: int) -> Iterator[str]:
+    """Features that there are, and numbers that can be computed with."""
+    nodes = forest.nodes
+    is_cut = nodes.feature != NO_FEATURE
+    yield from _at(
+        is_cut & ((nodes.feature < 0) | (nodes.feature >= num_features)),
+        "feature",
+        nodes.feature,
+        f"neither {NO_FEATURE} nor one of the {num_features} features",
+    )
+    # The last cut of a feature that has missing values sends all that are there left: x <= inf.
+    limits = np.isnan(nodes.threshold) | (nodes.threshold == -np.inf)
+    yield from _at(limits, "threshold", nodes.threshold, "no threshold")
+    for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
+        yield from _at(~np.isfinite(array), name, array, "not finite")
+    yield from _at(nodes.num_documents < 0, "num_documents", nodes.num_documents, "negative")
+
+
+def _wrong_children(forest: Forest) -> Iterator[str]:
+    """A child stands after its parent, in the same tree, and has no other parent; a leaf is its own child."""
+    nodes, node = forest.nodes, np.arange(len(forest.nodes.feature))
+    is_cut, end = nodes.feature != NO_FEATURE, np.repeat(forest.roots[1:], np.diff(forest.roots))
+    for name, child in (("left", nodes.left), ("right", nodes.right)):
+        yield from _at(~is_cut & (child != node), name, child, "not the leaf itself")
+        yield from _at(is_cut & (child <= node), name, child, "not after its parent")
+        yield from _at(is_cut & (child >= end), name, child, "beyond its tree")
+    parents = np.bincount(np.concatenate([nodes.left[is_cut], nodes.right[is_cut]]), minlength=len(node))
+    is_root = np.zeros(len(node), dtype=np.bool_)
+    is_root[forest.roots[:-1]] = True
+    yield from _at(parents != ~is_root, "node", node, "not the child of exactly one other node")
+
+
+def _wrong_sums(forest: Forest) -> Iterator[str]:
+    """Scores and total gains are finite, and a node's documents are those of its children."""
+    with np.errstate(over="ignore"):
+        largest = np.maximum.reduceat(np.abs(forest.nodes.value), forest.roots[:-1])
+        if not np.isfinite(np.abs(forest.weights * largest).sum()):
+            yield "the sum of the largest value of each tree times its weight is not finite"
+        if not np.isfinite(np.abs(forest.nodes.gain).sum()):
+            yield "the sum of the gains is not finite"
+    yield from _wrong_counts(forest)
+
+
+def _wrong_counts(forest: Forest) -> Iterator[str]:
+    """Trees of earlier versions counted no documents: then there are 0 at every node."""
+    nodes, documents = forest.nodes, forest.nodes.num_documents
+    is_cut = nodes.feature != NO_FEATURE
+    below = np.zeros(len(documents))
+    below[is_cut] = documents[nodes.left[is_cut]].astype(np.float64) + documents[nodes.right[is_cut]]
+    yield from _at(is_cut & (documents != below), "num_documents", documents, "not the sum of its children's")
+    of_root = np.repeat(documents[forest.roots[:-1]], np.diff(forest.roots))
+    yield from _at(is_cut & (documents == 0) & (of_root > 0), "num_documents", documents, "none to be split")
+
+
+def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:
+    """The first place where something is wrong, with its value."""
+    if wrong.any():
+        place = int(wrong.argmax())
+        yield f"{name}[{place}] is {array[place]}, {reason}"

@@ -1,0 +1,439 @@
+"""Models that somebody else may have changed: each is refused by name, or predicts as any other model."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ltrbench.cli import main
+from ltrbench.data import RankingDataset, write_letor
+from ltrbench.data.synthetic import Synthetic, make_synthetic
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.experiment import Experiment, run
+from ltrbench.native.forest import plant, reference_scores
+from ltrbench.native.tree import NO_FEATURE, Tree
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.library import write_model
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.native import MODEL_FILE, NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+Arrays = dict[str, NDArray[Any]]
+NUM_FEATURES = 40  # of the synthetic set
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_synthetic(num_queries=40, seed=3)
+
+
+@pytest.fixture(scope="module")
+def native(data: RankingDataset) -> NativeRanker:
+    return NativeRanker(num_trees=4, num_leaves=7).fit(data)
+
+
+@pytest.fixture
+def saved(native: NativeRanker, tmp_path: Path) -> Path:
+    native.save(tmp_path)
+    return tmp_path
+
+
+def arrays_of(folder: Path) -> Arrays:
+    with np.load(folder / MODEL_FILE) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def tamper(folder: Path, ranker: NativeRanker, arrays: Arrays) -> None:
+    """Writes changed arrays with the digest that they have."""
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    write_model(folder, ranker, MODEL_FILE, content.getvalue())
+
+
+def put(name: str, place: int, value: float) -> Callable[[Arrays], None]:
+    def change(arrays: Arrays) -> None:
+        arrays[name][place] = value
+
+    return change
+
+
+def make(name: str, how: Callable[[NDArray[Any]], Any]) -> Callable[[Arrays], None]:
+    def change(arrays: Arrays) -> None:
+        arrays[name] = how(arrays[name])
+
+    return change
+
+
+def drop(name: str) -> Callable[[Arrays], None]:
+    def change(arrays: Arrays) -> None:
+        del arrays[name]
+
+    return change
+
+
+def into_another_tree(arrays: Arrays) -> None:
+    arrays["left"][0] = arrays["roots"][1] + 1
+
+
+def a_cycle(arrays: Arrays) -> None:
+    below = arrays["left"][0]
+    arrays["feature"][below] = 0
+    arrays["left"][below] = arrays["right"][below] = 0
+
+
+def huge_values(arrays: Arrays) -> None:
+    arrays["value"][arrays["feature"] == NO_FEATURE] = 1.7e308
+    arrays["weights"][:] = 1.0
+
+
+def the_same_child_twice(arrays: Arrays) -> None:
+    arrays["left"][0] = arrays["right"][0]
+
+
+def a_leaf_that_leads_elsewhere(arrays: Arrays) -> None:
+    leaf = np.flatnonzero(arrays["feature"] == NO_FEATURE)[0]
+    arrays["right"][leaf] = leaf + 1
+
+
+VARIANTS: dict[str, tuple[Callable[[Arrays], None], str]] = {
+    "a feature of 2e9": (put("feature", 0, 2_000_000_000), r"feature\[0\] is 2000000000"),
+    "a feature of -7": (put("feature", 0, -7), r"feature\[0\] is -7"),
+    "a feature of 100000": (put("feature", 0, 100_000), r"feature\[0\] is 100000"),
+    "a feature of F": (put("feature", 0, NUM_FEATURES), f"the {NUM_FEATURES} features"),
+    "a negative child": (put("left", 0, -5), r"left\[0\] is -5"),
+    "a child of 2e9": (put("right", 0, 2_000_000_000), r"right\[0\] is 2000000000, beyond its tree"),
+    "a child that is its parent": (put("left", 0, 0), "not after its parent"),
+    "a cycle": (a_cycle, "not after its parent"),
+    "a child in another tree": (into_another_tree, "beyond its tree"),
+    "one child of two": (the_same_child_twice, "not the child of exactly one"),
+    "a leaf that leads elsewhere": (a_leaf_that_leads_elsewhere, "not the leaf itself"),
+    "a cut that is made a leaf": (put("feature", 0, NO_FEATURE), "not the leaf itself"),
+    "a leaf that is made a cut": (put("feature", -1, 0), "not after its parent"),
+    "roots that fall": (make("roots", lambda roots: roots[[0, 2, 1, 3, 4]]), "roots do not rise"),
+    "roots that stay": (make("roots", lambda roots: roots[[0, 1, 1, 3, 4]]), "roots do not rise"),
+    "roots from 1": (put("roots", 0, 1), "roots do not rise strictly from 0"),
+    "roots from -1": (put("roots", 0, -1), "roots do not rise strictly from 0"),
+    "roots beyond the nodes": (put("roots", -1, 10**15), "roots do not rise"),
+    "roots of fewer trees": (make("roots", lambda roots: roots[:-1]), "roots has length 4 and weights 4"),
+    "a tree too few in weights": (make("weights", lambda weights: weights[:-1]), "roots has length 5"),
+    "no trees": (make("weights", lambda weights: weights[:0]), "weights 0"),
+    "nodes too few": (make("value", lambda value: value[:-1]), "value has .* nodes, but feature"),
+    "features of int64": (make("feature", lambda feature: feature.astype(np.int64)), "feature .* int64"),
+    "children of float64": (make("left", lambda left: left.astype(np.float64)), "left .* float64"),
+    "missing_left of int8": (make("missing_left", lambda left: left.astype(np.int8)), "missing_left .* int8"),
+    "values of two dimensions": (make("value", lambda value: value[:, None]), "value has 2 dimensions"),
+    "roots without a dimension": (make("roots", lambda _: np.array(3)), "roots has 0 dimensions"),
+    "texts for features": (make("feature", lambda feature: feature.astype("U9")), "feature .* <U"),
+    "a threshold that is no number": (put("threshold", 0, np.nan), r"threshold\[0\] is nan"),
+    "a value that is no number": (put("value", -1, np.nan), r"value\[\d+\] is nan, not finite"),
+    "an infinite value": (put("value", -1, np.inf), "is inf, not finite"),
+    "values whose sum is infinite": (huge_values, "the sum .* is not finite"),
+    "an infinite weight": (put("weights", 0, -np.inf), r"weights\[0\] is -inf"),
+    "a gain that is no number": (put("gain", 0, np.nan), r"gain\[0\] is nan"),
+    "fewer documents than none": (put("num_documents", -1, -1), r"num_documents\[\d+\] is -1, negative"),
+    "documents that do not add up": (put("num_documents", 0, 5), "not the sum of its children's"),
+    "no feature names": (drop("feature_names"), "lacks the array 'feature_names'"),
+    "no values": (drop("value"), "lacks the array 'value'"),
+    "no features": (drop("feature"), "lacks the array 'feature'"),
+    "a name too few": (make("feature_names", lambda names: names[:1]), "one of the 1 features"),
+    "names that are numbers": (make("feature_names", lambda names: np.arange(len(names))), "feature_names"),
+    "names alike": (make("feature_names", lambda names: np.full(len(names), "a")), "feature_names"),
+    "position factors of two lengths": (
+        lambda arrays: arrays.update(position_bias_position=np.zeros(3), position_bias_bias=np.zeros(2)),
+        "position_bias_bias is not one float64 for each position",
+    ),
+    "a position factor that is no number": (
+        lambda arrays: arrays.update(
+            position_bias_position=np.zeros(1), position_bias_bias=np.array([np.nan])
+        ),
+        "position_bias_bias holds a number that is not finite",
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_forest_that_a_kernel_could_not_follow_is_refused(
+    native: NativeRanker, saved: Path, variant: str
+) -> None:
+    change, reason = VARIANTS[variant]
+    arrays = arrays_of(saved)
+    change(arrays)
+    tamper(saved, native, arrays)
+    with pytest.raises(ResultError, match=reason) as raised:
+        NativeRanker.load(saved)
+    assert str(saved / MODEL_FILE) in str(raised.value)
+    assert "fit again" in str(raised.value)
+
+
+def test_a_forest_that_was_not_changed_is_loaded_whatever_it_was_learned_with(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    # Nothing but whether it is missing tells the labels: cut at infinity, beyond all values.
+    features = np.where(rng.random((data.num_documents, 2)) < 0.5, np.nan, 1.0).astype(np.float32)
+    labels = np.isnan(features[:, 0]).astype(np.float64)
+    by_absence = RankingDataset(features=features, labels=labels, query_start=data.query_start)
+    ranker = NativeRanker(num_trees=3, num_leaves=4).fit(by_absence)
+    ranker.save(tmp_path)
+    assert np.isinf(arrays_of(tmp_path)["threshold"]).any()
+    loaded = NativeRanker.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(features), ranker.predict(features))
+
+
+def rewrite_member(folder: Path, ranker: NativeRanker, name: str, content: bytes, **options: Any) -> None:
+    """Puts other bytes in the place of one array."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(folder / MODEL_FILE) as old, zipfile.ZipFile(packed, "w") as new:
+        for member in old.namelist():
+            new.writestr(member, content if member == f"{name}.npy" else old.read(member), **options)
+    write_model(folder, ranker, MODEL_FILE, packed.getvalue())
+
+
+def array_that_declares(shape: tuple[int, ...], values: bytes = b"", descr: str = "<f8") -> bytes:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + values
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        pytest.param(array_that_declares((10**12,)), "declares the shape", id="8 TB"),
+        pytest.param(array_that_declares((10**30,)), "declares the shape", id="more than an int64"),
+        pytest.param(array_that_declares((1,), b"\0" * 800), "declares the shape", id="less than there is"),
+        pytest.param(array_that_declares((1,), b"\x80\x02N.", "|O"), "is no array of numbers", id="objects"),
+        pytest.param(array_that_declares((1,), b"\0" * 10**6, "<U0"), "declares the shape", id="of no size"),
+        pytest.param(b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, "is no array", id="a deep header"),
+        pytest.param(b"", "is no array of numbers", id="nothing"),
+    ],
+)
+def test_an_array_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(
+    native: NativeRanker, saved: Path, content: bytes, reason: str
+) -> None:
+    rewrite_member(saved, native, "value", content)
+    with pytest.raises(ResultError, match=f"'value.npy' {reason}"):
+        NativeRanker.load(saved)
+
+
+def test_a_member_that_unpacks_to_more_than_is_read_is_refused(native: NativeRanker, saved: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("value.npy", b"\0" * 10**6)
+    content = bytearray(packed.getvalue())
+    # The size that the member claims to have unpacked, in its own header and in the list of members.
+    for place in (content.find(b"PK\3\4") + 22, content.find(b"PK\1\2") + 24):
+        content[place : place + 4] = struct.pack("<I", 4 * 10**9)
+    write_model(saved, native, MODEL_FILE, bytes(content))
+    with pytest.raises(ResultError, match="declares more bytes than it can hold"):
+        NativeRanker.load(saved)
+
+
+def a_chain(depth: int, num_features: int) -> Tree:
+    """Each cut has a leaf on the left and all other cuts on the right."""
+    num_nodes = 2 * depth + 1
+    node, is_cut = np.arange(num_nodes, dtype=np.int32), np.arange(num_nodes) % 2 == 0
+    is_cut[-1] = False
+    return Tree(
+        feature=np.where(is_cut, (node // 2) % num_features, NO_FEATURE).astype(np.int32),
+        threshold=np.where(is_cut, -3.0, 0.0).astype(np.float32),
+        left=np.where(is_cut, node + 1, node).astype(np.int32),
+        right=np.where(is_cut, node + 2, node).astype(np.int32),
+        missing_left=is_cut & (node % 4 == 0),
+        gain=is_cut.astype(np.float64),
+        value=np.where(is_cut, 0.0, node / num_nodes),
+        num_documents=np.where(is_cut, (num_nodes - node) // 2 + 1, 1).astype(np.int64),
+    )
+
+
+def test_a_tree_of_any_depth_predicts_and_explains(
+    data: RankingDataset, native: NativeRanker, saved: Path
+) -> None:
+    forest = plant([a_chain(3000, NUM_FEATURES)], [0.5])
+    deep = replace(native)
+    deep._forest, deep.feature_names = forest, native.feature_names
+    deep.save(saved)
+    loaded = NativeRanker.load(saved)
+    rows = np.where(data.features[:20] > 1, np.nan, data.features[:20])
+    scores = loaded.predict(rows)
+    np.testing.assert_array_equal(scores, reference_scores(forest, rows))
+    contributions = loaded.contributions(rows)
+    assert contributions is not None
+    np.testing.assert_allclose(contributions.sum(axis=1), scores)
+    assert loaded.trees().trees[0].weight == 0.5
+
+
+RANKERS = [
+    NativeRanker(num_trees=2),
+    LightGBMRanker(num_trees=2),
+    XGBoostRanker(num_trees=2),
+    CatBoostRanker(num_trees=2),
+    RandomRanker(),
+    SingleFeatureRanker(),
+]
+each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: type(ranker).__name__)
+
+
+@pytest.fixture
+def fitted(ranker: Ranker, data: RankingDataset, tmp_path: Path) -> tuple[type[Ranker], Path]:
+    ranker.fit(data).save(tmp_path)
+    return type(ranker), tmp_path
+
+
+@each_ranker
+def test_what_is_no_regular_file_is_refused_instead_of_waited_for(fitted: tuple[type[Ranker], Path]) -> None:
+    kind, folder = fitted
+    for file in sorted(folder.iterdir()):
+        content = file.read_bytes()
+        file.unlink()
+        os.mkfifo(file)
+        with pytest.raises(ResultError, match=f"{file.name} cannot be read: it is not a regular file"):
+            kind.load(folder)
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(ResultError, match=f"{file.name} cannot be read: it is not a regular file"):
+            kind.load(folder)
+        file.rmdir()
+        file.write_bytes(content)
+    kind.load(folder)
+
+
+@each_ranker
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000 + "]" * 100_000, id="nested deep"),
+        pytest.param('{"seed": ' * 200 + "0" + "}" * 200, id="nested"),
+        pytest.param("9" * 10_000, id="a number of 10,000 digits"),
+        pytest.param("\udcff", id="no text"),
+        pytest.param("null", id="null"),
+        pytest.param("[]", id="a list"),
+        pytest.param("{}", id="without fields"),
+    ],
+)
+def test_json_that_is_no_saved_ranker_is_refused(fitted: tuple[type[Ranker], Path], text: str) -> None:
+    kind, folder = fitted
+    (file,) = folder.glob("*.json")
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ResultError, match=f"{file.name} .*model folder of a finished run"):
+        kind.load(folder)
+
+
+def field_paths(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(value, dict):
+        return [path]
+    return [path, *(below for name in value for below in field_paths(value[name], (*path, name)))]
+
+
+@each_ranker
+def test_a_field_of_another_type_is_refused(fitted: tuple[type[Ranker], Path]) -> None:
+    kind, folder = fitted
+    (file,) = folder.glob("*.json")
+    whole = file.read_text()
+    for path in field_paths(json.loads(whole))[1:]:
+        content = json.loads(whole)
+        place = content
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = {"not": ["of", "this", "type"]}
+        if path[-1] == "extra":
+            continue  # whose names are the library's
+        file.write_text(json.dumps(content))
+        with pytest.raises(ResultError, match=file.name):
+            kind.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("feature", NUM_FEATURES), ("feature", -1), ("sign", 0.5), ("sign", float("nan")), ("metric", "none@1")],
+)
+def test_a_single_feature_that_there_is_not_is_refused(
+    data: RankingDataset, tmp_path: Path, field: str, value: object
+) -> None:
+    SingleFeatureRanker().fit(data).save(tmp_path)
+    file = tmp_path / "single_feature.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    with pytest.raises(ResultError, match=r"single_feature.json is not a saved ranker"):
+        SingleFeatureRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["ltrbench.rankers.Ranker", "ltrbench.rankers.base.BoostingRanker"])
+def test_a_class_that_is_no_backend_is_not_loaded(target: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not a ranker of this version"):
+        load_ranker(target, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def native_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = Experiment(
+        model="native",
+        ranker=NativeRanker(num_trees=3, num_leaves=5),
+        source=Synthetic(name="synthetic", num_queries=20),
+        config={"model": {"_target_": "ltrbench.rankers.native.NativeRanker"}},
+    )
+    return run(experiment, tmp_path_factory.mktemp("runs") / "native").path
+
+
+def test_every_verb_that_loads_a_model_refuses_a_tampered_one_in_one_paragraph(
+    native_run: Path, data: RankingDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = native_run / "model"
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    arrays = arrays_of(folder)
+    arrays["feature"][0] = 2_000_000_000
+    tamper(folder, NativeRanker(num_trees=3, num_leaves=5), arrays)
+    settings = json.loads((folder / "settings.json").read_text())
+    settings["ranker"]["summary"] = {"num_trees": 3, "num_iterations": 3, "monitor_seconds": 0.0}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    write_letor(data, tmp_path / "new.txt")
+    continued = [f"model.warm_start={native_run}", "params.num_trees=9", "data.num_queries=20"]
+    for words in (
+        ["predict", str(native_run), str(tmp_path / "new.txt"), "--output", str(tmp_path / "scores.txt")],
+        ["trees", str(native_run)],
+        ["model=native", "tracking=none", f"hydra.run.dir={tmp_path / 'run'}", *continued],
+    ):
+        assert main(words) == 2
+        errors = capsys.readouterr().err
+        assert "feature[0] is 2000000000" in errors
+        assert errors.strip().splitlines()[-1].startswith("error: ")
+    for file, content in before.items():
+        file.write_bytes(content)
+
+
+def test_trees_that_are_too_deep_to_be_shown_are_refused(
+    native_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = native_run / "model"
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    deep = NativeRanker.load(folder)
+    deep._forest = plant([a_chain(3000, NUM_FEATURES)], [0.5])
+    deep.save(folder)
+    for option in ([], ["--json"]):
+        assert main(["trees", str(native_run), *option]) == 2
+        assert "too deep to be shown" in capsys.readouterr().err
+    for file, content in before.items():
+        file.write_bytes(content)
+
+
+def test_position_factors_of_another_correction_are_not_continued(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    clicked = replace(data, positions=data.ranks_of_rows)
+    NativeRanker(num_trees=2, num_leaves=5, position_bias="additive").fit(clicked).save(tmp_path)
+    other = NativeRanker(num_trees=4, num_leaves=5, position_bias="propensity", warm_start=str(tmp_path))
+    with pytest.raises(ConfigError, match="has learned position, bias of positions"):
+        other.fit(clicked)
