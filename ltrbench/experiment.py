@@ -39,6 +39,7 @@ from ltrbench.metrics import (
 )
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import resolve_threads
+from ltrbench.rankers.saved import SavedModelError, check_saved
 from ltrbench.results import (
     FAILED,
     FINISHED,
@@ -47,6 +48,7 @@ from ltrbench.results import (
     RunResult,
     ScoredSplit,
     claim,
+    read_run,
     write_run,
 )
 from ltrbench.shapes import PerQuery, Scores
@@ -219,7 +221,8 @@ def run(
 ) -> Run:
     """Runs an experiment into a folder and mirrors it to an opened tracker.
 
-    A failure is recorded in the folder and the tracker as well, and raised.
+    A failure is recorded in the folder and the tracker as well, and raised. A saved model that does not load
+    without pickle, or then gives other scores, is a failure too: all of the run is kept but the model.
 
     Args:
         on_progress: called after each iteration of a fit. It is called on the clock, so that it has to be
@@ -234,6 +237,9 @@ def run(
         try:
             with mirror.watching():
                 done = _measure(experiment, begun, folder, on_progress)
+        except SavedModelError:
+            _mirror(mirror, read_run(folder))
+            raise
         except BaseException as error:
             failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed))
@@ -309,7 +315,19 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         finished=_now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    return write_run(folder, result, ranker, scored, per_query, curve, worth, splits.test)
+    parts = (scored, per_query, curve, worth, splits.test)
+    try:
+        return write_run(
+            folder,
+            result,
+            ranker,
+            *parts,
+            check_model=lambda saved: check_saved(ranker, saved, splits.test.features, test_scores),
+        )
+    except SavedModelError as error:
+        # The fit may have taken hours: all is kept but the model.
+        write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
+        raise
 
 
 class _Seconds(dict[str, float]):

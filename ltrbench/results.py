@@ -24,7 +24,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -267,10 +267,13 @@ def write_run(
     curve: LearningCurve | None = None,
     importances: Importances | None = None,
     example: RankingDataset | None = None,
+    check_model: Callable[[Path], None] = lambda _: None,
 ) -> Run:
     """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
 
     Args:
+        check_model: called with the folder of the saved model before anything is moved; what it raises leaves
+            no file of the run.
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
         example: whose first documents show what the model takes.
@@ -281,6 +284,7 @@ def write_run(
         if ranker is not None:
             (staging / MODEL_FOLDER).mkdir()
             ranker.save(staging / MODEL_FOLDER)
+            check_model(staging / MODEL_FOLDER)
         if scored:
             np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
         if scored and per_query:
@@ -311,8 +315,8 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
     """
     folder.mkdir(parents=True, exist_ok=True)
     taken = [name for name in RUN_FILES if (folder / name).exists()]
-    if taken == [RESULT_FILE] and read_run(folder).result.status == FAILED:
-        taken = []  # a failed run leaves nothing but its reason, and may be tried again
+    if RESULT_FILE in taken and MODEL_FOLDER not in taken and read_run(folder).result.status == FAILED:
+        taken = []  # a failed run may be tried again; a finished one takes the place of its files
     if taken:
         raise ResultError(
             f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from numpy.typing import NDArray
+from pickling_backends import PICKLING
 from scipy.sparse import csr_array
 
 from ltrbench.config import build, build_experiment, conf_dir, register_schema
@@ -27,6 +28,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.trees import InnerNode, Node
 from ltrbench.results import ScoredSplit
+from ltrbench.unpickling import pickles_in
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
 YARDSTICKS = {"random", "single_feature"}
@@ -141,38 +143,50 @@ def test_the_score_of_a_document_does_not_depend_on_its_batch(model: str, fitted
     assert_same_bits(backwards, together)
 
 
-def test_a_saved_model_scores_the_same_in_a_new_process(
-    model: str, fitted: dict[str, Ranker], tmp_path: Path
-) -> None:
-    ranker = fitted[model]
-    (tmp_path / "model").mkdir()
-    ranker.save(tmp_path / "model")
-    np.save(tmp_path / "features.npy", TEST.features)
+def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
+    """The scores of a saved model in a new process, in which unpickling raises once the backend has warmed
+    up: numba keeps what it has compiled in pickles of its own.
+
+    Raises:
+        AssertionError: where the process failed, with what it wrote, or unpickling was tried.
+    """
+    (folder / "model").mkdir()
+    ranker.save(folder / "model")
+    np.save(folder / "features.npy", TEST.features)
+    kind = type(ranker)
     code = (
-        "import importlib, sys, numpy as np; from pathlib import Path\n"
-        f"cls = getattr(importlib.import_module({type(ranker).__module__!r}), {type(ranker).__name__!r})\n"
-        "np.save('scores.npy', cls.load(Path('model')).predict(np.load('features.npy')))\n"
+        f"import sys; sys.path[:0] = {[str(USER_BACKEND), str(USER_BACKEND.parent)]!r}\n"
+        "import importlib, numpy as np; from pathlib import Path\n"
+        "from ltrbench.unpickling import unpickling_raises\n"
+        f"kind = getattr(importlib.import_module({kind.__module__!r}), {kind.__name__!r})\n"
+        "kind().warm_up()\n"
+        "with unpickling_raises() as tried:\n"
+        "    scores = kind.load(Path('model')).predict(np.load('features.npy'))\n"
+        "    sys.exit('unpickling is refused, and was tried') if tried() else np.save('scores.npy', scores)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(USER_BACKEND)!r})\n{code}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert_same_bits(np.load(tmp_path / "scores.npy"), ranker.predict(TEST.features))
+    scores: NDArray[Any] = np.load(folder / "scores.npy")
+    return scores
+
+
+def test_a_saved_model_scores_the_same_in_a_new_process_in_which_unpickling_raises(
+    model: str, fitted: dict[str, Ranker], tmp_path: Path
+) -> None:
+    assert_same_bits(load_and_predict(fitted[model], tmp_path), fitted[model].predict(TEST.features))
+
+
+@pytest.mark.parametrize("kind", PICKLING)
+def test_a_backend_that_saves_a_pickle_fails_that(kind: type[Ranker], tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="unpickling is refused"):
+        load_and_predict(kind().fit(TRAIN), tmp_path)
 
 
 def test_a_saved_model_holds_no_pickle(model: str, fitted: dict[str, Ranker], tmp_path: Path) -> None:
     fitted[model].save(tmp_path)
-    for path in tmp_path.rglob("*"):
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                assert [arrays[name].dtype for name in arrays.files]
-        else:
-            # Every pickle protocol from 2 on begins with this byte; JSON and model texts do not.
-            assert path.read_bytes()[:1] != b"\x80", path
+    assert pickles_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(

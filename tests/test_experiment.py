@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pickling_backends import PICKLING, Forgetful, Pickled, Unread
 
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.sources import DataSource
@@ -16,6 +18,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.saved import SavedModelError
 from ltrbench.results import FAILED, FINISHED, Run, read_run
 from ltrbench.tracking import Tracker
 
@@ -112,6 +115,55 @@ def test_a_failure_is_recorded_with_its_reason_and_raised(tmp_path: Path) -> Non
     result = read_run(tmp_path).result
     assert (result.status, result.error) == (FAILED, "toy.txt:3: no label.")
     assert tracker.seen[0].result.status == FAILED
+
+
+@pytest.mark.parametrize("kind", PICKLING)
+def test_a_run_whose_model_is_a_pickle_fails_with_the_file_and_the_remedy(
+    kind: type[RandomRanker], tmp_path: Path
+) -> None:
+    tracker = Recorder()
+    with pytest.raises(
+        SavedModelError, match=rf"{kind.__name__}\..* into model/.* pickle .*numpy.savez"
+    ) as raised:
+        run(Experiment(model="pickled", ranker=kind(), source=Toy()), tmp_path, tracker)
+    result = read_run(tmp_path).result
+    assert (result.status, result.error) == (FAILED, str(raised.value))
+    assert tracker.seen[0].result == result
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Forgetful, "other scores .* for document 0"),
+        (Unread, "cannot read .*NotImplementedError"),
+    ],
+)
+def test_a_run_whose_model_cannot_be_used_fails(
+    kind: type[RandomRanker], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SavedModelError, match=reason):
+        run(Experiment(model="other", ranker=kind(), source=Toy()), tmp_path)
+
+
+def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_path: Path) -> None:
+    with pytest.raises(SavedModelError):
+        run(Experiment(model="random", ranker=Pickled(), source=Toy()), tmp_path / "pickled")
+    run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path / "whole")
+    pickled, whole = read_run(tmp_path / "pickled"), read_run(tmp_path / "whole")
+    assert pickled.result.metrics == whole.result.metrics
+    assert set(pickled.result.seconds) == set(whole.result.seconds)
+    for split in ("valid", "test"):
+        np.testing.assert_array_equal(pickled.scored(split).scores, whole.scored(split).scores)
+    run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path / "pickled")
+    assert read_run(tmp_path / "pickled").result.status == FINISHED
+
+
+def test_unpickling_works_as_before_after_a_run(tmp_path: Path) -> None:
+    before = {name: getattr(pickle, name) for name in ("load", "loads", "Unpickler")}
+    run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path)
+    assert {name: getattr(pickle, name) for name in before} == before
+    assert pickle.loads(pickle.dumps(Toy())) == Toy()
 
 
 def test_a_lost_tracker_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,131 @@
+"""Backends that break one promise of the contract each: their saved models hold pickles, or other scores."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from pathlib import Path
+from pickle import loads as imported_by_name
+from typing import Any, Self
+
+import joblib
+import numpy as np
+
+from ltrbench.rankers.random import RandomRanker
+
+
+class Pickled(RandomRanker):
+    """A pickle in a file of its own."""
+
+    def save(self, folder: Path) -> None:
+        (folder / "weights.bin").write_bytes(self.packed(self.__dict__))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = cls()
+        ranker.__dict__.update(cls.unpacked((folder / "weights.bin").read_bytes()))
+        return ranker
+
+    @staticmethod
+    def packed(content: dict[str, Any]) -> bytes:
+        return pickle.dumps(content)
+
+    @staticmethod
+    def unpacked(content: bytes) -> Any:
+        return pickle.loads(content)
+
+
+class OldPickle(Pickled):
+    """A pickle of the first protocol, which is text."""
+
+    @staticmethod
+    def packed(content: dict[str, Any]) -> bytes:
+        return pickle.dumps(content, protocol=0)
+
+
+class InJson(Pickled):
+    """A pickle inside of a text, read by a function that was imported long before."""
+
+    @staticmethod
+    def packed(content: dict[str, Any]) -> bytes:
+        return json.dumps({"model": base64.b64encode(pickle.dumps(content)).decode()}).encode()
+
+    @staticmethod
+    def unpacked(content: bytes) -> Any:
+        return imported_by_name(base64.b64decode(json.loads(content)["model"]))
+
+
+class OfNumbers(InJson):
+    """Likewise, of numbers alone, so that no name is looked up."""
+
+    @staticmethod
+    def packed(content: dict[str, Any]) -> bytes:
+        return InJson.packed({name: value for name, value in content.items() if name != "summary"})
+
+    @staticmethod
+    def unpacked(content: bytes) -> Any:
+        return pickle.loads(base64.b64decode(json.loads(content)["model"]))
+
+
+class Caught(InJson):
+    """The failure to unpickle is caught, and another file is read instead."""
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        RandomRanker.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        try:
+            return super().load(folder)
+        except pickle.UnpicklingError:
+            return super(Pickled, cls).load(folder)
+
+
+class ObjectArray(Pickled):
+    """An array of objects, which numpy pickles."""
+
+    def save(self, folder: Path) -> None:
+        np.savez(folder / "model.npz", content=np.array([self.__dict__], dtype=object))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = cls()
+        with np.load(folder / "model.npz", allow_pickle=True) as arrays:
+            ranker.__dict__.update(arrays["content"][0])
+        return ranker
+
+
+class Compressed(Pickled):
+    """What joblib writes, whose bytes do not begin as a pickle."""
+
+    def save(self, folder: Path) -> None:
+        joblib.dump(self.__dict__, folder / "model.joblib", compress=3)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = cls()
+        ranker.__dict__.update(joblib.load(folder / "model.joblib"))
+        return ranker
+
+
+class Forgetful(RandomRanker):
+    """No pickle, but other scores than those of the ranker that was saved."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = super().load(folder)
+        ranker.seed += 1
+        return ranker
+
+
+class Unread(RandomRanker):
+    """No pickle, but nothing that its own `load` can read."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        raise NotImplementedError("to be written")
+
+
+PICKLING = (Pickled, OldPickle, InJson, OfNumbers, Caught, ObjectArray, Compressed)
