@@ -114,7 +114,7 @@ def ties_by_row(train: RankingDataset) -> Iterator[str]:
 def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:
     """Writes the library's own model file and the settings beside it."""
     (folder / model_file).write_bytes(model)
-    settings = {"ranker": dataclasses.asdict(ranker), "model_digest": _digest(model)}
+    settings = {"ranker": dataclasses.asdict(ranker), "model_digest": model_digest(model)}
     (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
 
 
@@ -133,7 +133,7 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
             "with the backend, and the version of ltrbench, that saved it."
         ) from None
     model = read_bytes(folder / model_file, OF_A_FINISHED_RUN)
-    if _digest(model) != settings["model_digest"]:
+    if model_digest(model) != settings["model_digest"]:
         raise ResultError(
             f"{folder / model_file} is not what was saved: it was changed, or not copied to its end. "
             f"{COPY_OR_FIT_AGAIN}."
@@ -168,5 +168,5 @@ def _built(kind: type[BuiltT], fields: Mapping[str, Any] | None) -> BuiltT | Non
     return kind(**fields)
 
 
-def _digest(model: bytes) -> str:
+def model_digest(model: bytes) -> str:
     return hashlib.blake2b(model, digest_size=16).hexdigest()

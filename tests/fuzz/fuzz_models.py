@@ -1,0 +1,451 @@
+"""Mutates saved models of every backend, and checks that each is refused or predicts as any other model.
+
+    python tests/fuzz/fuzz_models.py [--seed 1] [--count 5000] [--backend native] [--number 17]
+
+Half of the mutations are of native: of its arrays, and of the bytes of its archive. The others are of the model
+files of LightGBM, XGBoost and CatBoost, and of the settings of all backends. The digest of a model file is
+computed anew, but for one in twenty, because who changes a model can do that too.
+
+A mutation is made of the seed and its number alone, so that `--number 17` makes it again. Models are loaded in
+processes of their own, a batch in each: one that crashes or hangs costs itself only. Prints how many came to
+
+    refused    an error of ltrbench's own, of one paragraph
+    harmless   finite scores, the same after loading twice; importances, trees and contributions where there are any
+    failed     a crash, a hang, another exception, or scores that are not finite or differ
+
+and each that failed, with exit code 1 where one did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import io
+import json
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.synthetic import make_synthetic
+from ltrbench.errors import LtrbenchError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.library import model_digest
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+Rng = np.random.Generator
+
+BATCH = 250
+SECONDS = 10
+"""In which a mutated model is loaded and has predicted; an ordinary one takes a tenth of a second."""
+MEMORY = 8 * 2**30
+MARK = "@ "
+"""What the lines of a worker begin with, because libraries print lines as well."""
+
+BACKENDS: dict[str, Callable[[], Ranker]] = {
+    "native": lambda: NativeRanker(num_trees=6, num_leaves=9),
+    "native_positions": lambda: NativeRanker(num_trees=3, num_leaves=5, position_bias="additive"),
+    "lightgbm": lambda: LightGBMRanker(num_trees=6, num_leaves=9),
+    "xgboost": lambda: XGBoostRanker(num_trees=6, num_leaves=9),
+    "catboost": lambda: CatBoostRanker(num_trees=6, num_leaves=9),
+    "catboost_symmetric": lambda: CatBoostRanker(num_trees=6, depth=3),
+    "random": RandomRanker,
+    "single_feature": SingleFeatureRanker,
+}
+SHARES = (0.4, 0.1, 0.12, 0.12, 0.06, 0.06, 0.06, 0.08)
+
+
+# What is mutated
+
+
+def mutate(rng: Rng, folder: Path) -> str:
+    """Changes a saved model; returns in words what was changed."""
+    settings = next(folder.glob("*.json"))
+    models = [path for path in folder.iterdir() if path != settings]
+    if not models or rng.random() < 0.15:
+        return f"{settings.name}: {mutate_json(rng, settings)}"
+    (model,) = models
+    if model.suffix == ".npz" and rng.random() < 0.8:
+        change = mutate_arrays(rng, model)
+    elif model.suffix == ".txt" and rng.random() < 0.7:
+        change = mutate_numbers(rng, model)
+    else:
+        content, change = mutate_bytes(rng, model.read_bytes())
+        model.write_bytes(content)
+    if rng.random() < 0.05:
+        return f"{model.name}: {change}, digest as before"
+    content_of_settings = json.loads(settings.read_text())
+    content_of_settings["model_digest"] = model_digest(model.read_bytes())
+    settings.write_text(json.dumps(content_of_settings))
+    return f"{model.name}: {change}"
+
+
+def mutate_arrays(rng: Rng, path: Path) -> str:
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    changes = []
+    for _ in range(rng.integers(1, 3, endpoint=True)):
+        name = str(rng.choice(list(arrays)))
+        how = MUTATIONS_OF_ARRAYS[rng.integers(len(MUTATIONS_OF_ARRAYS))]
+        with contextlib.suppress(IndexError, ValueError, TypeError, OverflowError):
+            # What cannot be done to an array, as an empty one has no element to change, is left out.
+            arrays[name] = how(rng, arrays[name])
+            changes.append(f"{name} {how.__name__}")
+    if rng.random() < 0.05:
+        changes.append(f"without {name}")
+        del arrays[name]
+    content = io.BytesIO()
+    save = np.savez_compressed if rng.random() < 0.1 else np.savez
+    save(content, **arrays)
+    path.write_bytes(content.getvalue())
+    return ", ".join(changes)
+
+
+def element(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    changed = array.copy()
+    changed.flat[rng.integers(array.size)] = interesting(rng, array)
+    return changed
+
+
+def elements(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    chosen = rng.random(array.shape) < 0.2
+    return np.where(chosen, array.dtype.type(interesting(rng, array)), array)
+
+
+def swapped(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    one, other = rng.integers(array.size, size=2)
+    changed = array.copy()
+    changed.flat[[one, other]] = array.flat[[other, one]]
+    return changed
+
+
+def shuffled(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return rng.permutation(array)
+
+
+def shortened(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return array[: rng.integers(array.size)]
+
+
+def lengthened(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([array, array[: rng.integers(1, array.size, endpoint=True)]])
+
+
+def shifted(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return np.roll(array, rng.integers(1, array.size))
+
+
+def of_other_dtype(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(
+        str(rng.choice(["i1", "i4", "i8", "u4", "u8", "f2", "f4", "f8", "?", "U7", "O", ">i4"]))
+    )
+
+
+def of_other_shape(rng: Rng, array: NDArray[Any]) -> NDArray[Any]:
+    return [array[:, None], array[None], array[0], np.broadcast_to(array, (2, array.size))][rng.integers(4)]
+
+
+MUTATIONS_OF_ARRAYS = (
+    element,
+    element,
+    element,
+    elements,
+    swapped,
+    shuffled,
+    shortened,
+    lengthened,
+    shifted,
+    of_other_dtype,
+    of_other_shape,
+)
+
+
+def interesting(rng: Rng, array: NDArray[Any]) -> Any:
+    """A value of an array's dtype at a limit of it, near another of its values, or of any bits."""
+    if array.dtype.kind == "f":
+        limits = np.finfo(array.dtype)
+        return rng.choice([np.nan, np.inf, -np.inf, limits.max, limits.min, limits.tiny, 0.0, -0.0, 1.0])
+    if array.dtype.kind == "i":
+        limits, near = np.iinfo(array.dtype), int(rng.choice(array.ravel()))
+        return rng.choice(
+            [
+                limits.max,
+                limits.min,
+                -1,
+                0,
+                1,
+                -7,
+                45,
+                100_000,
+                near - 1,
+                near + 1,
+                array.size,
+                array.size - 1,
+            ]
+        )
+    if array.dtype.kind == "U":
+        return str(rng.choice(["", "1", "\x1b[2J", "a" * 300, "\U0010ffff"]))
+    return rng.choice(array.ravel())
+
+
+def mutate_numbers(rng: Rng, path: Path) -> str:
+    """Puts other numbers into a text."""
+    text = path.read_text()
+    numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
+    changes = []
+    for _ in range(rng.integers(1, 3, endpoint=True)):
+        found = numbers[rng.integers(len(numbers))]
+        other = str(
+            rng.choice(
+                ["-1", "0", "1", "-7", "2000000000", "-2147483648", "99999999999", "1e308", "nan", "inf", ""]
+            )
+            if rng.random() < 0.7
+            else rng.choice(numbers)[0]
+        )
+        line = text.rfind("\n", 0, found.start()) + 1
+        changes.append(f"{text[line : found.start()].partition('=')[0]}: {found[0]} to {other}")
+        text = text[: found.start()] + other + text[found.end() :]
+        numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
+    path.write_text(text)
+    return ", ".join(changes)
+
+
+def mutate_bytes(rng: Rng, content: bytes) -> tuple[bytes, str]:
+    changed, place = bytearray(content), int(rng.integers(len(content)))
+    kind = rng.integers(6)
+    if kind == 0:
+        for each in rng.integers(len(content), size=rng.integers(1, 4, endpoint=True)):
+            changed[each] ^= 1 << int(rng.integers(8))
+        return bytes(changed), "bits flipped"
+    if kind == 1:
+        del changed[place:]
+        return bytes(changed), f"cut at {place}"
+    if kind == 2:
+        length = int(rng.integers(1, 64))
+        del changed[place : place + length]
+        return bytes(changed), f"{length} bytes left out at {place}"
+    if kind == 3:
+        source, length = int(rng.integers(len(content))), int(rng.integers(1, 256))
+        changed[place:place] = content[source : source + length]
+        return bytes(changed), f"{length} bytes from {source} put in at {place}"
+    if kind == 4:
+        values = [2**31 - 1, 2**31, 2**32 - 1, 0, 1, 45, 100_000, 0x7F800000, 0x7FC00000]
+        order = "little" if rng.random() < 0.5 else "big"
+        value = int(rng.choice(values))
+        changed[place : place + 4] = value.to_bytes(4, order)
+        return bytes(changed), f"{value} put at {place}"
+    length = int(rng.integers(1, 9))
+    changed[place : place + length] = rng.bytes(length)
+    return bytes(changed), f"{length} random bytes at {place}"
+
+
+def mutate_json(rng: Rng, path: Path) -> str:
+    if rng.random() < 0.3:
+        content, change = mutate_bytes(rng, path.read_bytes())
+        path.write_bytes(content)
+        return change
+    record = json.loads(path.read_text())
+    place = record
+    while True:
+        name = str(rng.choice(list(place)))
+        if not (isinstance(place[name], dict) and place[name]) or rng.random() < 0.1:
+            break
+        place = place[name]
+    if rng.random() < 0.15:
+        del place[name]
+        path.write_text(json.dumps(record))
+        return f"without {name}"
+    value = VALUES[rng.integers(len(VALUES))]
+    place[name] = value
+    path.write_text(json.dumps(record))
+    return f"{name} is {json.dumps(value)[:40]}"
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+VALUES: list[Any] = [
+    *(None, True, False, 0, 1, -1, 2**31, -(2**63), 10**400, 0.5, 1e308, float("nan"), float("inf")),
+    *(
+        "",
+        "1",
+        "\x1b[2J",
+        "\ud800",
+        "/etc/passwd",
+        [],
+        [1],
+        ["a"],
+        {},
+        {"a": 1},
+        [[]],
+        nested(60),
+        nested(900),
+    ),
+]
+
+
+# How a mutated model is judged
+
+
+class Workplace:
+    """The saved models that are mutated, and documents to predict."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.features = np.load(folder / "features.npy") if (folder / "features.npy").exists() else None
+
+    def fill(self) -> None:
+        """Fits and saves every backend."""
+        train = make_synthetic(num_queries=20, seed=1)
+        clicked = replace(train, positions=train.ranks_of_rows)
+        rng = np.random.default_rng(0)
+        features = train.features[:300].copy()
+        features[rng.random(features.shape) < 0.1] = np.nan
+        features[:10] = np.finfo(np.float32).max
+        features[10:20] = np.finfo(np.float32).min
+        np.save(self.folder / "features.npy", features)
+        for name, make in BACKENDS.items():
+            (self.folder / name).mkdir()
+            make().fit(clicked if "positions" in name else train).save(self.folder / name)
+
+    def mutated(self, seed: int, number: int, backend: str | None) -> tuple[str, str, Path]:
+        """The backend, what was changed, and the folder of the changed model."""
+        rng = np.random.default_rng([seed, number])
+        name = str(rng.choice(list(BACKENDS), p=SHARES))
+        name = backend or name
+        folder = self.folder / "mutated"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder / name, folder)
+        return name, mutate(rng, folder), folder
+
+
+def judge(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> str:
+    """What becomes of a mutated model."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            one, other = (use(kind, folder, features) for _ in range(2))
+    except LtrbenchError as error:
+        return "refused" if "\n\n" not in str(error) else f"failed: more than a paragraph: {error}"
+    except Exception as error:
+        return f"failed: {type(error).__name__}: {error}"
+    if not np.isfinite(one[0]).all():
+        return "failed: scores are not finite"
+    if any(not np.array_equal(left, right, equal_nan=True) for left, right in zip(one, other, strict=True)):
+        return "failed: scores differ"
+    return "harmless"
+
+
+def use(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> list[NDArray[Any]]:
+    """All that a user may ask of a saved model."""
+    ranker = load_ranker(f"{kind.__module__}.{kind.__name__}", folder)
+    results = [ranker.predict(features), *ranker.importance().values()]
+    explained = ranker.contributions(features[:20])
+    if explained is not None:
+        results.append(explained)
+    with contextlib.suppress(LtrbenchError):  # no backend but those of trees has any
+        ranker.trees()
+    return results
+
+
+def work(folder: Path, seed: int, backend: str | None) -> None:
+    """Judges the numbers that stand in a file, and prints what it begins and how it ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    place = Workplace(folder)
+    assert place.features is not None
+    for number in map(int, (folder / "numbers").read_text().split()):
+        name, change, mutated = place.mutated(seed, number, backend)
+        print(MARK + json.dumps([number, name, change]), flush=True)
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        outcome = judge(type(BACKENDS[name]()), mutated, place.features)
+        faulthandler.cancel_dump_traceback_later()
+        print(MARK + json.dumps(outcome), flush=True)
+
+
+def outcomes(
+    folder: Path, seed: int, numbers: list[int], backend: str | None
+) -> Iterator[tuple[int, str, str, str]]:
+    """The number, backend, change and outcome of each, from one process after the other."""
+    left = numbers
+    while left:
+        (folder / "numbers").write_text(" ".join(map(str, left[:BATCH])))
+        command = [sys.executable, __file__, "--seed", str(seed), "--work", str(folder)]
+        done = subprocess.run(
+            command + ([] if backend is None else ["--backend", backend]),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        lines = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]
+        told = [json.loads(line) for line in lines]
+        judged = 0
+        for begun, outcome in zip(told[::2], [*told[1::2], _death(done)], strict=False):
+            judged += 1
+            yield *begun, outcome
+        if judged == 0:
+            raise RuntimeError(f"a process judged nothing: {done.stderr}")
+        left = left[judged:]
+
+
+def _death(done: subprocess.CompletedProcess[str]) -> str:
+    if "Timeout" in done.stderr:
+        return f"failed: hangs for {SECONDS} s"
+    return f"failed: the process died with {done.returncode}: {done.stderr.strip()[-300:]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--number", type=int, help="only this mutation")
+    parser.add_argument("--backend", choices=BACKENDS, help="mutate its models only")
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work is not None:
+        work(given.work, given.seed, given.backend)
+        return 0
+    counts: dict[str, Counter[str]] = {name: Counter() for name in BACKENDS}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        Workplace(folder).fill()
+        numbers = list(range(given.count)) if given.number is None else [given.number]
+        for number, backend, change, outcome in outcomes(folder, given.seed, numbers, given.backend):
+            kind = outcome.partition(":")[0]
+            counts[backend][kind] += 1
+            if kind == "failed" or given.number is not None:
+                print(f"{number} {backend}, {change}: {outcome}", flush=True)
+    return report(counts)
+
+
+def report(counts: dict[str, Counter[str]]) -> int:
+    """Prints a line a backend and the sums; returns the exit code."""
+    total: Counter[str] = sum(counts.values(), Counter())
+    print(f"{'mutations of':24}{'refused':>10}{'harmless':>10}{'failed':>10}")
+    for name, of_backend in [*counts.items(), ("all", total)]:
+        print(f"{name:24}" + "".join(f"{of_backend[kind]:10,}" for kind in ("refused", "harmless", "failed")))
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
