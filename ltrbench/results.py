@@ -22,21 +22,25 @@ import csv
 import json
 import math
 import os
+import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import ResultError
-from ltrbench.importance import ACROSS, SPLIT, Importances, averaged, shares
+from ltrbench.data.dataset import check_file_rows
+from ltrbench.errors import DataError, ResultError
+from ltrbench.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
 from ltrbench.rankers import Ranker
+from ltrbench.records import Amount, Count, Must, Name, Table, mistake, read_table, types_of
 from ltrbench.shapes import Features, PerQuery
+from ltrbench.untrusted import load_npz, read_json
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
@@ -76,10 +80,104 @@ TIMES = {
 }
 """Kind of time in `RunResult.seconds` -> its name in every table."""
 
+_SHOWN_REFUSALS = 3
+"""Runs that cannot be read which a message names, of all in the folders."""
+_REMEDY = "Run it again, or copy its folder again from where it came from"
+
+
+class SplitRecord(TypedDict, total=False):
+    """A split of the data, as `RunResult.data` describes it."""
+
+    fingerprint: Name
+    queries: Count
+    documents: Count
+    features: Count
+    queries_without_relevant_document: Amount
+    feature_names: Sequence[str]
+
+
+class DataRecord(TypedDict, total=False):
+    """`RunResult.data`."""
+
+    name: Name
+    fold: int | None
+    train: SplitRecord
+    valid: SplitRecord
+    test: SplitRecord
+
+
+class ConventionRecord(TypedDict, total=False):
+    """`RunResult.convention`, as far as it is read."""
+
+    name: Name
+    ties: str
+    no_relevant: str
+
+
+class DriftRecord(TypedDict, total=False):
+    """`RunResult.drift`; a figure is None where no query counts."""
+
+    convention: str
+    own: Mapping[str, float | None]
+    ours: Mapping[str, float | None]
+    unchecked: Sequence[str]
+    drifted: bool
+    error: str
+
+
+class PublishedRecord(TypedDict):
+    """The figures that others reported on a data set."""
+
+    source: str
+    figures: Mapping[str, Mapping[str, float]]
+
+
+class _StoppingRecord(TypedDict, total=False):
+    metric: str
+
+
+class _ModelSettings(TypedDict, total=False):
+    early_stopping: _StoppingRecord | None
+
+
+class _DataSettings(TypedDict, total=False):
+    published: PublishedRecord | None
+
+
+class _ImportanceSettings(TypedDict, total=False):
+    metric: str | None
+
+
+class _TrackingSettings(TypedDict, total=False):
+    uri: str | None
+
+
+class ConfigRecord(TypedDict, total=False):
+    """`RunResult.config`, as far as it is read."""
+
+    model: _ModelSettings
+    data: _DataSettings
+    importance: _ImportanceSettings | None
+    permutation_importance: _ImportanceSettings | None
+    tracking: _TrackingSettings
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return not text or datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+Moment = Annotated[str, Must("a date and time with its time zone, or nothing,", _is_moment)]
+Status = Annotated[str, Must(f"'{FINISHED}' or '{FAILED}'", (FINISHED, FAILED).__contains__)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
     """What was run and what came out of it, as result.json holds it.
+
+    `read_run` holds a file against the annotations below: a new field needs nothing more.
 
     Attributes:
         status: "finished" or "failed".
@@ -108,31 +206,31 @@ class RunResult:
             Empty without any.
     """
 
-    status: str
-    model: str
-    params: str
+    status: Status
+    model: Name
+    params: Name
     seed: int
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Annotated[Mapping[str, Any], DataRecord] = field(default_factory=dict)
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    convention: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    convention: Annotated[Mapping[str, Any], ConventionRecord] = field(default_factory=dict)
+    seconds: Mapping[str, Amount] = field(default_factory=dict)
     peak_memory_mb: float | None = None
-    best_iteration: int | None = None
-    threads: int = 0
+    best_iteration: Count | None = None
+    threads: Count = 0
     unmatched: Sequence[str] = ()
     notes: Sequence[str] = ()
     overrides: Sequence[str] = ()
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     started_in: str = ""
-    started: str = ""
-    finished: str = ""
+    started: Moment = ""
+    finished: Moment = ""
     commit: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    drift: Mapping[str, Any] = field(default_factory=dict)
+    config: Annotated[Mapping[str, Any], ConfigRecord] = field(default_factory=dict)
+    drift: Annotated[Mapping[str, Any], DriftRecord] = field(default_factory=dict)
 
     @property
     def importance_metric(self) -> str | None:
@@ -195,59 +293,109 @@ class Run:
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
         own = ("scores", "file_rows")
         wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
-        try:
-            with np.load(self.path / SCORES_FILE, allow_pickle=False) as stored:
-                names = [name for name in wanted if f"{split}_{name}" in stored.files]
-                arrays = {name: stored[f"{split}_{name}"] for name in names}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise ResultError(f"{self.path / SCORES_FILE} cannot be read ({error}); run it again.") from None
+        path = self.path / SCORES_FILE
+        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=_REMEDY)
+        arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
+        if "scores" not in arrays:
+            raise ResultError(f"{path} holds no scores of '{split}'.")
         scores, file_rows = (arrays.pop(name, None) for name in own)
-        if scores is None:
-            raise ResultError(f"{self.path} holds no scores of '{split}'.")
         try:
-            known = Judgments(**arrays) if judgments is None else judgments
-        except TypeError as error:
-            raise ResultError(f"{self.path / SCORES_FILE} is incomplete ({error}); run it again.") from None
-        return ScoredSplit(known, scores, file_rows)
+            known = Judgments(**_as_texts(arrays)) if judgments is None else judgments
+            scored = ScoredSplit(known, scores, file_rows)  # type: ignore[arg-type]  # checked on the next line
+            _check_scored(scored, self.result.data.get(split, {}).get("documents"))
+        except (TypeError, DataError) as error:
+            reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
+            raise ResultError(f"{path}: {split}: {reason}. {_REMEDY}.") from None
+        return scored
+
+    def _table(self, name: str, first: Sequence[str]) -> Table | None:
+        """A CSV file of the run; None where it has none."""
+        # A link that leads nowhere is no absent file.
+        path = self.path / name
+        return read_table(path, first, _REMEDY) if path.exists() or path.is_symlink() else None
 
     def learning_curve(self) -> LearningCurve:
         """Metric values by iteration; empty where none were recorded."""
-        curve = LearningCurve()
-        path = self.path / CURVE_FILE
-        if not path.exists():
-            return curve
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                curve.iterations.append(int(row.pop("iteration")))
-                for name, value in row.items():
-                    curve.values.setdefault(name, []).append(float(value))
-        return curve
+        table = self._table(CURVE_FILE, ["iteration"])
+        if table is None:
+            return LearningCurve()
+        numbers = table.numbers(0)
+        odd = ~((np.diff(numbers, prepend=-1) > 0) & (numbers == np.floor(numbers)) & (numbers < 2**31))
+        if odd.any():
+            row = int(odd.argmax())
+            raise table.refusal(
+                f"iteration {table.rows[row][0]!r} is not a whole number above that of the line before", row
+            )
+        values = {name: table.numbers(place).tolist() for place, name in enumerate(table.header) if place}
+        return LearningCurve(numbers.astype(np.int64).tolist(), values)
+
+    def per_query(self) -> Table | None:
+        """The values of the queries of test by metric, as columns behind `query_id` and `num_documents`."""
+        return self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
 
     def importances(self) -> Importances:
-        """What each feature is worth; without a kind where none was recorded."""
-        path = self.path / IMPORTANCES_FILE
-        if not path.exists():
+        """Importances of the features; without a kind where none was recorded."""
+        table = self._table(IMPORTANCES_FILE, ["feature"])
+        if table is None:
             return Importances((), {})
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        kinds = [kind for kind in rows[0] if kind != "feature"] if rows else []
-        values = {
-            _NEW_NAMES.get(kind, kind): np.array([float(row[kind] or "nan") for row in rows])
-            for kind in kinds
-        }
+        names, kinds = table.texts(0), [_NEW_NAMES.get(kind, kind) for kind in table.header[1:]]
+        if len(set(names)) != len(names) or len(set(kinds)) != len(kinds):
+            raise table.refusal("a feature or a kind of importance is in it twice")
+        for kind in kinds:
+            if kind in KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
+                raise table.refusal(f"of the interval of '{kind}' one end is absent")
+        values = {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)}
         if SPLIT in values:
             # Earlier versions wrote how many splits.
             values[SPLIT] = shares(values[SPLIT])
-        return Importances(tuple(row["feature"] for row in rows), values)
+        return Importances(names, values)
 
     def input_example(self) -> Features:
         """(n, F), a few documents as the model takes them; none where the run keeps none."""
-        path = self.path / EXAMPLE_FILE
-        if not path.exists():
+        table = self._table(EXAMPLE_FILE, [])
+        if table is None:
             return np.empty((0, 0), dtype=np.float32)
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.reader(file))[1:]
-        return np.array([[float(cell or "nan") for cell in row] for row in rows], dtype=np.float32)
+        num_features = self.result.data.get("train", {}).get("features", len(table.header))
+        if len(table.header) != num_features:
+            raise table.refusal(
+                f"it has {len(table.header)} columns; the model takes {num_features} features"
+            )
+        columns = [table.numbers(place) for place in range(len(table.header))]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _as_texts(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The same arrays, where those of text hold characters only.
+
+    Raises:
+        DataError: where a number stands in the place of a character.
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind == "U" and array.size:
+            codes = np.ascontiguousarray(array).view(np.uint32)
+            if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+                raise DataError(f"{name} holds what is no text")
+    return dict(arrays)
+
+
+def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
+    """Raises DataError where scores, their places in the file and the judgments do not belong together.
+
+    Args:
+        num_documents: what the run recorded of the split; None: nothing.
+    """
+    scores, count = scored.scores, scored.judgments.num_documents
+    if num_documents not in (None, count):
+        raise DataError(f"labels of {count} documents, where {RESULT_FILE} records {num_documents}")
+    if scores.dtype.kind != "f" or scores.shape != (count,):
+        raise DataError(
+            f"scores are {scores.dtype} of shape {scores.shape}; a floating-point number was expected for "
+            f"each of the {count} documents"
+        )
+    if np.isnan(scores).any():
+        raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
+    if scored.file_rows is not None:
+        check_file_rows(scored.file_rows, count)
 
 
 def mean_importances(runs: Iterable[Run]) -> Importances:
@@ -343,45 +491,67 @@ def read_run(folder: Path) -> Run:
         ResultError: where the folder is not a run's, or its result.json is not one that this version reads.
     """
     path = folder / RESULT_FILE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not (path.exists() or path.is_symlink()):
         below = sorted(_places_of_runs(folder), key=_natural)
         hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
-        raise ResultError(
-            f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}); run it again.") from None
+        raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}.")
+    # What is not finite is refused below, with its place.
+    record = read_json(path, _REMEDY, finite=False)
     if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
         raise ResultError(f"{path} is not a result of format {FORMAT}, the one that this version reads.")
     known = {item.name for item in fields(RunResult)}
-    try:
-        result = RunResult(**{name: value for name, value in record.items() if name in known})
-        _check_whole(result)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ResultError(f"{path} is incomplete ({error}); run it again.") from None
-    return Run(folder, result)
+    values = {name: value for name, value in record.items() if name in known}
+    reason = _mistyped(values) or _incomplete(values)
+    if reason:
+        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    return Run(folder, RunResult(**values))
 
 
-def _check_whole(result: RunResult) -> None:
-    """Looks up what every reader of a run relies on; KeyError or TypeError where it is not there."""
-    _ = result.data["name"]
-    if result.status == FINISHED:
-        _ = [result.data[split]["fingerprint"] for split in ("train", "test")]
-        _ = result.data["train"]["features"], result.data["test"]["queries_without_relevant_document"]
-        _ = result.convention["name"], result.convention["gain"]
-        if not any(name.startswith("test/") for name in result.metrics):
-            raise KeyError("metrics of test")
+def _mistyped(values: Mapping[str, Any]) -> str | None:
+    """The first value that is not of the type that the annotations of RunResult declare."""
+    declared = types_of(RunResult)
+    return next(filter(None, (mistake(value, declared[name], name) for name, value in values.items())), None)
+
+
+_NEEDED = ("status", "model", "params", "seed", "data.name")
+_NEEDED_OF_FINISHED = (
+    *("data.train.fingerprint", "data.train.features", "data.test.fingerprint"),
+    *("data.test.queries_without_relevant_document", "convention.name", "convention.gain"),
+)
+
+
+def _incomplete(values: Mapping[str, Any]) -> str | None:
+    """The first value that every reader of a run relies on and that is not there."""
+    needed = _NEEDED + (_NEEDED_OF_FINISHED if values.get("status") == FINISHED else ())
+    for place in needed:
+        inner: Any = values
+        for key in place.split("."):
+            if key not in inner:
+                return f"it is incomplete: it has no {place}"
+            inner = inner[key]
+    if values["status"] == FINISHED and not any(map(_is_of_test, values.get("metrics", ()))):
+        return "it is incomplete: it has no metrics of test"
+    train, drift = values["data"].get("train", {}), values.get("drift", {})
+    if len(train.get("feature_names", ())) not in (0, train.get("features")):
+        return f"data.train has {train.get('features')} features and {len(train['feature_names'])} names"
+    if drift and not ("convention" in drift and drift.get("ours", {}).keys() <= drift.get("own", {}).keys()):
+        return "drift has no convention, or lacks figures of it"
+    return None
+
+
+def _is_of_test(metric: str) -> bool:
+    return metric.startswith("test/")
 
 
 def find_runs(folders: Iterable[Path]) -> list[Run]:
     """Every run in or below the given folders, each once, in the order given and then by path.
 
     Raises:
-        ResultError: where a folder does not exist or holds no run.
+        ResultError: where a folder does not exist, holds no run, or holds one that cannot be read; the
+            message names the first of those.
     """
     found: dict[Path, Run] = {}
+    refused: list[str] = []
     for folder in folders:
         if not folder.is_dir():
             raise ResultError(
@@ -391,8 +561,23 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
         if not places:
             raise ResultError(f"{folder} holds no run: there is no {RESULT_FILE} in or below it.")
         for place in places:
-            found.setdefault(place.resolve(), read_run(place))
+            try:
+                found.setdefault(place.resolve(), read_run(place))
+            except ResultError as error:
+                refused.append(str(error))
+    if refused:
+        # A table without a run that is there would look like the whole comparison.
+        raise ResultError(
+            " ".join(
+                [*refused[:_SHOWN_REFUSALS], *_further(refused), "Or move what cannot be read elsewhere."]
+            )
+        )
     return list(found.values())
+
+
+def _further(refused: Sequence[str]) -> list[str]:
+    more = len(refused) - _SHOWN_REFUSALS
+    return [f"{more} more runs cannot be read."] if more > 0 else []
 
 
 def _places_of_runs(folder: Path) -> Iterator[Path]:

@@ -166,7 +166,7 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
         (json.dumps({"format": 2}), "is not a result of format 1"),
         (json.dumps({"format": 1, "model": "native"}), "is incomplete"),
         (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), "is incomplete"),
-        (json.dumps({"format": 1, **vars(RESULT), "data": {}}), "is incomplete"),
+        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}, "data": {}}), "is incomplete"),
     ],
 )
 def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, message: str) -> None:

@@ -187,7 +187,7 @@ def _compare_on(
             *arranged.notes,
             *warnings(arranged.counted, metric, asked.convention),
         ),
-        published=Published(**published) if published else None,
+        published=Published(source=published["source"], figures=published["figures"]) if published else None,
     )
 
 

@@ -188,7 +188,7 @@ class RankingDataset(Judgments):
         if self.positions is not None:
             self._set("positions", _positions(self.positions, num_documents))
         if self.file_rows is not None:
-            self._set("file_rows", _file_rows(self.file_rows, num_documents))
+            self._set("file_rows", check_file_rows(self.file_rows, num_documents))
 
     def _take_document_weights(self) -> None:
         if self.document_weights is None:
@@ -371,7 +371,12 @@ def _positions(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
     return positions
 
 
-def _file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
+def check_file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
+    """The rows at which documents stood in what was read, (D,).
+
+    Raises:
+        DataError: where they are not each row once.
+    """
     rows = _as_array("file_rows", value, np.int64)
     if not np.array_equal(np.sort(rows), np.arange(num_documents)):
         raise DataError(f"file_rows: must hold each row from 0 to {num_documents - 1} once.")
