@@ -329,9 +329,25 @@ class Run:
         values = {name: table.numbers(place).tolist() for place, name in enumerate(table.header) if place}
         return LearningCurve(numbers.astype(np.int64).tolist(), values)
 
-    def per_query(self) -> Table | None:
-        """The values of the queries of test by metric, as columns behind `query_id` and `num_documents`."""
-        return self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
+    def per_query(self) -> dict[str, NDArray[Any]]:
+        """The columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
+
+        Empty where none was recorded.
+        """
+        table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
+        if table is None:
+            return {}
+        columns: dict[str, NDArray[Any]] = {
+            name: table.numbers(place) for place, name in enumerate(table.header) if place
+        }
+        sizes = columns["num_documents"]
+        odd = ~((sizes > 0) & (sizes == np.floor(sizes)) & (sizes < 2**31))
+        if odd.any():
+            row = int(odd.argmax())
+            raise table.refusal(f"{table.rows[row][1]!r} is not a number of documents", row)
+        # Texts as objects, which take no more room than they need.
+        ids = np.array(table.texts(0), dtype=object)
+        return {"query_id": ids, **columns, "num_documents": sizes.astype(np.int64)}
 
     def importances(self) -> Importances:
         """Importances of the features; without a kind where none was recorded."""
@@ -396,6 +412,15 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
         raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
     if scored.file_rows is not None:
         check_file_rows(scored.file_rows, count)
+
+
+@contextlib.contextmanager
+def naming(run: Run) -> Iterator[None]:
+    """Has errors about labels and scores of a run say which run they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{run.path}: {error}") from None
 
 
 def mean_importances(runs: Iterable[Run]) -> Importances:
@@ -523,6 +548,8 @@ _NEEDED_OF_FINISHED = (
 def _incomplete(values: Mapping[str, Any]) -> str | None:
     """The first value that every reader of a run relies on and that is not there."""
     needed = _NEEDED + (_NEEDED_OF_FINISHED if values.get("status") == FINISHED else ())
+    if "valid" in values.get("data", ()):
+        needed += ("data.valid.fingerprint",)
     for place in needed:
         inner: Any = values
         for key in place.split("."):
@@ -583,8 +610,10 @@ def _further(refused: Sequence[str]) -> list[str]:
 def _places_of_runs(folder: Path) -> Iterator[Path]:
     """Folders with a result, but not copies of runs in an MLflow store, nor what is hidden."""
     for place, inside, files in os.walk(folder):
+        # A folder of the file's name makes a damaged run, which `read_run` refuses.
+        is_run = RESULT_FILE in files or RESULT_FILE in inside
         inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
-        if RESULT_FILE in files:
+        if is_run:
             inside.clear()
             yield Path(place)
 

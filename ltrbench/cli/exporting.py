@@ -58,11 +58,12 @@ def export(run: Path, kind: str, split: str, metric: str, convention: str, outpu
     \b
       python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
     """
-    from ltrbench.results import read_run
+    from ltrbench.results import naming, read_run
 
     asked = _Asked(read_run(run), split, metric, convention)
-    lines = _WRITERS[kind](asked, asked.run.scored(split))
-    _write(lines, output)
+    with naming(asked.run):
+        text = "".join(_WRITERS[kind](asked, asked.run.scored(split)))
+    _write(text, output)
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,9 @@ def _say(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
-def _write(lines: Iterator[str], output: Path | None) -> None:
+def _write(text: str, output: Path | None) -> None:
     from ltrbench.data.compression import write_whole
 
-    text = "".join(lines)
     if output is None:
         click.echo(text, nl=False)
         return

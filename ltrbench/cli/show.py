@@ -119,6 +119,8 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _when(result: RunResult) -> str:
+    if not (result.started and result.finished):
+        return _NOTHING
     started, finished = (datetime.fromisoformat(text) for text in (result.started, result.finished))
     seconds = (finished - started).total_seconds()
     return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in all"
@@ -219,12 +221,12 @@ def _data_table(result: RunResult, width: int | None) -> str:
     rows = [
         [
             split,
-            *(str(data[size]) for size in ("queries", "documents", "features")),
-            f"{data['queries_without_relevant_document']:.1%}",
-            data["fingerprint"],
+            *(str(data.get(size, _NOTHING)) for size in ("queries", "documents", "features")),
+            _figure(data.get("queries_without_relevant_document"), ".1%"),
+            data.get("fingerprint", _NOTHING),
         ]
         for split, data in result.data.items()
-        if isinstance(data, Mapping)
+        if split in ("train", "valid", "test")
     ]
     header = ["split", "queries", "documents", "features", "no relevant", "fingerprint"]
     return markdown_table(header, rows, width)
@@ -248,7 +250,8 @@ def _drift(drift: Mapping[str, Any]) -> str:
     convention = drift["convention"]
     if "error" in drift:
         return f"the figures of {convention} could not be checked: {drift['error']}"
-    pairs = {name: (drift["own"][name], ours) for name, ours in drift["ours"].items()}
+    figures = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
+    pairs = {name: (own, ours) for name, (own, ours) in figures.items() if None not in (own, ours)}
     if not pairs:
         return f"{convention} has none of these metrics"
     name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))

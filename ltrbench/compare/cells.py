@@ -24,7 +24,7 @@ from ltrbench.errors import UndefinedMetricError
 from ltrbench.metrics import Convention, Evaluation, evaluate, parse_metric
 from ltrbench.metrics.convention import Aggregation
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.results import Run
+from ltrbench.results import Run, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
 
@@ -225,14 +225,15 @@ def judge(
     known: dict[Cell, Judgments] = {}
     read = {label: [_read(run, place, known) for run in group] for label, group in groups.items()}
     first, *others = names
-    defined = [first, *(name for name in others if _is_defined(name, convention, known.values()))]
-    return {
-        label: [
-            Judged(run, cell, known[cell], scores, evaluate(known[cell], scores, defined, convention))
-            for run, cell, scores in own
-        ]
-        for label, own in read.items()
-    }
+    readers = {cell: run for own in read.values() for run, cell, _ in own}
+    judged_in = [(readers[cell], judgments) for cell, judgments in known.items()]
+    defined = [first, *(name for name in others if _is_defined(name, convention, judged_in))]
+
+    def judged(run: Run, cell: Cell, scores: NDArray[np.floating[Any]]) -> Judged:
+        with naming(run):
+            return Judged(run, cell, known[cell], scores, evaluate(known[cell], scores, defined, convention))
+
+    return {label: [judged(*item) for item in own] for label, own in read.items()}
 
 
 def _read(
@@ -244,11 +245,12 @@ def _read(
     return run, cell, scored.scores
 
 
-def _is_defined(name: str, convention: Convention, judged: Iterable[Judgments]) -> bool:
+def _is_defined(name: str, convention: Convention, judged: Iterable[tuple[Run, Judgments]]) -> bool:
     metric, k = parse_metric(name)
     try:
-        for judgments in judged:
-            check_defined(metric, k, convention.of(metric), judgments)
+        for run, judgments in judged:
+            with naming(run):
+                check_defined(metric, k, convention.of(metric), judgments)
     except UndefinedMetricError:
         return False
     return True

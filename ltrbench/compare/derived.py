@@ -16,7 +16,7 @@ import numpy as np
 
 from ltrbench.compare.cells import cell_of
 from ltrbench.metrics import DEFAULT, evaluate, is_known, is_plugin_version
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
+from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, naming
 
 Place = tuple[str, int | None, str | None, str | None, str | None]
 """Data set, fold, and the fingerprints of train, valid and test."""
@@ -87,12 +87,13 @@ def derived_run(
         reported: the splits whose figures it reports.
     """
     names = reported_metrics(like.result)
-    means = {
-        f"{split}/{name}": None if np.isnan(mean) else mean
-        for split, item in scored.items()
-        if split in reported
-        for name, mean in evaluate(item.judgments, item.scores, names).means.items()
-    }
+    with naming(like):
+        means = {
+            f"{split}/{name}": None if np.isnan(mean) else mean
+            for split, item in scored.items()
+            if split in reported
+            for name, mean in evaluate(item.judgments, item.scores, names).means.items()
+        }
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     result = RunResult(
         status=FINISHED,

@@ -91,8 +91,8 @@ def _made_by(runs: Sequence[Run]) -> str:
     # Outside git there is none.
     commit = f"commit {result.commit}, " if result.commit else ""
     return (
-        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine['cpu']} "
-        f"({result.machine['cores']} cores): {versions}. Each run's command stands in environment.json.\n"
+        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
+        f"({result.machine.get('cores')} cores): {versions}. Each run's command stands in environment.json.\n"
     )
 
 
@@ -112,7 +112,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
                 "seed": run.result.seed,
                 "metrics": dict(run.result.metrics),
                 "fingerprints": {
-                    split: run.result.data[split]["fingerprint"]
+                    split: run.result.data[split].get("fingerprint")
                     for split in ("train", "valid", "test")
                     if split in run.result.data
                 },

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,11 +28,13 @@ from mlflow.entities import LoggedModelOutput, Metric, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
+from ltrbench.importance import Importances
 from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
-from ltrbench.results import FINISHED, PER_QUERY_FILE, RUN_FILES, Run, RunResult
+from ltrbench.results import FINISHED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
@@ -54,6 +56,7 @@ from ltrbench.tracking.mlflow_entities import (
 from ltrbench.tracking.mlflow_models import can_be_logged, save_model
 from ltrbench.tracking.mlflow_view import experiment_tags, run_list
 from ltrbench.tracking.system_metrics import SystemMetrics
+from ltrbench.untrusted import check_regular
 
 SQLITE = "sqlite:///"
 CHAMPION = "champion"
@@ -134,7 +137,9 @@ class MLflowTracker(Tracker):
             yield
 
     def log(self, run: Run) -> None:
-        client, result, metrics = self._opened_client(), run.result, run_metrics(run)
+        # Before anything is sent, so that a damaged folder leaves nothing in the store.
+        content = read_all(run)
+        client, result, metrics = self._opened_client(), run.result, content.metrics
         with self._reaching_the_store(_TO_STORE):
             created = client.create_run(
                 self._experiment_id,
@@ -148,7 +153,7 @@ class MLflowTracker(Tracker):
                 _log_artifacts(client, run_id, run.path)
                 model_id = ""
                 if result.status == FINISHED:
-                    _log_tables_and_pictures(client, run_id, run)
+                    _log_tables_and_pictures(client, run_id, run, content)
                     if self.models and can_be_logged(run):
                         model_id = _log_model(client, self._experiment_id, run_id, run)
                 if self._system is not None:
@@ -351,12 +356,40 @@ def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
             client.log_artifact(run_id, str(path))
 
 
-def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run) -> None:
+class Content(NamedTuple):
+    """What a run's files hold, read and checked."""
+
+    metrics: list[Metric]
+    per_query: Mapping[str, NDArray[Any]]
+    importances: Importances
+
+
+def read_all(run: Run) -> Content:
+    """Reads every file of a run that is mirrored.
+
+    Raises:
+        ResultError: where one is damaged, or is not a regular file.
+    """
+    for path in _files(run.path):
+        check_regular(path)
+    run.input_example()
+    return Content(run_metrics(run), run.per_query(), run.importances())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Whatever `_log_artifacts` sends; to read a named pipe would never end."""
+    for path in (folder / name for name in RUN_FILES):
+        if path.is_dir():
+            yield from (file for file in path.rglob("*") if not file.is_dir())
+        elif path.exists() or path.is_symlink():
+            yield path
+
+
+def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run, content: Content) -> None:
     """Tables that the UI sets side by side over runs, and pictures."""
-    # Texts as objects, because MLflow's look at a table's columns warns of any other text.
-    per_query = pd.read_csv(run.path / PER_QUERY_FILE, dtype={"query_id": object})
-    client.log_table(run_id, per_query, "tables/per_query.json")
-    importances = run.importances()
+    if content.per_query:
+        client.log_table(run_id, pd.DataFrame(content.per_query), "tables/per_query.json")
+    importances = content.importances
     if importances.values:
         names = np.array(importances.feature_names, dtype=object)
         table = pd.DataFrame({"feature": names, **importances.values}).astype({"feature": object})

@@ -213,10 +213,10 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
         # A split that was taken out of train has no file of its own.
         files = given.get(split) or given.get("train")
         kind, source = ("local", {"uri": str(files)}) if files else ("code", {"name": result.data["name"]})
-        counts = {f"num_{name}": described[name] for name in ("documents", "queries", "features")}
+        counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
         dataset = Dataset(
             name=f"{result.data['name']} {split}",
-            digest=described["fingerprint"],
+            digest=described.get("fingerprint", "unknown"),
             source_type=kind,
             source=json.dumps(source),
             profile=json.dumps(counts),
