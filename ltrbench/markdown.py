@@ -5,16 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Sequence
 
+from ltrbench.escaping import in_markdown, in_table, visible
+
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """A paragraph in lines of at most `width` columns, later ones indented; None: in one line.
+    """A paragraph in lines of at most `width` columns, later ones indented; None: Markdown, in one line.
 
-    A word that is longer, such as a path, is left whole.
+    Control characters are shown as escapes. A word that is longer, such as a path, is left whole.
     """
     if width is None:
-        return text
+        return in_markdown(text)
     return textwrap.fill(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        visible(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -27,7 +29,8 @@ def markdown_table(
     """An aligned Markdown table: columns of text to the left, all others, of figures, to the right.
 
     Args:
-        width: columns; what does not fit in follows in further tables, which repeat the first column.
+        width: columns; what does not fit in follows in further tables, which repeat the first column. None:
+            Markdown, in which HTML is escaped as well.
         texts: the numbers of the columns of text.
 
     >>> print(markdown_table(["model", "ndcg@10"], [["native", "0.5"]]))
@@ -35,7 +38,7 @@ def markdown_table(
     |:-------|--------:|
     | native |     0.5 |
     """
-    header, rows = _escaped(header), [_escaped(row) for row in rows]
+    header, rows = _escaped(header, width), [_escaped(row, width) for row in rows]
     widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     return "\n\n".join(
         _table(
@@ -47,9 +50,8 @@ def markdown_table(
     )
 
 
-def _escaped(cells: Sequence[str]) -> list[str]:
-    """A bar within a cell would end it."""
-    return [cell.replace("|", "\\|") for cell in cells]
+def _escaped(cells: Sequence[str], width: int | None) -> list[str]:
+    return [in_markdown(cell, cell=True) if width is None else in_table(cell) for cell in cells]
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:

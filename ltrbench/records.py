@@ -221,9 +221,6 @@ def read_table(path: Path, first: Sequence[str], remedy: str) -> Table:
             lines.append(reader.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
         raise table.refusal(f"it is not CSV in UTF-8 ({error})") from None
-    if "\0" in (text := content.decode("utf-8")):
-        lines.append(text.count("\n", 0, text.index("\0")) + 1)
-        raise table.refusal("it holds a NUL byte", -1)
     if len(rows) < 2:
         raise table.refusal("it has no rows")
     header = rows.pop(0)

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TextIO, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -345,7 +345,6 @@ class Run:
         if odd.any():
             row = int(odd.argmax())
             raise table.refusal(f"{table.rows[row][1]!r} is not a number of documents", row)
-        # Texts as objects, which take no more room than they need.
         ids = np.array(table.texts(0), dtype=object)
         return {"query_id": ids, **columns, "num_documents": sizes.astype(np.int64)}
 
@@ -636,9 +635,15 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
+    # A carriage return would end the line for a reader, and is not quoted by itself.
+    quoting = csv.QUOTE_ALL if any("\r" in name for name in names) else csv.QUOTE_MINIMAL
+    return csv.writer(file, lineterminator="\n", quoting=quoting)
+
+
 def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = _csv_writer(file, judgments.query_ids.tolist())
         writer.writerow(["query_id", "num_documents", *per_query])
         columns = [_cells(values) for values in per_query.values()]
         writer.writerows(
@@ -655,7 +660,7 @@ def _write_curve(path: Path, curve: LearningCurve) -> None:
 
 def _write_importances(path: Path, importances: Importances) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = _csv_writer(file, importances.feature_names)
         writer.writerow(["feature", *importances.values])
         columns = [_cells(values) for values in importances.values.values()]
         writer.writerows(zip(importances.feature_names, *columns, strict=True))
@@ -663,7 +668,7 @@ def _write_importances(path: Path, importances: Importances) -> None:
 
 def _write_example(path: Path, dataset: RankingDataset) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = _csv_writer(file, dataset.feature_names)
         writer.writerow(dataset.feature_names)
         # As float64, whose text gives the float32 back to the bit.
         writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))

@@ -101,7 +101,7 @@ _ROW, _MARGIN = 0.22, 0.25
 _LETTER, _BRANCH = 0.0675, 0.4  # the width of a letter, and the way from words to those below
 _GAP = 0.05  # between words and a line
 _FONT: dict[str, Any] = {"family": "DejaVu Sans Mono", "fontsize": 8, "va": "center", "parse_math": False}
-_LONGEST_FEATURE = 40  # characters
+_LONGEST_FEATURE, _LONGEST_TITLE = 40, 180  # characters
 _LINES = "#777777"
 _RAISES, _LOWERS = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion
 
@@ -135,7 +135,10 @@ def draw(ensemble: Ensemble, feature_names: Sequence[str], title: str, file: Pat
     _refuse_many_leaves(ensemble)
     names = [short_name(name, _LONGEST_FEATURE) for name in feature_names]
     rows = itertools.count(3)
-    headings = [(0, title), (1, "The upper branch is yes; a leaf's value is to be multiplied by the weight.")]
+    headings = [
+        (0, short_name(title, _LONGEST_TITLE)),
+        (1, "The upper branch is yes; a leaf's value is to be multiplied by the weight."),
+    ]
     places: list[_Place] = []
     for number, tree in enumerate(ensemble.trees):
         headings.append((next(rows), _title(number, tree)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
-from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo_json, split_settings
+from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings
 from ltrbench.cli.progress import terminal_width
 from ltrbench.errors import ConfigError
 
@@ -149,7 +149,7 @@ def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
     width = terminal_width()
     tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
     over = in_words(across(comparisons))
-    click.echo("\n\n".join([*tables, over] if over else tables))
+    echo("\n\n".join([*tables, over] if over else tables))
 
 
 def _refuse_without(needed: str, there: str, option: str, value: object) -> None:

@@ -17,6 +17,7 @@ from ltrbench.cli.files import (
     PATH,
     PLUGIN_OPTION,
     READ_OPTION,
+    echo,
     echo_json,
     opened,
     read,
@@ -26,6 +27,7 @@ from ltrbench.cli.files import (
 from ltrbench.cli.progress import terminal_width
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.escaping import in_csv
 from ltrbench.markdown import markdown_table
 from ltrbench.metrics import PRESETS, Convention, Evaluation
 from ltrbench.shapes import Scores
@@ -98,7 +100,7 @@ def evaluate(
     if as_object:
         echo_json(_evaluation_record(dataset, evaluation))
     else:
-        click.echo(_render_evaluation(data, dataset, evaluation))
+        echo(_render_evaluation(data, dataset, evaluation))
 
 
 @click.command()
@@ -124,7 +126,7 @@ def conventions(data: Path, scores: Path, names: str, reading: tuple[str, ...], 
         records = [_row_record(row) for row in rows]
         echo_json({"queries": dataset.num_queries, "share_without_relevant": rows[0].share, "rows": records})
     else:
-        click.echo(_render_conventions(data, dataset, ranked, metrics, rows))
+        echo(_render_conventions(data, dataset, ranked, metrics, rows))
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,9 @@ def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path
     with opened(path, "--per-query") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["query", "documents", *evaluation.per_query])
-        writer.writerows(zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True))
+        writer.writerows(
+            zip(map(in_csv, dataset.query_ids.tolist()), dataset.query_sizes.tolist(), *columns, strict=True)
+        )
 
 
 def _cell(value: float) -> str:

@@ -15,7 +15,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo_json, read, split_settings
+from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, split_settings
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def explain(
     if as_object:
         echo_json({"preset": preset_name, **explained})
     else:
-        click.echo("\n".join(_tutorial(preset_name, chosen, explained)))
+        echo("\n".join(_tutorial(preset_name, chosen, explained)))
 
 
 def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSettings) -> tuple[Sums, Sums]:
@@ -106,7 +106,7 @@ def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSetting
     from ltrbench.compilation import announcing_compilation
     from ltrbench.native.objectives import prepare
 
-    with announcing_compilation(lambda: click.echo("compiling the engine, once per machine", err=True)):
+    with announcing_compilation(lambda: echo("compiling the engine, once per machine", err=True)):
         # `pair_lambdas` draws by the same seed.
         return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
 
@@ -120,7 +120,7 @@ def walkthrough() -> None:
     """
     from ltrbench.cli.walkthrough import tell
 
-    click.echo(tell())
+    echo(tell())
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:

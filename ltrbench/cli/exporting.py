@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from ltrbench.cli.files import PATH
+from ltrbench.cli.files import PATH, echo
 
 if TYPE_CHECKING:
     from ltrbench.results import Run, ScoredSplit
@@ -139,7 +139,7 @@ def _say_of_ties(scored: ScoredSplit) -> None:
 
 
 def _say(sentence: str) -> None:
-    click.echo(sentence, err=True)
+    echo(sentence, err=True)
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -6,15 +6,16 @@ import contextlib
 import json
 import math
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from ltrbench import markdown
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.escaping import visible
 
 PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option(
@@ -133,6 +134,11 @@ def echo_json(record: dict[str, Any]) -> None:
     click.echo(json.dumps(record, indent=2, allow_nan=False))
 
 
+def echo(text: str, err: bool = False) -> None:
+    """Prints text for people, the control characters of names in it as escapes."""
+    click.echo(visible(text, lines=True), err=err)
+
+
 def wrapped(text: str, indent: str = "") -> str:
     """A paragraph in lines of at most 100 columns, later ones indented."""
-    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return markdown.wrapped(text, 100, indent)

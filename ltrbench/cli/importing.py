@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.files import PATH, PLUGIN_OPTION
+from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 
 
 @click.command("import")
@@ -34,6 +34,6 @@ def import_(name: str, file: str, like: Path, output: Path) -> None:
         for key, value in run.result.metrics.items()
         if key.startswith("test/")
     ]
-    click.echo(f"{output}: {name}, {', '.join(figures)}")
+    echo(f"{output}: {name}, {', '.join(figures)}")
     for note in run.result.notes:
-        click.echo(f"- {note}")
+        echo(f"- {note}")

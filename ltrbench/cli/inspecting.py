@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo_json, read, wrapped
+from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, wrapped
 
 if TYPE_CHECKING:
     from ltrbench.inspection import Inspection
@@ -38,7 +38,7 @@ def inspect(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -
     if as_object:
         echo_json({"data": list(map(str, data)), **dataclasses.asdict(found)})
     else:
-        click.echo(_render(", ".join(map(str, data)), found))
+        echo(_render(", ".join(map(str, data)), found))
 
 
 def _rankers() -> dict[str, Ranker]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.errors import OK, RUN_FAILED
-from ltrbench.cli.files import PATH, PLUGIN_OPTION
+from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 
 
 @click.command()
@@ -35,11 +35,11 @@ def reproduce(committed: Path, runs: Path) -> int:
         publish(compare(find_runs([runs])), rerun)
         found = hold_against(committed, rerun)
     asked = "the same to the bit" if found.exact else f"within {TOLERANCE}"
-    click.echo(
+    echo(
         f"{committed}: {found.num_figures} figures, asked to be {asked} ({found.reason}); largest difference "
         f"{found.largest:.3g}."
     )
     for difference in found.differences:
-        click.echo(f"- {difference}")
-    click.echo("Reproduced." if not found.differences else f"{len(found.differences)} differ.")
+        echo(f"- {difference}")
+    echo("Reproduced." if not found.differences else f"{len(found.differences)} differ.")
     return RUN_FAILED if found.differences else OK

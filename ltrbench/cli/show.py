@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.cli.files import PATH, echo_json
+from ltrbench.cli.files import PATH, echo, echo_json
 from ltrbench.cli.progress import terminal_width
 from ltrbench.markdown import markdown_table, wrapped
 
@@ -44,7 +44,7 @@ def show(run: Path, as_object: bool) -> None:
     if as_object:
         echo_json(_record(found))
     else:
-        click.echo("\n\n".join(_parts(found, terminal_width())))
+        echo("\n\n".join(_parts(found, terminal_width())))
 
 
 def _record(run: Run) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.files import PATH, replaced
+from ltrbench.cli.files import PATH, echo, replaced
 from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.results import RESULT_FILE, Run, read_run
@@ -55,7 +55,7 @@ def trees(run: Path, first: int | None, as_list: bool, output: Path | None, rank
             with replaced(output) as partial:
                 draw(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
         text = json.dumps(as_json(shown), allow_nan=False) if as_list else "\n".join(as_text(shown, names))
-    click.echo(text)
+    echo(text)
 
 
 @contextlib.contextmanager

@@ -250,10 +250,15 @@ def _drifts(results: Sequence[RunResult]) -> Iterator[str]:
         if result.drift.get("drifted"):
             convention, own = result.drift["convention"], result.drift["own"]
             pairs = ", ".join(
-                f"{name} {own[name]:.9f} against {ours:.9f}" for name, ours in result.drift["ours"].items()
+                f"{name} {_figure(own[name])} against {_figure(ours)}"
+                for name, ours in result.drift["ours"].items()
             )
             yield (
                 f"{result.model} drifts: {convention} itself computes {pairs} of ours under its "
                 "convention. Do "
                 "not rely on either."
             )
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.9f}"

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.escaping import in_csv, in_markdown
 from ltrbench.importance import (
     FALLS,
     GAIN,
@@ -221,7 +222,7 @@ def as_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
     )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["data", "feature", *(f"{label} {kind}" for label, kind in columns)])
+    writer.writerow(["data", "feature", *(in_csv(f"{label} {kind}") for label, kind in columns)])
     for data, found in comparisons.items():
         for feature in found.order:
             values = (
@@ -231,14 +232,14 @@ def as_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
                 for label, kind in columns
             )
             cells = ["" if value is None else format(value, ".6g") for value in values]
-            writer.writerow([data, found.feature_names[feature], *cells])
+            writer.writerow([in_csv(data), in_csv(found.feature_names[feature]), *cells])
     return text.getvalue()
 
 
 def as_markdown(data: str, found: ImportanceComparison) -> str:
     """The features worth most by the first kind, the correlations by each kind, and the notes."""
     labels = list(found.rows)
-    parts = [f"## {data}"]
+    parts = [f"## {in_markdown(data)}"]
     for kind in found.kinds[:1]:
         rows = [
             [found.feature_names[feature], *(_cell(row, kind, feature) for row in found.rows.values())]
@@ -253,7 +254,7 @@ def as_markdown(data: str, found: ImportanceComparison) -> str:
         parts.append(
             f"Spearman's rank correlation by {NAMES[kind]}:\n\n{markdown_table(['model', *labels], rows)}"
         )
-    parts.append("\n".join(f"- {note}" for note in found.notes))
+    parts.append("\n".join(f"- {in_markdown(note)}" for note in found.notes))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

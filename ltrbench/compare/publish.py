@@ -34,6 +34,7 @@ from ltrbench.compare.report import write
 from ltrbench.compare.report.shown import series_of
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.tables import as_csv, as_latex, render
+from ltrbench.escaping import in_csv, in_markdown
 from ltrbench.plots import draw
 from ltrbench.results import Run
 
@@ -54,8 +55,13 @@ def publish(
     own = slices or {}
     tables = "\n".join(f"## {render(item, slices=own.get(item.data, ()))}" for item in comparisons)
     over = across(comparisons)
-    parts = [f"# {folder.resolve().name}", tables.rstrip(), in_words(over), _made_by(runs)]
-    (folder / "table.md").write_text("\n\n".join(part for part in parts if part))
+    parts = [
+        f"# {in_markdown(folder.resolve().name)}",
+        tables.rstrip(),
+        in_words(over),
+        in_markdown(_made_by(runs)),
+    ]
+    (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
     record = json.dumps(as_json(comparisons, own), indent=2, allow_nan=False)
@@ -86,13 +92,13 @@ def _made_by(runs: Sequence[Run]) -> str:
     # Scores that were imported were made elsewhere.
     result = next((run.result for run in runs if run.result.machine), None)
     if result is None:
-        return "Made of imported scores. Each run's command stands in environment.json.\n"
+        return "Made of imported scores. Each run's command stands in environment.json."
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
     # Outside git there is none.
     commit = f"commit {result.commit}, " if result.commit else ""
     return (
         f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
-        f"({result.machine.get('cores')} cores): {versions}. Each run's command stands in environment.json.\n"
+        f"({result.machine.get('cores')} cores): {versions}. Each run's command stands in environment.json."
     )
 
 
@@ -141,11 +147,13 @@ def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
     names = list(dict.fromkeys(columns))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in names)])
+        heads = [in_csv(f"{name} {comparisons[0].metric}") for name in names]
+        writer.writerow(["data", "fold", "query_id", *heads])
         for (data, cell, query_id), by_column in values.items():
             cells = [by_column.get(name, math.nan) for name in names]
             texts = ["" if math.isnan(cell) else format(cell, ".6f") for cell in cells]
-            writer.writerow([data, "" if cell.fold is None else cell.fold, query_id, *texts])
+            fold = "" if cell.fold is None else cell.fold
+            writer.writerow([in_csv(data), fold, in_csv(query_id), *texts])
 
 
 def _columns(row: Row) -> list[str]:

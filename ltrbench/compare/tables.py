@@ -14,6 +14,7 @@ from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
+from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.results import TIMES
 from ltrbench.statistics import Interval
@@ -52,14 +53,14 @@ def as_latex(comparison: Comparison) -> str:
     It needs \\usepackage{booktabs}. Times, sizes and memory are left out.
     """
     columns = [column for column in _shown_columns(comparison) if column.of_quality]
-    header = " & ".join(_escaped(column.header) for column in columns)
+    header = " & ".join(in_latex(column.header) for column in columns)
     lines = [
         " & ".join(_latex_cell(column, row, comparison) for column in columns) for row in comparison.rows
     ]
     body = " \\\\\n".join(lines)
     how = how_tested(comparison) if comparison.pairs else ""
     return (
-        f"% {comparison.data}, {_counts(comparison)}. {how}\n"
+        f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n\\toprule\n{header} "
         f"\\\\\n\\midrule\n{body} \\\\\n"
         "\\bottomrule\n\\end{tabular}\n"
@@ -72,12 +73,14 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
     seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["data", "model", *metrics, *_CSV_COLUMNS, *(f"{kind}_seconds" for kind in seconds)])
+    head = ["data", "model", *metrics, *_CSV_COLUMNS, *(f"{kind}_seconds" for kind in seconds)]
+    writer.writerow(map(in_csv, head))
     for comparison in comparisons:
         for row in comparison.rows:
-            figures = [row.metrics.get(name) for name in metrics]
+            figures = [row.metrics.get(metric) for metric in metrics]
             times = [row.seconds.get(kind) for kind in seconds]
-            writer.writerow([comparison.data, row.label, *figures, *_csv_cells(comparison, row), *times])
+            names = [in_csv(comparison.data), in_csv(row.label)]
+            writer.writerow([*names, *figures, *_csv_cells(comparison, row), *times])
     return text.getvalue()
 
 
@@ -102,15 +105,15 @@ _CSV_COLUMNS = (
 
 
 def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
-    own = row.interval
+    own, baseline = row.interval, in_csv(comparison.baseline)
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, comparison.baseline, *[None] * 9, *tail]
+        return [*ends, baseline, *[None] * 9, *tail]
     said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
     between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
-    counts = [said.wins, said.ties, said.losses, said.num_queries, said.note or None]
-    return [*ends, comparison.baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
+    counts = [said.wins, said.ties, said.losses, said.num_queries, in_csv(said.note) or None]
+    return [*ends, baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
 
 
 @dataclass(frozen=True)
@@ -253,30 +256,13 @@ def _note(row: Row) -> str:
 
 
 def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
-    text = _escaped(column.cell(row))
+    text = in_latex(column.cell(row))
     if column.metric is None:
         return text
     values = [other.metrics[column.metric] for other in comparison.rows]
     highest = max((value for value in values if value is not None), default=None)
     own = row.metrics[column.metric]
     return f"\\textbf{{{text}}}" if own is not None and own == highest else text
-
-
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        # Behind the end of a line it would begin that command's optional argument.
-        "[": "{[}",
-    }
-)
-
-
-def _escaped(text: str) -> str:
-    """As LaTeX prints it."""
-    return text.translate(_LATEX)
 
 
 def _counts(comparison: Comparison) -> str:

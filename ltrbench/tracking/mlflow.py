@@ -40,6 +40,7 @@ from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
     command,
     milliseconds,
+    model_name,
     origin_tags,
     plain_metrics,
     run_inputs,
@@ -388,7 +389,9 @@ def _files(folder: Path) -> Iterator[Path]:
 def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run, content: Content) -> None:
     """Tables that the UI sets side by side over runs, and pictures."""
     if content.per_query:
-        client.log_table(run_id, pd.DataFrame(content.per_query), "tables/per_query.json")
+        # Texts as objects, because MLflow's look at a table's columns warns of any other text.
+        per_query = pd.DataFrame(content.per_query).astype({"query_id": object})
+        client.log_table(run_id, per_query, "tables/per_query.json")
     importances = content.importances
     if importances.values:
         names = np.array(importances.feature_names, dtype=object)
@@ -403,7 +406,7 @@ def _log_model(client: MlflowClient, experiment_id: str, run_id: str, run: Run) 
     """Keeps the run's model as an MLflow model; returns its id."""
     made = client.create_logged_model(
         experiment_id,
-        name=run.result.model,
+        name=model_name(run.result),
         source_run_id=run_id,
         model_type="ranker",
         params={param.key: shortened(param.value, 250) for param in run_params(run.result) if param.value},

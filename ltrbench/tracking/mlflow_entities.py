@@ -31,6 +31,7 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_USER,
 )
 
+from ltrbench.escaping import visible
 from ltrbench.provenance import without_password
 from ltrbench.results import LearningCurve, Run, RunResult
 
@@ -41,6 +42,7 @@ _MAX_KEY_LENGTH = 240
 _MAX_PARAM_LENGTH = 6000
 MAX_TAG_LENGTH = 5000
 _MAX_NAME_LENGTH = 250
+_MAX_DIGEST_LENGTH = 36
 
 # Texts of a data set's YAML for people, in which no two runs differ.
 _NO_PARAMETERS = ("data.obtain", "data.published")
@@ -141,6 +143,15 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: key if shared[name] > 1 else name for key, name in last.items()}
 
 
+def model_name(result: RunResult) -> str:
+    """The model's name in what MLflow allows of one.
+
+    >>> model_name(RunResult(status="finished", model="a/b: 50%", params="", seed=0))
+    'a_b_ 50_'
+    """
+    return re.sub("[/:.%\"']", "_", shortened(result.model, _MAX_NAME_LENGTH))
+
+
 def command(result: RunResult) -> str:
     """What makes the run again, as a shell takes it."""
     return " ".join([COMMAND, *map(shlex.quote, result.overrides)])
@@ -215,8 +226,8 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
         kind, source = ("local", {"uri": str(files)}) if files else ("code", {"name": result.data["name"]})
         counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
         dataset = Dataset(
-            name=f"{result.data['name']} {split}",
-            digest=described.get("fingerprint", "unknown"),
+            name=shortened(f"{result.data['name']} {split}", _MAX_NAME_LENGTH),
+            digest=shortened(described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH),
             source_type=kind,
             source=json.dumps(source),
             profile=json.dumps(counts),
@@ -229,8 +240,12 @@ def _drift(result: RunResult) -> str:
     """Where the library's own figures are not ours; empty where they are."""
     if not result.drift.get("drifted"):
         return ""
-    pairs = ((name, result.drift["own"][name], value) for name, value in result.drift["ours"].items())
-    return ", ".join(f"{name}: own {own:.9f}, ours {ours:.9f}" for name, own, ours in pairs)
+    own, ours = result.drift["own"], result.drift["ours"]
+    return ", ".join(f"{name}: own {_figure(own[name])}, ours {_figure(ours[name])}" for name in ours)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.9f}"
 
 
 def run_params(result: RunResult) -> list[Param]:
@@ -312,7 +327,7 @@ def metric_key(name: str) -> str:
 
 def shortened(value: object, length: int) -> str:
     """A value as MLflow takes it: not too long, and without the password of an address."""
-    text = without_password(str(value))
+    text = visible(without_password(str(value)), lines=True)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

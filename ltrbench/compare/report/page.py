@@ -11,8 +11,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ltrbench.compare.report.parts import Chapter
+from ltrbench.escaping import visible
 
 _HERE = Path(__file__).parent
+
+
+def _seen(value: object) -> object:
+    """Text without control characters, which browsers show in no way; what is markup already stays."""
+    return visible(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def render(title: str, chapters: Sequence[Chapter]) -> str:
@@ -21,6 +27,7 @@ def render(title: str, chapters: Sequence[Chapter]) -> str:
         loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_seen,
         trim_blocks=True,
         lstrip_blocks=True,
     )
