@@ -637,8 +637,8 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
 
 def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
     # A carriage return would end the line for a reader, and is not quoted by itself.
-    quoting = csv.QUOTE_ALL if any("\r" in name for name in names) else csv.QUOTE_MINIMAL
-    return csv.writer(file, lineterminator="\n", quoting=quoting)
+    quote_all = any("\r" in name for name in names)
+    return csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
 
 
 def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from run_cases import finished_run
 from toy_runs import NUM_QUERIES, write
 
+from ltrbench.cli import main
+from ltrbench.cli.launch import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
 from ltrbench.compare.across import across, in_words
 from ltrbench.compare.methods import what_draws_cannot_show
+from ltrbench.compare.publish import publish
 from ltrbench.compare.record import as_json, figures
 from ltrbench.compare.tables import as_csv, as_latex
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.results import Run
 from ltrbench.statistics import compare_pairs
@@ -306,3 +312,73 @@ def test_settings_of_one_data_set_are_no_data_sets(tmp_path: Path) -> None:
     assert found is not None
     assert found.test is None
     assert in_words(found).startswith("Over data sets: Several tables are of one data set")
+
+
+class FullDisk:
+    """Stands for the pictures, which are drawn when most files of a comparison are written."""
+
+    def __call__(self, *_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_what_cannot_be_written_whole_is_not_written_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_before: bool
+) -> None:
+    runs = [write(tmp_path / "runs" / model, model) for model in ("native", "random")]
+    folder = tmp_path / "comparison"
+    if there_before:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("mine")
+    monkeypatch.setattr("ltrbench.compare.publish.draw", FullDisk())
+    with pytest.raises(ResultError, match=rf"{folder} cannot be written: No space left on device.*--output"):
+        publish(compare(runs), folder)
+    left = [path.name for path in tmp_path.rglob("*") if "runs" not in path.parts]
+    assert left == (["comparison", "mine.txt"] if there_before else [])
+
+
+def test_files_of_a_comparison_replace_older_ones_and_leave_others(tmp_path: Path) -> None:
+    runs = [write(tmp_path / "runs" / model, model) for model in ("native", "random")]
+    folder = tmp_path / "comparison"
+    folder.mkdir()
+    for name in ("mine.txt", "table.md"):
+        (folder / name).write_text("mine")
+    publish(compare(runs), folder)
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert (folder / "table.md").read_text().startswith("# comparison\n")
+    assert not list(folder.glob(".*"))
+
+
+def test_a_sweep_whose_comparison_cannot_be_written_prints_it_and_exits_with_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folders = [tmp_path / model for model in ("native", "random")]
+    for folder in folders:
+        finished_run(folder, folder.name)
+    monkeypatch.setattr("ltrbench.compare.publish.draw", FullDisk())
+    session = Session(sweep_folder=tmp_path, folders=folders)
+    session.close("finished")
+    session.report()
+    printed = capsys.readouterr()
+    assert "| native " in printed.out
+    assert f"{tmp_path / 'comparison'} cannot be written: No space left" in caplog.text
+    assert "Comparison:" not in printed.err
+    assert not (tmp_path / "comparison").exists()
+    assert session.exit_code == 2
+
+
+def test_compare_prints_its_table_where_its_files_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("native", "random"):
+        finished_run(tmp_path / "runs" / model, model)
+    monkeypatch.setattr("ltrbench.compare.publish.draw", FullDisk())
+    output = tmp_path / "output"
+    assert main(["compare", str(tmp_path / "runs"), "--draws", "50", "--output", str(output)]) == 2
+    printed = capsys.readouterr()
+    assert "| native " in printed.out
+    assert f"{output} cannot be written: No space left" in printed.err
+    assert not output.exists()

@@ -133,12 +133,13 @@ def compare(
     runs += _fused(runs, asked, _names(fuse), _names(fuse_of), rrf_k)
     comparisons = compare_runs(runs, asked)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
-    if output is not None:
-        publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
     if as_object:
         echo_json(as_json(comparisons, by_kind))
     else:
         _print(comparisons, by_kind)
+    # Behind the table, which a full disk must not cost.
+    if output is not None:
+        publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
 
 
 def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:

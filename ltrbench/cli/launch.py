@@ -69,6 +69,7 @@ class Session:
     folders: list[Path] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
+    comparison_folder: Path | None = None
 
     def job(self, config: DictConfig) -> None:
         """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
@@ -146,6 +147,7 @@ class Session:
 
         folder = self.sweep_folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
+        self.comparison_folder = folder
         if self.tracker is not None:
             text, best = (folder / "table.md").read_text(), self._best()
             shown = figures(self.comparisons)
@@ -198,8 +200,8 @@ class Session:
         if over := in_words(across(self.comparisons) if self.comparisons else None):
             click.echo(f"{over}\n")
         where = [f"Run folders: {_common(self.runs)}"]
-        if self.sweep_folder is not None and self.comparisons:
-            where.append(f"Comparison:  {_relative(self.sweep_folder / COMPARISON_FOLDER)}")
+        if self.comparison_folder is not None:
+            where.append(f"Comparison:  {_relative(self.comparison_folder)}")
         if self.tracker is not None and self.tracker.where:
             where.append(f"MLflow UI:   {program()} ui     ({self.tracker.where})")
         if self.registered:
@@ -209,7 +211,8 @@ class Session:
     @property
     def exit_code(self) -> int:
         if not self.errors:
-            return OK
+            unwritten = bool(self.sweep_folder and self.comparisons) and self.comparison_folder is None
+            return USER_MISTAKE if unwritten else OK
         return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
 
 

@@ -16,11 +16,13 @@ No document of the data is in them: neither features nor labels nor document ids
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import re
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from ltrbench.compare.report import write
 from ltrbench.compare.report.shown import series_of
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.tables import as_csv, as_latex, render
+from ltrbench.errors import ResultError
 from ltrbench.escaping import in_csv, in_markdown
 from ltrbench.plots import draw
 from ltrbench.results import Run
@@ -45,26 +48,59 @@ Slices = Mapping[str, Sequence[Slice]]
 def publish(
     comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
 ) -> None:
-    """Writes all of them into a folder, making it where it is not there.
+    """Writes all of them into a folder, or none: they are moved there when all are written.
+
+    Other files in the folder stay.
 
     Args:
+        folder: made where it is not there.
         command: that does so again; empty where there is none to tell.
+
+    Raises:
+        ResultError: where they cannot be written, as on a full disk.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # On the same disk, and in the folder itself where that is all that can be written.
+        place = folder if folder.is_dir() else folder.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
+            # Its permissions are those of any folder; a temporary one's are its owner's alone.
+            staging = Path(partial, folder.resolve().name)
+            staging.mkdir()
+            _write(comparisons, staging, slices or {}, command)
+            _move(staging, folder)
+    except OSError as error:
+        # Made before the runs were read, to see that it can be.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise ResultError(
+            f"{folder} cannot be written: {error.strerror or error}. Make room there, or choose another "
+            "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
+        ) from error
+
+
+def _move(staging: Path, folder: Path) -> None:
+    if not folder.is_dir():
+        staging.rename(folder)
+        return
+    for path in sorted(staging.rglob("*")):
+        target = folder / path.relative_to(staging)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            path.replace(target)
+
+
+def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
-    own = slices or {}
-    tables = "\n".join(f"## {render(item, slices=own.get(item.data, ()))}" for item in comparisons)
+    tables = "\n".join(f"## {render(item, slices=slices.get(item.data, ()))}" for item in comparisons)
     over = across(comparisons)
-    parts = [
-        f"# {in_markdown(folder.resolve().name)}",
-        tables.rstrip(),
-        in_words(over),
-        in_markdown(_made_by(runs)),
-    ]
+    title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
+    parts = [f"# {title}", tables.rstrip(), in_words(over), made_by]
     (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
-    record = json.dumps(as_json(comparisons, own), indent=2, allow_nan=False)
+    record = json.dumps(as_json(comparisons, slices), indent=2, allow_nan=False)
     (folder / "comparison.json").write_text(f"{record}\n")
     (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
@@ -73,7 +109,7 @@ def publish(
         pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
         pictures.mkdir(exist_ok=True)
         draw(series_of(comparison), comparison.metric, pictures)
-    write(comparisons, folder / "report.html", own, over, command)
+    write(comparisons, folder / "report.html", slices, over, command)
 
 
 def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ltrbench.escaping import visible
 from ltrbench.plots.series import Drawn
 from ltrbench.plots.styles import styles_of
 
@@ -118,7 +119,7 @@ def short_name(text: str, most: int) -> str:
     font = get_font(findfont(FontProperties()))
     shown = "".join(
         letter if font.get_char_index(ord(letter)) else letter.encode("unicode_escape").decode()
-        for letter in " ".join(text.split())
+        for letter in visible(" ".join(text.split()))
     )
     if len(shown) <= most:
         return shown

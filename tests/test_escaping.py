@@ -1,0 +1,175 @@
+"""Names with control characters, HTML and what formats reserve, in every output format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_runs
+
+from ltrbench.cli import main
+from ltrbench.cli.errors import VisibleFormatter, as_paragraph
+from ltrbench.compare import compare
+from ltrbench.compare.publish import publish
+from ltrbench.data import Judgments
+from ltrbench.errors import DataError
+from ltrbench.importance import Importances
+from ltrbench.results import LearningCurve, Run, read_run, write_run
+from ltrbench.tracking.mlflow_entities import model_name, run_inputs, run_name, run_params, run_tags
+
+HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"
+"""Moves the cursor, turns text round, ends lines; is HTML, a cell's end, mathematics, an image, a formula."""
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Two runs in which every name is hostile."""
+    folder = tmp_path_factory.mktemp("runs")
+    judged = toy_runs.judgments(1)
+    ids = [f"{HOSTILE}{number}" for number in range(judged.num_queries)]
+    judged = Judgments(labels=judged.labels, query_start=judged.query_start, query_ids=np.array(ids))
+    found = []
+    for number, model in enumerate((f"{HOSTILE} 1", f"{HOSTILE} 2")):
+        run = toy_runs.write(
+            folder / str(number),
+            model,
+            name=HOSTILE,
+            judged=judged,
+            settings={"early_stopping": {"metric": "ndcg@10"}, HOSTILE: HOSTILE},
+            data_settings={"published": {"source": HOSTILE, "figures": {HOSTILE: {"ndcg@10": 0.5}}}},
+            curve=LearningCurve([1, 2], {"valid/ndcg@10": [0.1, 0.2]}),
+            notes=(HOSTILE,),
+            unmatched=(HOSTILE,),
+            overrides=(HOSTILE,),
+            sweep=HOSTILE,
+            machine={"cpu": HOSTILE, "cores": 2, "system": HOSTILE},
+            versions={"python": HOSTILE},
+        )
+        sizes = {"features": 2, "documents": judged.num_documents, "queries": judged.num_queries}
+        data = {**run.result.data, "test": {**run.result.data["test"], **sizes}}
+        data["train"] = {**data["train"], "features": 2, "feature_names": [HOSTILE, "b"]}
+        names = (HOSTILE, "b")
+        worth = Importances(names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])})
+        scored = {"test": run.scored("test")}
+        write_run(run.path, replace(run.result, data=data), scored=scored, importances=worth)
+        found.append(read_run(run.path))
+    return found
+
+
+@pytest.fixture(scope="module")
+def published(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    publish(compare(runs), folder)
+    return folder
+
+
+def test_a_run_with_such_names_comes_back_as_it_was(runs: list[Run]) -> None:
+    assert runs[0].result.model == f"{HOSTILE} 1"
+    assert runs[0].importances().feature_names == (HOSTILE, "b")
+
+
+@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["export", "--format", "ranklib-idv"]])
+def test_a_verb_on_a_run_prints_no_control_character(
+    runs: list[Run], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb, *options = words
+    code = main([verb, str(runs[0].path), *options])
+    printed = capsys.readouterr()
+    assert verb == "export" or code == 0, printed.err
+    assert not UNSEEN.search(printed.err)
+    assert verb == "export" or not UNSEEN.search(printed.out)
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_a_comparison_prints_no_control_character(
+    runs: list[Run], columns: int | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ltrbench.cli.comparing.terminal_width", lambda: columns)
+    assert main(["compare", str(runs[0].path.parent), "--draws", "50"]) == 0
+    printed = capsys.readouterr().out
+    assert not UNSEEN.search(printed)
+    assert r"\x1b[31m\u202e\r\n" in printed
+    # A terminal shows HTML as it is, Markdown would run it.
+    assert ("<img" in printed) == (columns is not None)
+
+
+def cells_of_markdown(line: str) -> list[str]:
+    """The cells as GitHub's parser finds them: a backslash makes what follows a character."""
+    return re.findall(r"((?:\\.|[^|\\])+)\|", line.strip().removeprefix("|"))
+
+
+def test_markdown_has_no_html_no_image_and_tables_of_as_many_cells_as_columns(published: Path) -> None:
+    for file in ("table.md", "importances.md"):
+        text = (published / file).read_text()
+        assert "<img" not in text
+        assert "](http" not in text
+        assert not UNSEEN.search(text)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            widths = {len(cells_of_markdown(line)) for line in table.splitlines()}
+            assert len(widths) == 1, table
+
+
+def test_latex_has_neither_open_commands_nor_lines_that_names_began(published: Path) -> None:
+    text = (published / "table.tex").read_text()
+    assert not UNSEEN.search(text)
+    rows = [line for line in text.splitlines() if "img src" in line and not line.startswith("%")]
+    assert len(rows) == 2 + 1  # two models, and the header with the baseline's name
+    for row in rows:
+        assert not re.search(r"(?<!\\)[$_%#<]", row)
+
+
+def cells_of_csv(file: Path) -> Iterator[str]:
+    for row in csv.reader(io.StringIO(file.read_text(), newline="")):
+        yield from row
+
+
+def test_no_cell_of_a_csv_table_is_a_formula_or_holds_a_control_character(published: Path) -> None:
+    for name in ("table.csv", "per_query.csv", "importances.csv"):
+        for cell in cells_of_csv(published / name):
+            assert not UNSEEN.search(cell)
+            assert not cell.startswith(("=", "@"))
+            assert not re.match(r"[-+][^\d.]", cell)
+
+
+def test_json_gives_the_names_back_as_they_are(published: Path) -> None:
+    text = (published / "comparison.json").read_text()
+    assert text.isascii()
+    assert not UNSEEN.search(text)
+    assert json.loads(text)["runs"][0]["model"] == f"{HOSTILE} 1"
+
+
+def test_the_report_shows_names_as_text(published: Path) -> None:
+    text = (published / "report.html").read_text(encoding="utf-8")
+    assert "<img src=x" not in text
+    assert not UNSEEN.search(text)
+    assert r"=a\x1b[31m\u202e" in text
+
+
+def test_a_picture_is_drawn_with_dollars_in_its_names(published: Path) -> None:
+    # What matplotlib took for mathematics would raise.
+    assert {path.name for path in published.glob("*.png")} >= {"importances.png", "learning_curves.png"}
+
+
+def test_mlflow_is_given_no_control_character(runs: list[Run]) -> None:
+    run = runs[0]
+    texts = [run_name(run.result), model_name(run.result), *run_tags(run, "").values()]
+    texts += [text for param in run_params(run.result) for text in (param.key, param.value)]
+    texts += [text for item in run_inputs(run.result) for text in (item.dataset.name, item.dataset.digest)]
+    for text in texts:
+        assert not UNSEEN.search(text)
+    assert not re.search("[/:.%\"']", model_name(run.result))
+
+
+def test_messages_and_logs_have_no_control_character() -> None:
+    assert not UNSEEN.search(as_paragraph(DataError(HOSTILE)))
+    record = logging.LogRecord("ltrbench", logging.WARNING, "", 0, "%s", (HOSTILE,), None)
+    assert not UNSEEN.search(VisibleFormatter().format(record))
