@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from ltrbench.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 PARQUET = ".parquet"
 
@@ -84,18 +86,40 @@ def is_parquet(path: Path) -> bool:
 def read_parquet(path: Path) -> FrameTable:
     """Reads a Parquet file, or a folder of its parts.
 
+    What pandas noted of its own types is not needed, and not looked at where it may be damaged: the file's
+    schema says what the columns hold.
+
     Raises:
         DataError: where it is absent or cannot be read.
     """
-    import pandas as pd
+    import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        # pandas reports a column that is there twice in a dozen lines, none of which says so.
+        # pyarrow reports a column that is there twice in a dozen lines, none of which says so.
         check_no_repeat(parquet.ParquetDataset(path).schema.names, str(path))
-        return FrameTable(str(path), pd.read_parquet(path))
+        table = parquet.read_table(path)
+        # Otherwise text that is not UTF-8 raises only where a cell is looked at.
+        table.validate(full=True)
+        rows = table.drop_columns(_index_columns(table.schema)).replace_schema_metadata(None)
+        return FrameTable(str(path), rows.to_pandas(ignore_metadata=True))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file; check the path.") from None
     # What pandas and pyarrow raise on damaged files has these bases in common.
-    except (ValueError, OSError, EOFError, RuntimeError) as error:
+    except (ValueError, OSError, EOFError, RuntimeError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot be read as a table ({error}); mend or replace the file.") from None
+
+
+def _index_columns(schema: pa.Schema) -> list[str]:
+    """The columns in which pandas wrote a DataFrame's index, which is no feature.
+
+    Raises:
+        ValueError: where pandas' note of them is damaged.
+    """
+    noted = (schema.metadata or {}).get(b"pandas", b"{}")
+    try:
+        columns = json.loads(noted).get("index_columns", [])
+        # An index that only counts rows has no column, and is noted as an object.
+        return [name for name in columns if isinstance(name, str) and name in schema.names]
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(f"its note on pandas' index is damaged: {error}") from None

@@ -433,8 +433,8 @@ def _features(tables: Sequence[Table], chosen: Sequence[str]) -> Features:
         rows = slice(start, start + table.num_rows)
         for number, column in enumerate(chosen):
             values = table.numbers(column, "encode it as one, or leave the column out of `features`")
-            # What exceeds float32 becomes infinite, and is refused on the next line.
-            with np.errstate(over="ignore"):
+            # What exceeds float32 becomes infinite, and is refused on the next line. A damaged NaN is "invalid".
+            with np.errstate(over="ignore", invalid="ignore"):
                 features[rows, number] = values
             infinite = np.flatnonzero(np.isinf(features[rows, number]))
             if infinite.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -376,3 +377,67 @@ def test_a_mistake_in_one_of_several_tables_is_told_by_its_own_name_and_line(tmp
     paths[1].write_text("qid,label,bm25\nb,1,2\na,1,2\n")
     with pytest.raises(DataError, match=f"^{paths[1]}:3: query 'a' comes back .* ended at {paths[0]}:2"):
         read_table(paths)
+
+
+def parquet_bytes(folder: Path) -> bytes:
+    """Texts, categories, whole numbers with gaps and doubles, under an index that is no feature."""
+    table = frame().assign(
+        kind=pd.Categorical(["1", "2"] * (len(frame()) // 2) + ["1"] * (len(frame()) % 2)),
+        count=pd.array([None, *range(1, len(frame()))], dtype="Int64"),
+    )
+    table.index = pd.Index(np.arange(len(table)) ** 2, name="rows of a larger table")
+    table.to_parquet(folder / "whole.parquet")
+    return (folder / "whole.parquet").read_bytes()
+
+
+def test_an_index_that_pandas_wrote_into_a_parquet_file_is_no_feature(tmp_path: Path) -> None:
+    parquet_bytes(tmp_path)
+    assert "rows of a larger table" not in read_table(tmp_path / "whole.parquet").feature_names
+
+
+def with_note_replaced(folder: Path, old: bytes, new: bytes) -> Path:
+    """The same table with another note of pandas on its types, which pyarrow keeps in two places."""
+    parquet_bytes(folder)
+    table = pyarrow.parquet.read_table(folder / "whole.parquet")
+    note = table.schema.metadata[b"pandas"]
+    assert old in note
+    changed = table.replace_schema_metadata({b"pandas": note.replace(old, new)})
+    pyarrow.parquet.write_table(changed, folder / "damaged.parquet")
+    return folder / "damaged.parquet"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"numpy_type"', b'"numpy_typo"'),  # KeyError in pandas
+        (b'"pandas_type"', b'"pandas_typo"'),
+        (b'"float64"', b'"eloat64"'),  # TypeError in NumPy
+        (b'"columns"', b'"kolumns"'),
+    ],
+)
+def test_what_pandas_noted_of_its_types_is_not_needed(tmp_path: Path, old: bytes, new: bytes) -> None:
+    damaged = read_table(with_note_replaced(tmp_path, old, new))
+    assert damaged.fingerprint == read_table(tmp_path / "whole.parquet").fingerprint
+
+
+def test_a_damaged_note_of_the_index_is_refused_because_it_might_be_read_as_a_feature(tmp_path: Path) -> None:
+    damaged = with_note_replaced(tmp_path, b'["rows of a larger table"]', b'["rows of a larger table"')
+    with pytest.raises(DataError, match=r"damaged\.parquet: .*pandas' index.*mend or replace the file"):
+        read_table(damaged)
+
+
+def test_a_damaged_parquet_file_is_read_or_refused_as_data(tmp_path: Path) -> None:
+    content = parquet_bytes(tmp_path)
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path, refused = tmp_path / "damaged.parquet", 0
+    for number in range(400):
+        rng = np.random.default_rng([14, number])
+        changed = bytearray(content)
+        for place in rng.integers(footer if number % 2 else 0, len(content), rng.integers(1, 4)).tolist():
+            changed[place] = int(rng.integers(256))
+        path.write_bytes(changed)
+        with contextlib.suppress(DataError):
+            read_table(path)
+            continue
+        refused += 1
+    assert refused > 100
