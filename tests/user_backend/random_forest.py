@@ -1,0 +1,31 @@
+"""A regressor of scikit-learn as a backend: what a user writes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sklearn.ensemble import RandomForestRegressor
+
+from ltrbench.rankers.base import require
+from ltrbench.rankers.scikit_learn import SklearnRanker
+
+
+@dataclass(kw_only=True)
+class RandomForestRanker(SklearnRanker):
+    """Scores a document by the mean of the trees of a random forest, fitted to the labels."""
+
+    num_trees: int = 100
+    min_docs_in_leaf: int = 5
+    features_per_split: float = 0.33
+    """Share of the features that each split chooses from."""
+
+    def __post_init__(self) -> None:
+        require("num_trees", self.num_trees, at_least=1)
+        super().__post_init__()
+
+    def estimator(self) -> RandomForestRegressor:
+        return RandomForestRegressor(
+            n_estimators=self.num_trees,
+            min_samples_leaf=self.min_docs_in_leaf,
+            max_features=self.features_per_split,
+        )
