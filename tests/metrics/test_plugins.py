@@ -181,7 +181,7 @@ def test_a_function_that_is_defined_again_takes_its_own_place() -> None:
     with pytest.raises(
         ConfigError, match=r"'factor' is taken by .*define\.<locals>\.function; choose another"
     ):
-        metric("factor")(lambda ranking, k, convention: ranking.ranks * 1.0)
+        metric("factor")(lambda ranking, k, convention: np.zeros(2))
 
 
 @pytest.mark.parametrize(

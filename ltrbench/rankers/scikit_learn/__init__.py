@@ -140,7 +140,7 @@ class SklearnRanker(Ranker):
         content = read_model_json(folder / SETTINGS_FILE, ("ranker", "scikit_learn"))
         try:
             ranker = cls(**content["ranker"])
-        except TypeError as error:
+        except (TypeError, ConfigError) as error:
             raise ResultError(
                 f"{folder / SETTINGS_FILE} does not hold the settings of a {cls.__name__} ({error}); load it "
                 "with the class that saved it."

@@ -48,7 +48,8 @@ def check_regressor(estimator: Any, name: str) -> None:
             "RandomForestRegressor(), or a pipeline that ends in one."
         )
     for part in (estimator, *estimator.get_params().values()):
-        if isinstance(part, BaseEstimator) and not isinstance(part, type):
+        # A user's own transformer need not say what its parameters may be.
+        if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
             try:
                 part._validate_params()
             except ValueError as error:
@@ -109,7 +110,7 @@ def predict(estimator: Estimator, features: Features, num_threads: int) -> NDArr
 def refusals(estimator: Any, train: RankingDataset) -> Iterator[str]:
     """Why a regressor cannot learn from these data, a sentence each."""
     name = type(estimator).__name__
-    if not get_tags(estimator).input_tags.allow_nan:
+    if not _takes_missing(estimator):
         rows, columns = np.nonzero(np.isnan(train.features))
         if rows.size:
             yield (
@@ -148,6 +149,12 @@ def _scores_rows_alone(estimator: Any) -> bool:
 def _named(parameters: dict[str, Any], name: str) -> list[str]:
     """The parameters of this name, of the estimator and of those inside it."""
     return [key for key in parameters if key == name or key.endswith(f"__{name}")]
+
+
+def _takes_missing(estimator: Any) -> bool:
+    # A pipeline states what its last step takes, but it is the first that is given the data.
+    first = estimator[0] if isinstance(estimator, Pipeline) else estimator
+    return bool(get_tags(first).input_tags.allow_nan)
 
 
 def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.float64]]:

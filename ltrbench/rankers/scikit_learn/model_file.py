@@ -5,7 +5,7 @@ model would not score as the fitted one did, and knows a part of the estimators 
 
 skops constructs an object only if its type is trusted. Which types are is decided here and by the class that
 loads, never by the file: what skops trusts by default, which are scikit-learn's public estimators and
-NumPy's types, and `CHECKED`, whose content `structure.py` looks at.
+NumPy's types, and `TRUSTED`. `structure.py` then checks what they hold.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.rankers.scikit_learn import estimators, structure
 
 NAME = "model.skops"
-CHECKED = (
+TRUSTED = (
+    # Checked node by node.
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    # Written in Python, or data types: they hold no index that is followed unchecked.
     "sklearn.utils._bunch.Bunch",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "numpy.dtype",
 )
-"""Types beyond skops' own that a model may hold. Trees are checked node by node; the others hold no index."""
+"""Types beyond those of skops that a model may hold."""
 
 
 def write(path: Path, model: Any, trusted_types: Sequence[str]) -> None:
@@ -45,7 +49,7 @@ def write(path: Path, model: Any, trusted_types: Sequence[str]) -> None:
         raise ConfigError(
             f"{name} cannot be saved without pickle: {error} Choose another regressor."
         ) from error
-    unknown = set(skops.io.get_untrusted_types(data=content)) - {*CHECKED, *trusted_types}
+    unknown = set(skops.io.get_untrusted_types(data=content)) - {*TRUSTED, *trusted_types}
     if unknown:
         raise ConfigError(
             f"{name} cannot be saved: it holds {', '.join(sorted(unknown))}, which is not read from a file. "
@@ -66,7 +70,7 @@ def read(path: Path, trusted_types: Sequence[str], saved_with: str) -> Any:
     """
     _check_zip(path)
     try:
-        model = skops.io.load(path, trusted=[*CHECKED, *trusted_types])
+        model = skops.io.load(path, trusted=[*TRUSTED, *trusted_types])
         structure.check_fitted_model(model, trusted_types)
         # What lacks an attribute, or has one of another shape, is found here and not in the middle of a file.
         model.predict(np.zeros((1, model.n_features_in_)))
@@ -99,6 +103,6 @@ def _check_zip(path: Path) -> None:
         ) from None
     if unpacked > path.stat().st_size:
         raise ResultError(
-            f"{path} has {path.stat().st_size} bytes and unpacks to {unpacked}. A saved model is not compressed: "
-            "this one was not written by ltrbench."
+            f"{path} has {path.stat().st_size} bytes and unpacks to {unpacked}. A saved model is not "
+            "compressed, so that ltrbench did not write this one."
         )

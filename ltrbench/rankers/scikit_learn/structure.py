@@ -120,6 +120,8 @@ def _check_tree(estimator: BaseDecisionTree) -> None:
 
 def _check_members(ensemble: BaseEnsemble) -> None:
     """The trees of an ensemble that checks the features of the first one only, and adds up in one column."""
+    if not hasattr(ensemble, "estimators_"):  # not fitted: a setting of another ensemble
+        return
     members = np.asarray(ensemble.estimators_, dtype=object)
     boosted = isinstance(ensemble, GradientBoostingRegressor)
     counts = {getattr(member, "n_features_in_", None) for member in members.ravel()}

@@ -1,0 +1,496 @@
+"""Backends on scikit-learn: the same scores in every batch, on any threads and after loading, and no changed
+model that is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import skops.io
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingRegressor,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree._tree import Tree
+
+import ltrbench
+from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import make_synthetic
+from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.rankers.scikit_learn import SklearnRanker
+from ltrbench.rankers.scikit_learn.estimators import ROWS_OF_BLOCK
+
+REGRESSORS: dict[str, Callable[[], Any]] = {
+    "tree": DecisionTreeRegressor,
+    "forest": lambda: RandomForestRegressor(5),
+    "extra trees": lambda: ExtraTreesRegressor(5, min_samples_leaf=5),
+    "boosting": lambda: GradientBoostingRegressor(n_estimators=5, subsample=0.5),
+    "boosting from a line": lambda: GradientBoostingRegressor(n_estimators=5, init=Ridge()),
+    "histogram boosting": lambda: HistGradientBoostingRegressor(max_iter=5, early_stopping=True),
+    "bagging": lambda: BaggingRegressor(n_estimators=3, max_features=0.5, n_jobs=7),
+    "adaboost": lambda: AdaBoostRegressor(n_estimators=3),
+    "line": Ridge,
+    "lines": lambda: make_pipeline(SimpleImputer(), StandardScaler(), PCA(4), PolynomialFeatures(), Ridge()),
+    "network": lambda: MLPRegressor(hidden_layer_sizes=(16, 8), max_iter=20, tol=1.0),
+    "stack": lambda: StackingRegressor([("line", Ridge()), ("forest", RandomForestRegressor(3))], n_jobs=2),
+    "vote": lambda: VotingRegressor([("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]),
+    "of logarithms": lambda: TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1),
+}
+
+
+@dataclass(kw_only=True)
+class AnyRanker(SklearnRanker):
+    """A ranker of any regressor, by its name in `REGRESSORS`."""
+
+    kind: str = "forest"
+
+    def estimator(self) -> Any:
+        return REGRESSORS[self.kind]()
+
+
+def complete(num_queries: int, seed: int) -> RankingDataset:
+    """Data without missing values, its features of one scale."""
+    data = make_synthetic(num_queries, seed)
+    return replace(data, features=StandardScaler().fit_transform(np.nan_to_num(data.features)))
+
+
+TRAIN = complete(60, 1)
+TEST = complete(250, 2)
+
+
+@pytest.fixture(params=REGRESSORS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], str]:
+    """Lets a ranker be made of a given regressor, and returns its name."""
+
+    def under(make: Callable[[], Any]) -> str:
+        monkeypatch.setitem(REGRESSORS, "given", make)
+        return "given"
+
+    return under
+
+
+def assert_same(left: Any, right: Any) -> None:
+    np.testing.assert_array_equal(left, right)
+
+
+def test_scores_are_the_same_on_any_number_of_threads_in_every_batch_and_after_loading(
+    kind: str, tmp_path: Path
+) -> None:
+    assert TEST.num_documents > 2 * ROWS_OF_BLOCK
+    one, two = (AnyRanker(kind=kind, seed=3, num_threads=threads).fit(TRAIN) for threads in (1, 2))
+    scores = one.predict(TEST.features)
+    assert scores.dtype == np.float64
+    assert_same(two.predict(TEST.features), scores)
+    assert_same(one.predict(TEST.features[1000:1001]), scores[1000:1001])
+    assert_same(one.predict(TEST.features[7:]), scores[7:])
+    one.save(tmp_path)
+    loaded = AnyRanker.load(tmp_path)
+    assert_same(loaded.predict(TEST.features), scores)
+    assert loaded == one
+
+
+def test_the_scores_are_those_of_the_regressor_itself() -> None:
+    for made in (RandomForestRegressor(5, random_state=3), Ridge()):
+        kind = "forest" if isinstance(made, RandomForestRegressor) else "line"
+        expected = made.fit(TRAIN.features.astype(float), TRAIN.labels).predict(TEST.features.astype(float))
+        scores = AnyRanker(kind=kind, seed=3).fit(TRAIN).predict(TEST.features)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9)
+
+
+def test_the_seed_is_every_random_state_that_is_left_open(add: Callable[[Any], str]) -> None:
+    def scores(kind: str, seed: int) -> Any:
+        return AnyRanker(kind=kind, seed=seed).fit(TRAIN).predict(TEST.features)
+
+    assert not np.array_equal(scores("forest", 1), scores("forest", 2))
+    kind = add(lambda: make_pipeline(StandardScaler(), RandomForestRegressor(5)))
+    assert not np.array_equal(scores(kind, 1), scores(kind, 2))
+    kind = add(lambda: RandomForestRegressor(5, random_state=5))
+    assert_same(scores(kind, 1), scores(kind, 2))
+
+
+def test_weights_become_sample_weights_of_a_regressor_and_of_the_last_in_a_pipeline() -> None:
+    rng = np.random.default_rng(0)
+    weighted = replace(TRAIN, query_weights=rng.uniform(0.1, 5, TRAIN.num_queries))
+    varied = replace(TRAIN, document_weights=rng.uniform(0.1, 5, TRAIN.num_documents))
+    features = TRAIN.features.astype(float)
+    for data, weights in (
+        (weighted, weighted.query_weights[weighted.query_of_document]),  # type: ignore[index]
+        (varied, varied.document_weights),
+    ):
+        expected = Ridge().fit(features, TRAIN.labels, sample_weight=weights).predict(features)
+        np.testing.assert_allclose(AnyRanker(kind="line").fit(data).predict(TRAIN.features), expected)
+        assert AnyRanker(kind="lines").concerns(data) == ()
+        plain, own = (AnyRanker(kind="lines").fit(each).predict(TRAIN.features) for each in (TRAIN, data))
+        assert not np.array_equal(plain, own)
+
+
+def test_weights_are_refused_where_the_regressor_takes_none(add: Callable[[Any], str]) -> None:
+    for make in (lambda: PLSRegression(2), lambda: make_pipeline(StandardScaler(), PLSRegression(2))):
+        ranker = AnyRanker(kind=add(make))
+        assert ranker.fit(TRAIN).predict(TEST.features).shape == (TEST.num_documents,)
+        with pytest.raises(DataError, match=r"takes no weights.*without weights"):
+            ranker.fit(replace(TRAIN, query_weights=np.ones(TRAIN.num_queries)))
+
+
+def test_missing_values_are_refused_where_the_regressor_takes_none() -> None:
+    features = TRAIN.features.copy()
+    features[17, 3] = np.nan
+    data = replace(TRAIN, features=features)
+    with pytest.raises(DataError, match=r"feature \w+ of document 17 is missing, and Ridge .*SimpleImputer"):
+        AnyRanker(kind="line").fit(data)
+    for kind in ("forest", "histogram boosting", "lines"):
+        assert AnyRanker(kind=kind).concerns(data) == ()
+        AnyRanker(kind=kind).fit(data).predict(features)
+    with pytest.raises(DataError, match=r"AnyRanker cannot score: Input X contains NaN\.$"):
+        AnyRanker(kind="line").fit(TRAIN).predict(features)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (LogisticRegression, "must return a regressor"),
+        (lambda: RandomForestRegressor, "must return a regressor"),
+        (lambda: None, "returns None; it must return a regressor"),
+        (lambda: RandomForestRegressor(0), "'n_estimators' parameter .*Got 0"),
+        (lambda: make_pipeline(PCA(-1), Ridge()), "'n_components' parameter .*Got -1"),
+        (SVR, r"sklearn\.svm\._classes\.SVR cannot be saved"),
+        (KNeighborsRegressor, r"KNeighborsRegressor cannot be saved"),
+        (lambda: make_pipeline(KMeans(3), Ridge()), "KMeans cannot be saved"),
+    ],
+)
+def test_what_cannot_be_fitted_or_saved_is_refused_before_a_fit(
+    make: Any, message: str, add: Callable[[Any], str]
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        AnyRanker(kind=add(make))
+
+
+def test_what_can_only_be_seen_in_the_fitted_model_is_refused_when_it_is_saved(
+    add: Callable[[Any], str], tmp_path: Path
+) -> None:
+    ranker = AnyRanker(kind=add(lambda: make_pipeline(SplineTransformer(), Ridge()))).fit(TRAIN)
+    with pytest.raises(
+        ConfigError, match=r"holds .*BSpline, which is not read from a file\. .*trusted_types"
+    ):
+        ranker.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_scikit_learn_says_of_a_failing_fit_is_one_paragraph(add: Callable[[Any], str]) -> None:
+    with pytest.raises(ConfigError, match=r"^AnyRanker cannot be fitted: .*n_components=5000"):
+        AnyRanker(kind=add(lambda: make_pipeline(PCA(5000), Ridge()))).fit(TRAIN)
+
+
+class Clip(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A user's own transformer."""
+
+    def fit(self, X: Any, y: Any = None) -> Clip:  # noqa: N803  # scikit-learn's name
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        return np.clip(X, -1, 1)
+
+
+@dataclass(kw_only=True)
+class ClippedRanker(SklearnRanker):
+    trusted_types: ClassVar[tuple[str, ...]] = (f"{Clip.__module__}.Clip",)
+
+    def estimator(self) -> Any:
+        return make_pipeline(Clip(), Ridge())
+
+
+def test_a_transformer_of_ones_own_is_trusted_by_the_class_alone(
+    add: Callable[[Any], str], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"Clip cannot be saved .*trusted_types"):
+        AnyRanker(kind=add(lambda: make_pipeline(Clip(), Ridge())))
+    ranker = ClippedRanker().fit(TRAIN)
+    ranker.save(tmp_path)
+    assert_same(ClippedRanker.load(tmp_path).predict(TEST.features), ranker.predict(TEST.features))
+    with pytest.raises(ResultError, match=rf"{tmp_path}.*Clip"):
+        AnyRanker.load(tmp_path)
+
+
+def test_the_gain_of_features_is_that_of_the_forest_and_a_line_has_none() -> None:
+    forest = AnyRanker(kind="forest").fit(TRAIN)
+    (gains,) = forest.importance().values()
+    assert gains.shape == (TRAIN.num_features,)
+    assert gains.sum() == pytest.approx(1)
+    assert AnyRanker(kind="line").fit(TRAIN).importance() == {}
+
+
+def test_it_says_that_the_shared_parameters_and_early_stopping_are_not_its_own() -> None:
+    (sentence,) = AnyRanker().unmatched()
+    assert "RandomForestRegressor" in sentence
+    assert "none of the shared ones" in sentence
+    assert "no early stopping" in sentence
+
+
+def test_a_missing_package_is_named_with_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['skops'] = None\n"
+        "from ltrbench.config import find_class\n"
+        "from ltrbench.rankers import Ranker\n"
+        "find_class('ltrbench.rankers.scikit_learn.SklearnRanker', Ranker, 'model')\n"
+    )
+    root = str(Path(ltrbench.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "pip install 'ltrbench[sklearn]'" in done.stderr.splitlines()[-1]
+
+
+# Saved models that were changed.
+
+
+def with_nodes(estimator: Any, **changes: Any) -> None:
+    """Changes the nodes of a decision tree: column of its array -> (node, value)."""
+    tree = estimator.tree_
+    _, arguments, state = tree.__reduce__()
+    state["nodes"] = state["nodes"].copy()
+    for column, (node, value) in changes.items():
+        state["nodes"][column][node] = value
+    estimator.tree_ = Tree(*arguments)
+    estimator.tree_.__setstate__(state)
+
+
+def with_state(estimator: Any, **changes: Any) -> None:
+    tree = estimator.tree_
+    _, arguments, state = tree.__reduce__()
+    estimator.tree_ = Tree(*arguments)
+    estimator.tree_.__setstate__({**state, **changes})
+
+
+def of_more_features(estimator: Any) -> None:
+    """A tree that belongs to data of more features."""
+    wide = np.random.default_rng(0).normal(size=(50, 1000)).astype(np.float32)
+    estimator.__dict__.update(vars(DecisionTreeRegressor().fit(wide, wide[:, 999])))
+
+
+def widened(estimator: Any) -> None:
+    """A tree that says to be of fewer features than its nodes ask for."""
+    of_more_features(estimator)
+    estimator.n_features_in_ = TRAIN.num_features
+
+
+def in_two_columns(model: Any) -> None:
+    model.estimators_ = np.hstack([model.estimators_, model.estimators_])
+
+
+def with_predictor(model: Any, column: str, value: Any) -> None:
+    predictor = model._predictors[0][0]
+    predictor.nodes = predictor.nodes.copy()
+    predictor.nodes[column][0] = value
+
+
+def sparse_coefficients(model: Any) -> None:
+    broken = csr_matrix(model.coef_[None])
+    broken.indices[:] = 2**30
+    model.coef_ = broken
+
+
+def as_pipeline_of(*steps: Any) -> Callable[[Any], Any]:
+    return lambda model: make_pipeline(*(step.fit(TRAIN.features, TRAIN.labels) for step in steps), model)
+
+
+CHANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "feature far out": ("forest", lambda m: with_nodes(m.estimators_[2], feature=(0, 2_000_000_000))),
+    "feature just out": ("tree", lambda m: with_nodes(m, feature=(0, TRAIN.num_features))),
+    "feature negative": ("tree", lambda m: with_nodes(m, feature=(0, -7))),
+    "child far out": ("tree", lambda m: with_nodes(m, left_child=(0, 10**9))),
+    "child negative": ("boosting", lambda m: with_nodes(m.estimators_[0, 0], right_child=(0, -5))),
+    "child is the root": ("adaboost", lambda m: with_nodes(m.estimators_[0], right_child=(0, 0))),
+    "leaf on one side": ("bagging", lambda m: with_nodes(m.estimators_[0], right_child=(0, -1))),
+    "no nodes": ("tree", lambda m: with_state(m, node_count=0)),
+    "tree of other data": ("forest", lambda m: of_more_features(m.estimators_[3])),
+    "boosted tree of other data": ("boosting", lambda m: of_more_features(m.estimators_[3, 0])),
+    "tree that hides its features": ("tree", widened),
+    "two columns": ("boosting", in_two_columns),
+    "no trees": ("forest", lambda m: m.estimators_.clear()),
+    "no tree among trees": (
+        "forest",
+        lambda m: m.estimators_.append(Ridge().fit(TRAIN.features, TRAIN.labels)),
+    ),
+    "histogram child": ("histogram boosting", lambda m: with_predictor(m, "left", 4_000_000_000)),
+    "histogram cycle": ("histogram boosting", lambda m: with_predictor(m, "right", 0)),
+    "histogram feature": ("histogram boosting", lambda m: with_predictor(m, "feature_idx", 10**6)),
+    "histogram categories": ("histogram boosting", lambda m: with_predictor(m, "is_categorical", 1)),
+    "sparse": ("line", sparse_coefficients),
+    "other regressor": ("line", lambda m: Lasso().fit(TRAIN.features, TRAIN.labels)),
+    "libsvm": ("lines", lambda m: as_pipeline_of(StandardScaler())(SVR().fit(TRAIN.features, TRAIN.labels))),
+    "outliers": ("vote", lambda m: m.estimators_.append(IsolationForest(n_estimators=2).fit(TRAIN.features))),
+    "neighbours": (
+        "vote",
+        lambda m: m.estimators_.append(KNeighborsRegressor().fit(TRAIN.features, TRAIN.labels)),
+    ),
+    "no regressor": ("line", lambda m: {"coef_": [1.0]}),
+    "method": ("forest", lambda m: setattr(m.estimators_[0], "_validate_X_predict", np.positive)),
+    "lost attribute": ("line", lambda m: delattr(m, "coef_")),
+    "other shape": ("line", lambda m: setattr(m, "coef_", np.zeros((3, 3)))),
+    "features unknown": ("tree", lambda m: delattr(m, "n_features_in_")),
+    "features masked": ("tree", lambda m: setattr(m, "n_features_in_", np.ma.masked)),
+    "features without end": ("line", lambda m: setattr(m, "n_features_in_", 10**12)),
+}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[str], Path]:
+    def save(kind: str) -> Path:
+        AnyRanker(kind=kind).fit(TRAIN).save(tmp_path)
+        return tmp_path
+
+    return save
+
+
+def assert_refused(folder: Path) -> str:
+    with pytest.raises(ResultError) as failure:
+        AnyRanker.load(folder)
+    message = str(failure.value)
+    assert str(folder) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_model_is_refused_before_it_scores(name: str, saved: Callable[[str], Path]) -> None:
+    kind, change = CHANGES[name]
+    folder = saved(kind)
+    path = folder / "model.skops"
+    model = AnyRanker.load(folder)._model
+    changed = change(model)
+    skops.io.dump(model if changed is None or isinstance(changed, list) else changed, path)
+    assert_refused(folder)
+
+
+def with_schema(
+    path: Path, change: Callable[[dict[str, Any]], Any], compression: int = zipfile.ZIP_STORED
+) -> None:
+    """Writes a model file anew with another schema.json."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(content["schema.json"])
+    schema = change(schema) or schema
+    content["schema.json"] = schema.encode() if isinstance(schema, str) else json.dumps(schema).encode()
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+SCHEMAS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "type of the system": lambda s: s.update(__module__="os", __class__="system"),
+    "module in the current folder": lambda s: s.update(__module__="evil", __class__="Ridge"),
+    "call of a method": lambda s: {
+        **s,
+        "__loader__": "MethodNode",
+        "content": {"func": "set_params", "obj": dict(s)},
+    },
+    "call of a function": lambda s: {
+        "__class__": "partial",
+        "__module__": "functools",
+        "__loader__": "PartialNode",
+        "protocol": s["protocol"],
+        "content": {
+            "func": {
+                "__class__": "system",
+                "__module__": "posix",
+                "__loader__": "FunctionNode",
+                "content": {"module_path": "posix", "function": "system"},
+            },
+            "args": s["content"],
+            "kwds": s["content"],
+            "namespace": s["content"],
+        },
+    },
+    "nested without end": lambda s: '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "another protocol": lambda s: s.update(protocol=99),
+    "a list": lambda s: "[]",
+    "no JSON": lambda s: "{",
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_file_has_no_say_in_what_is_trusted(
+    name: str, saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved("line")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    with_schema(folder / "model.skops", SCHEMAS[name])
+    assert_refused(folder)
+    assert not (folder / "ran").exists()
+
+
+def test_a_file_that_is_no_saved_model_is_refused(saved: Callable[[str], Path]) -> None:
+    folder = saved("line")
+    path = folder / "model.skops"
+    whole = path.read_bytes()
+    with_schema(path, lambda s: s.update(x="0" * 10**7), zipfile.ZIP_DEFLATED)
+    assert "not compressed" in assert_refused(folder)
+    for content in (whole[:-30], whole[: len(whole) // 2], b"", b"\x80\x04K\x01."):
+        path.write_bytes(content)
+        assert_refused(folder)
+    place = whole.index(b"\x93NUMPY")
+    path.write_bytes(whole[: place + 80] + b"garbage!" + whole[place + 88 :])
+    assert_refused(folder)
+    path.unlink()
+    os.mkfifo(path)
+    assert "is not there" in assert_refused(folder)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ranker": {"kind": "line", "trees": 5}},
+        {"ranker": [1]},
+        {"ranker": None},
+        {},
+        {"ranker": {"seed": -1}},
+    ],
+)
+def test_settings_of_another_class_are_refused(
+    settings: dict[str, Any], saved: Callable[[str], Path]
+) -> None:
+    folder = saved("line")
+    (folder / "settings.json").write_text(json.dumps({"scikit_learn": "1", **settings}))
+    assert_refused(folder)
