@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,15 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.dataset import check_file_rows
 from ltrbench.errors import DataError, ResultError
 from ltrbench.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
+from ltrbench.metrics import evaluate
+from ltrbench.notebook import html_table, one_line
 from ltrbench.rankers import Ranker
 from ltrbench.records import Amount, Count, Must, Name, Table, mistake, read_table, types_of
 from ltrbench.shapes import Features, PerQuery
 from ltrbench.untrusted import load_npz, read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
@@ -262,7 +267,7 @@ class LearningCurve:
     values: dict[str, list[float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run that stands in a folder, or one that is made of others' scores and held in memory.
 
@@ -274,6 +279,37 @@ class Run:
     path: Path
     result: RunResult
     held: Mapping[str, ScoredSplit] | None = None
+
+    def __repr__(self) -> str:
+        result, name = self.result, _main_metric(self.result.metrics)
+        identity = {"model": result.model, "data": result.data.get("name"), "fold": result.data.get("fold")}
+        metric = {name.removeprefix("test/"): result.metrics[name]} if name else {}
+        return one_line("Run", {**identity, "seed": result.seed, "status": result.status, **metric})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        result = self.result
+        metrics = [[name, "-" if mean is None else f"{mean:.4f}"] for name, mean in result.metrics.items()]
+        seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
+        error = [["error", result.error.partition("\n")[0]]] if result.error else []
+        return html_table(repr(self), [["path", str(self.path)], *error, *metrics, *seconds])
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row a query of test: query_id, num_documents, and a column a metric that the run reports.
+
+        Values are computed from the raw scores, and NaN where a query is left out of the metric's mean.
+
+        Raises:
+            ResultError: where the run has no scores of test, as one that failed.
+        """
+        # Late, because pandas takes half a second that --help does not have.
+        import pandas as pd
+
+        test = self.scored("test")
+        names = [name.removeprefix("test/") for name in self.result.metrics if name.startswith("test/")]
+        per_query = evaluate(test.judgments, test.scores, names).per_query
+        queries = {"query_id": test.judgments.query_ids, "num_documents": test.judgments.query_sizes}
+        return pd.DataFrame({**queries, **per_query})
 
     def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
         """The raw scores of "valid" or "test" with their judgments.
@@ -420,6 +456,15 @@ def naming(run: Run) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f"{run.path}: {error}") from None
+
+
+def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
+    """The ndcg of test with the largest cutoff; without one, the first metric of test."""
+    names = [name for name in metrics if name.startswith("test/")]
+    cutoffs = {name: name.partition("@")[2] for name in names if name.partition("@")[0] == "test/ndcg"}
+    if not cutoffs:
+        return names[0] if names else None
+    return max(cutoffs, key=lambda name: int(cutoffs[name]) if cutoffs[name].isdecimal() else math.inf)
 
 
 def mean_importances(runs: Iterable[Run]) -> Importances:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,8 +39,12 @@ from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import parse_metric
+from ltrbench.notebook import one_line
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
 from ltrbench.statistics import Interval, simultaneous_intervals, system_intervals
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGEST_CUTOFF = 20
 _BYTES_IN_MB = 1e6
@@ -76,7 +81,7 @@ class Row:
         return tuple(item.run for item in self.judged)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """The rows of one data set.
 
@@ -121,6 +126,27 @@ class Comparison:
         longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.judged)
         names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
         return {row.label: means_of(row.judged, names, self.settings.convention) for row in self.rows}
+
+    def __repr__(self) -> str:
+        means = [(row.label, row.metrics.get(self.metric)) for row in self.rows]
+        rows = [label if mean is None else f"{label} {mean:.4f}" for label, mean in means]
+        return one_line("Comparison", {"data": self.data, "metric": self.metric, "rows": rows})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of `render`."""
+        # Late, because tables are made of comparisons.
+        from ltrbench.compare.tables import as_html
+
+        return as_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row a model, numbers in full: model, a column a metric, the interval of the comparison's metric
+        (low, high), the difference to the baseline with its interval and p-value, wins, ties and losses,
+        trees, memory, and seconds by kind. NaN or None where there is none.
+        """
+        from ltrbench.compare.tables import as_frame
+
+        return as_frame(self)
 
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)

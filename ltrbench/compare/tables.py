@@ -1,6 +1,6 @@
-"""Tables: a comparison as aligned text that is Markdown as well, as LaTeX, and as CSV.
+"""Tables: a comparison as aligned text that is Markdown as well, as LaTeX, HTML, CSV and a DataFrame.
 
-A column is one line in `_columns`, and stands in all three.
+A column is one line in `_columns`, and stands in the first three; CSV and DataFrame have numbers in full.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
@@ -16,8 +17,12 @@ from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
 from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
+from ltrbench.notebook import html_table
 from ltrbench.results import TIMES
 from ltrbench.statistics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NOTHING = "-"
 
@@ -31,7 +36,7 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     columns = _shown_columns(comparison)
     cells = [[column.cell(row) for column in columns] for row in comparison.rows]
     table = markdown_table([column.header for column in columns], cells, width)
-    title = f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
+    title = _title(comparison)
     said = [*_methods(comparison), *comparison.notes]
     notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in said)
     parts = [wrapped(title, width), table]
@@ -45,6 +50,38 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
         parts.append(wrapped(comparison.published.source, width))
         parts.append(_published_table(comparison.published.figures, width))
     return "\n\n".join(parts) + "\n"
+
+
+def as_html(comparison: Comparison) -> str:
+    """The table with its title, the verdict and the notes, for a notebook."""
+    columns = _shown_columns(comparison)
+    rows = [[column.cell(row) for column in columns] for row in comparison.rows]
+    judged = [verdict(comparison)] if len(comparison.rows) > 1 else []
+    notes = [*judged, *_methods(comparison), *comparison.notes]
+    return html_table(_title(comparison), rows, [column.header for column in columns], notes)
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
+
+
+def as_frame(comparison: Comparison) -> pd.DataFrame:
+    """A row a model, numbers in full, the columns of `as_csv`; NaN or None where there is none."""
+    # Late, because pandas takes half a second that --help does not have.
+    import pandas as pd
+
+    records = [
+        {
+            "model": row.label,
+            **row.metrics,
+            **dict(zip(_CSV_COLUMNS, _csv_cells(comparison, row), strict=True)),
+            **{f"{kind}_seconds": value for kind, value in row.seconds.items()},
+        }
+        for row in comparison.rows
+    ]
+    frame = pd.DataFrame(records)
+    numbers = [column for column in frame.columns if column not in ("model", "baseline", "note")]
+    return frame.astype(dict.fromkeys(numbers, float))
 
 
 def as_latex(comparison: Comparison) -> str:
@@ -109,7 +146,7 @@ def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, baseline, *[None] * 9, *tail]
+        return [*ends, baseline, *[None] * 10, *tail]
     said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
     between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
     counts = [said.wins, said.ties, said.losses, said.num_queries, in_csv(said.note) or None]

@@ -12,21 +12,26 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.errors import DataError
+from ltrbench.notebook import html_table, one_line
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _NO_NUMBERS = "cmM"  # complex, durations and dates, which NumPy would turn into numbers
+_SHOWN = 12  # names in a notebook
 _MANY_GRADES = 31  # as many as exponential gains are used for
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Judgments:
     """The labels of Q queries' documents: all that a metric looks at.
 
@@ -72,6 +77,14 @@ class Judgments:
             value = value.view()
             value.flags.writeable = False
         object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return one_line(type(self).__name__, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        # Adding 0 turns -0 into 0.
+        labels = f"{self.labels.min() + 0.0:g} to {self.labels.max() + 0.0:g}"
+        return {"documents": self.num_documents, "queries": self.num_queries, "labels": labels}
 
     @property
     def num_documents(self) -> int:
@@ -141,7 +154,7 @@ class Judgments:
         return self._remembered[key]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RankingDataset(Judgments):
     """Judged documents with their features, the documents of a query in consecutive rows.
 
@@ -159,6 +172,8 @@ class RankingDataset(Judgments):
         DataError: where a shape or a value is not as said above; the message names the row and the value.
 
     >>> data = RankingDataset(features=[[0.1], [0.9], [0.4]], labels=[0, 2, 1], query_start=[0, 2, 3])
+    >>> data
+    RankingDataset(documents=3, queries=2, features=1, labels='0 to 2')
     >>> data.num_documents, data.num_queries, data.num_features
     (3, 2, 1)
     """
@@ -189,6 +204,47 @@ class RankingDataset(Judgments):
             self._set("positions", _positions(self.positions, num_documents))
         if self.file_rows is not None:
             self._set("file_rows", check_file_rows(self.file_rows, num_documents))
+
+    def _facts(self) -> dict[str, object]:
+        facts = super()._facts()
+        labels = facts.pop("labels")
+        return {**facts, "features": self.num_features, "labels": labels}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        sizes = self.query_sizes
+        labels, counts = np.unique(self.labels + 0.0, return_counts=True)
+        kinds = {"weights": self.query_weights, "positions": self.positions, "ids": self.document_ids}
+        return html_table(
+            repr(self),
+            [
+                [
+                    "documents of a query",
+                    f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
+                ],
+                ["features", _first(self.feature_names)],
+                [
+                    "label: documents",
+                    _first([f"{label:g}: {n}" for label, n in zip(labels, counts, strict=True)]),
+                ],
+                [
+                    "also known",
+                    ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
+                ],
+            ],
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row a document: query_id, document_id, label, weight and position as far as they are known, and a
+        column a feature. `read_table` reads it back to the same fingerprint.
+
+        Raises:
+            DataError: where a feature has the name of one of the other columns, or none.
+        """
+        # Late, because the readers of tables make data sets.
+        from ltrbench.data.tables import to_frame
+
+        return to_frame(self)
 
     def _take_document_weights(self) -> None:
         if self.document_weights is None:
@@ -299,6 +355,11 @@ class RankingDataset(Judgments):
             feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
         )
+
+
+def _first(names: Sequence[str]) -> str:
+    left = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {left} more" if left > 0 else "")
 
 
 def _numbered(count: int) -> tuple[str, ...]:

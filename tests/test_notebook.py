@@ -1,0 +1,234 @@
+"""Runs, comparisons and data sets in a notebook: a short repr, HTML without anybody's markup, DataFrames."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from run_cases import finished_run
+from toy_runs import NUM_QUERIES, write
+
+from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.data import RankingDataset, read_table
+from ltrbench.errors import DataError, ResultError
+from ltrbench.metrics import evaluate
+from ltrbench.results import FAILED, Run, RunResult
+
+MARKUP = '<img src=x onerror="alert(1)">\n\u202e'
+
+
+@pytest.fixture
+def dataset() -> RankingDataset:
+    """Five documents of two queries, with everything that a data set can have."""
+    return RankingDataset(
+        features=np.array([[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]], np.float32),
+        labels=np.array([0.0, 2.0, 1.0, 0.0, 1.0]),
+        query_start=np.array([0, 2, 5]),
+        query_ids=np.array(["007", "b"]),
+        document_ids=np.array(["d1", "d2", "d3", "d4", "d5"]),
+        document_weights=np.array([1.0, 0.5, 2.0, 2.0, 1.0]),
+        positions=np.array([1, 2, 1, 2, 3]),
+        feature_names=("bm25", "clicks"),
+    )
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    return [write(tmp_path / name, name, skill=skill) for name, skill in (("native", 2.0), ("random", 0.1))]
+
+
+def only(runs: list[Run], baseline: str | None = None) -> Comparison:
+    (comparison,) = compare(runs, Settings(baseline=baseline))
+    return comparison
+
+
+# repr
+
+
+def test_a_repr_is_one_line_that_says_what_it_is(dataset: RankingDataset, runs: list[Run]) -> None:
+    assert repr(dataset) == "RankingDataset(documents=5, queries=2, features=2, labels='0 to 2')"
+    judgments = runs[0].scored("test").judgments
+    assert (
+        repr(judgments) == f"Judgments(documents={6 * NUM_QUERIES}, queries={NUM_QUERIES}, labels='0 to 2')"
+    )
+    mean = runs[0].result.metrics["test/ndcg@10"]
+    assert repr(runs[0]) == (
+        f"Run(model='native', data='toy', fold=1, seed=0, status='finished', ndcg@10={mean:.4f})"
+    )
+    of_random = runs[1].result.metrics["test/ndcg@10"]
+    assert repr(only(runs)) == (
+        f"Comparison(data='toy', metric='ndcg@10', rows=['native {mean:.4f}', 'random {of_random:.4f}'])"
+    )
+
+
+def test_the_repr_of_a_failed_run_has_no_figure(tmp_path: Path) -> None:
+    failed = Run(tmp_path, RunResult(status=FAILED, model="native", params="matched", seed=1))
+    assert repr(failed) == "Run(model='native', seed=1, status='failed')"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "shown"),
+    [
+        ({"valid/ndcg@50": 0.1, "test/ndcg@5": 0.2, "test/ndcg@10": 0.3, "test/map": 0.4}, "ndcg@10=0.3000"),
+        ({"test/ndcg@5": 0.2, "test/ndcg": 0.3}, "ndcg=0.3000"),
+        ({"test/map": 0.2, "test/mrr": 0.3}, "map=0.2000"),
+        ({"test/ndcg@x": 0.2}, "ndcg@x=0.2000"),
+        ({"test/ndcg@10": None}, "status='finished')"),
+    ],
+)
+def test_a_run_shows_the_ndcg_of_test_with_the_largest_cutoff(
+    runs: list[Run], metrics: dict[str, float | None], shown: str
+) -> None:
+    assert shown in repr(replace(runs[0], result=replace(runs[0].result, metrics=metrics)))
+
+
+def test_many_rows_and_long_names_are_cut(runs: list[Run]) -> None:
+    comparison = only(runs)
+    many = replace(comparison, rows=comparison.rows * 20, data="d" * 500)
+    assert len(repr(many)) < 400
+
+
+def test_names_of_others_cannot_leave_the_line_or_become_markup(
+    tmp_path: Path, dataset: RankingDataset
+) -> None:
+    run = write(tmp_path / "run", MARKUP, name=MARKUP)
+    other = write(tmp_path / "other", "other", name=MARKUP)
+    failed = replace(run, result=replace(run.result, status=FAILED, error=MARKUP))
+    named = dataset.with_feature_names([MARKUP, "clicks"])
+    for item in (run, other, failed, only([run, other]), named):
+        assert repr(item).isprintable()
+        shown = item._repr_html_()
+        assert "<img" not in shown
+        assert "\u202e" not in shown
+    assert "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;\\n" in run._repr_html_()
+
+
+# HTML
+
+
+def test_the_html_of_a_data_set_counts_what_it_holds(dataset: RankingDataset) -> None:
+    shown = dataset._repr_html_()
+    for fact in ("min 2, median 2.5, max 3", "bm25, clicks", "0: 2, 1: 2, 2: 1", "weights, positions, ids"):
+        assert fact in shown
+    wide = replace(dataset, query_weights=None, features=np.zeros((5, 100), np.float32), feature_names=())
+    assert "11, 12 and 88 more" in wide._repr_html_()
+
+
+def test_the_html_of_a_run_has_its_path_and_its_metrics(runs: list[Run]) -> None:
+    shown = runs[0]._repr_html_()
+    mean = runs[0].result.metrics["test/ndcg@5"]
+    for fact in (str(runs[0].path), "test/ndcg@5", f"{mean:.4f}", "fit s", "1.000"):
+        assert fact in shown
+    failed = replace(runs[0], result=replace(runs[0].result, status=FAILED, error="no memory\nTraceback"))
+    assert "no memory" in failed._repr_html_()
+    assert "Traceback" not in failed._repr_html_()
+
+
+def test_the_html_of_a_comparison_is_the_table_with_its_verdict(runs: list[Run]) -> None:
+    comparison = only(runs)
+    shown = comparison._repr_html_()
+    assert shown.count("<tr>") == 3
+    for fact in ("<th>ndcg@10</th>", "<td>native</td>", "<td>baseline</td>", "p (Holm)", "29 queries"):
+        assert fact in shown
+    assert "<li>" in shown
+
+
+# DataFrames
+
+
+def test_the_frame_of_a_data_set_has_a_row_a_document_and_is_read_back(dataset: RankingDataset) -> None:
+    frame = dataset.to_frame()
+    known = ["query_id", "document_id", "label", "weight", "position"]
+    assert frame.columns.tolist() == [*known, "bm25", "clicks"]
+    assert frame["weight"].tolist() == [1.0, 0.5, 2.0, 2.0, 1.0]
+    again = read_table(frame)
+    assert again.fingerprint == dataset.fingerprint
+    assert again.feature_names == dataset.feature_names
+    assert again.document_ids is not None
+    assert again.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d5"]
+
+
+def test_a_frame_has_no_column_of_what_is_not_known() -> None:
+    bare = RankingDataset(
+        features=np.array([[0.5], [1.5]], np.float32), labels=np.arange(2.0), query_start=np.array([0, 2])
+    )
+    assert bare.to_frame().columns.tolist() == ["query_id", "label", "1"]
+    assert read_table(bare.to_frame()).fingerprint == bare.fingerprint
+    with pytest.raises(DataError, match="a feature cannot be called 'label' in a table"):
+        bare.with_feature_names(["label"]).to_frame()
+
+
+def test_the_frame_of_a_run_has_a_row_a_query_whose_mean_is_the_runs_metric(runs: list[Run]) -> None:
+    frame = runs[0].to_frame()
+    assert frame.columns.tolist() == ["query_id", "num_documents", "ndcg@5", "ndcg@10"]
+    assert len(frame) == NUM_QUERIES
+    assert np.isnan(frame["ndcg@10"][0])  # nothing to find in that query
+    assert frame["ndcg@10"].mean() == pytest.approx(runs[0].result.metrics["test/ndcg@10"], abs=1e-15)
+    assert frame["num_documents"].unique().tolist() == [6]
+
+
+def test_the_frame_of_a_run_held_in_memory_is_made_of_its_scores(runs: list[Run]) -> None:
+    scored = runs[0].scored("test")
+    held = replace(runs[0], path=Path("scores.txt"), held={"test": scored})
+    expected = evaluate(scored.judgments, scored.scores, ["ndcg@5"]).per_query["ndcg@5"]
+    np.testing.assert_array_equal(held.to_frame()["ndcg@5"], expected)
+
+
+def test_a_run_without_scores_has_no_frame(tmp_path: Path) -> None:
+    failed = Run(tmp_path, RunResult(status=FAILED, model="native", params="matched", seed=1))
+    with pytest.raises(ResultError, match=str(tmp_path)):
+        failed.to_frame()
+
+
+def test_the_frame_of_a_comparison_has_a_row_a_model_with_numbers_in_full(runs: list[Run]) -> None:
+    comparison = only(runs, "native")
+    frame = comparison.to_frame()
+    assert frame["model"].tolist() == ["native", "random"]
+    assert frame["ndcg@10"].tolist() == [row.metrics["ndcg@10"] for row in comparison.rows]
+    pair = comparison.rows[1].to_baseline
+    assert pair is not None
+    assert pair.statistics.interval is not None
+    second = frame.loc[1]
+    assert second["difference"] == pair.statistics.difference
+    assert second["difference_low"] == pair.statistics.interval.low
+    assert second["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
+    assert second["fit_seconds"] == 1.0
+    assert frame["difference"].isna().tolist() == [True, False]
+    numbers = frame.drop(columns=["model", "baseline", "note"])
+    assert {str(kind) for kind in numbers.dtypes} == {"float64"}
+
+
+def test_names_stand_in_a_frame_as_they_are(tmp_path: Path) -> None:
+    formula = "=1+1"
+    runs = [write(tmp_path / str(number), name) for number, name in enumerate((formula, "native"))]
+    frame = only(runs, formula).to_frame()
+    assert frame["model"].tolist() == [formula, "native"]
+    assert frame["baseline"].tolist() == [formula, formula]
+
+
+def test_frames_of_several_comparisons_can_be_joined(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{name}{data}", name, name=data, train=data) for name in ("a", "b") for data in "xy"
+    ]
+    joined = pd.concat({found.data: found.to_frame() for found in compare(runs)}, names=["data", "row"])
+    assert joined.xs("y")["model"].tolist() == ["a", "b"]
+
+
+def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:
+    finished_run(tmp_path / "run", "native")
+    code = (
+        "import sys, ltrbench\n"
+        "data = ltrbench.RankingDataset(features=[[0.5]], labels=[1], query_start=[0, 1])\n"
+        "run = ltrbench.read_run(ltrbench.results.Path('run'))\n"
+        "for item in (data, run, *ltrbench.compare([run])): repr(item), item._repr_html_()\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
