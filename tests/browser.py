@@ -2,8 +2,8 @@
 
     python tests/browser.py docs/images/mlflow-ui.png
 
-What the UI remembers of a user's choices (columns, rows that are open) is its own local storage, under the
-keys of MLflow 3.17 in `open_run_list`.
+The columns are those of the view that ltrbench stores. What a user has seen, the UI keeps in local storage,
+under the key of MLflow 3.17 in `open_run_list`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -27,14 +28,6 @@ from typing import Any
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 LTRBENCH = (sys.executable, "-m", "ltrbench")
-SHOWN = {
-    # Column of the run list -> its width in pixels, in which all digits of a figure are seen.
-    "tags.`backend`": 75,
-    "metrics.`test/ndcg_at_1`": 142,
-    "metrics.`test/ndcg_at_5`": 142,
-    "metrics.`test/ndcg_at_10`": 142,
-    "metrics.`seconds/fit`": 142,
-}
 _EXPERIMENT = "1"  # of a new store: MLflow's own default is 0
 _SECONDS_TO_START = 90
 _MILLISECONDS_TO_APPEAR = 60_000
@@ -51,15 +44,16 @@ class UI:
     """`python -m ltrbench ui` at work on the store of one sweep."""
 
     address: str
+    run_list: str  # the address that the command prints
     parent: str  # the run id of the sweep
     name: str  # of the sweep
     children: Mapping[str, str]  # name -> run id
 
-    def run_list(self) -> str:
+    def runs(self) -> str:
         return f"{self.address}/#/experiments/{_EXPERIMENT}/runs"
 
     def run(self, run_id: str, *tab: str) -> str:
-        return "/".join((self.run_list(), run_id, *tab))
+        return "/".join((self.runs(), run_id, *tab))
 
 
 @contextlib.contextmanager
@@ -89,7 +83,18 @@ def _opened(address: str, process: subprocess.Popen[bytes], log: Path) -> UI:
     (name,) = (
         run["info"]["run_name"] for run in runs if {"key": "kind", "value": "sweep"} in run["data"]["tags"]
     )
-    return UI(address, ids.pop(name), name, ids)
+    return UI(address, _printed_address(address, process, log), ids.pop(name), name, ids)
+
+
+def _printed_address(address: str, process: subprocess.Popen[bytes], log: Path) -> str:
+    """The address that the command prints, in the log of what it says."""
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while process.poll() is None and time.monotonic() < deadline:
+        printed = re.search(rf"{re.escape(address)}\S+", log.read_text())
+        if printed:
+            return printed[0]
+        time.sleep(0.25)
+    raise TimeoutError(f"the command prints no address:\n{log.read_text()}")
 
 
 def _search_runs(address: str, process: subprocess.Popen[bytes], log: Path) -> list[dict[str, Any]]:
@@ -142,29 +147,17 @@ def new_page(launched: Browser, ui: UI, width: int, height: int) -> Iterator[Pag
 
 
 def open_run_list(page: Page, ui: UI) -> None:
-    """The list of runs with the sweep's row open and the columns `SHOWN`, in this order."""
-    state = {
-        "selectedColumns": list(SHOWN),
-        "columnOrder": list(SHOWN),
-        "columnWidths": SHOWN,
-        "runsExpanded": {ui.parent: True},
-    }
-    remembered = {
-        f'MLflowLocalStorage-1.1-ExperimentPage-["{_EXPERIMENT}"]-ReactComponentState': state,
-        # Which of its two sidebars: that of training, not that of language models.
-        "mlflow.workflowType_v1": "machine_learning",
-        # The assistant opens itself over a third of the list once.
-        "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,
-    }
-    for key, value in remembered.items():
-        page.add_init_script(f"localStorage.setItem({json.dumps(key)}, {json.dumps(json.dumps(value))})")
-    page.goto(ui.run_list())
+    """The list of runs at the address that the command prints, with the sweep's row open."""
+    # The assistant opens itself over a third of the list once.
+    page.add_init_script("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
+    page.goto(ui.run_list)
+    page.locator(f"[row-id='{ui.parent}']").get_by_role("button").first.click()
     for name in (ui.name, *ui.children):
         expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
 
 
 def take_screenshot(path: Path) -> None:
-    """The run list of a sweep over three backends, with the columns that the README shows."""
+    """The run list of a sweep over three backends, for the README."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ui_of_sweep(Path(folder), "model=native,lightgbm,xgboost") as ui,

@@ -65,6 +65,22 @@ def test_the_run_list_has_the_runs_of_a_sweep_below_it_with_their_ndcg(
         assert float(cell.inner_text()) == figures[name]
 
 
+def test_the_row_of_a_sweep_has_its_title_and_the_ndcg_of_the_best_model(
+    page: Page, ui: UI, figures: Mapping[str, float]
+) -> None:
+    open_run_list(page, ui)
+    assert ui.name == "native, lightgbm on synthetic"
+    cell = page.locator(f"[row-id='{ui.parent}'] [col-id='metrics.`test/ndcg_at_10`']")
+    assert float(cell.inner_text()) in figures.values()
+
+
+def test_the_description_of_the_experiment_leads_to_the_ndcg_columns(page: Page, ui: UI) -> None:
+    page.goto(ui.runs())
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Runs with their metrics").click()
+    expect(opened.value.get_by_role("columnheader", name="test/ndcg_at_10").last).to_be_visible()
+
+
 def test_runs_that_are_selected_in_the_list_are_compared_by_figure_and_by_learning_curve(
     page: Page, ui: UI, figures: Mapping[str, float]
 ) -> None:

@@ -49,15 +49,17 @@ def experiment_tags(experiment_id: str, known: dict[str, str], keys: Iterable[st
 
 
 def shown_metrics(keys: Iterable[str]) -> list[str]:
-    """The metrics that the list shows: NDCG on test, the largest cutoff first; without any, all of test.
+    """The metrics that the list shows: NDCG on test, the largest cutoff first (without any, all of test), the
+    first of these on validation, and the time of the fit.
 
-    >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10"])
-    ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10']
+    >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
+    ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
     """
     known = sorted(set(keys), key=lambda key: (-_cutoff(key), key))
     of_test = [key for key in known if key.startswith("test/")]
     shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
-    return shown + [key for key in known if shown and key == f"valid/{shown[0].removeprefix('test/')}"]
+    beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
+    return [*shown, *(key for key in beside if key in known)]
 
 
 def _cutoff(key: str) -> int:

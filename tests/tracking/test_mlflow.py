@@ -217,7 +217,7 @@ def test_the_view_of_the_run_list_has_the_ndcg_and_grows_by_other_metrics(
 ) -> None:
     tracker.open(None)
     tracker.log(make_run(tmp_path / "ndcg"))
-    shown = ["metrics.`test/ndcg_at_10`", "metrics.`valid/ndcg_at_10`"]
+    shown = ["metrics.`test/ndcg_at_10`", "metrics.`valid/ndcg_at_10`", "metrics.`seconds/fit`"]
     assert columns_of_view(tracker) == shown
     tracker.log(make_run(tmp_path / "err", metrics={"test/err": 0.5, "test/map": 0.5}))
     assert columns_of_view(tracker) == [*shown, "metrics.`test/err`", "metrics.`test/map`"]
