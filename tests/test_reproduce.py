@@ -65,5 +65,5 @@ def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> No
 
 
 def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match=r"nowhere does not hold the results of a study.*make results"):
+    with pytest.raises(ResultError, match=r"nowhere/environment.json cannot be read.*make results"):
         reproduce(tmp_path / "nowhere", tmp_path)

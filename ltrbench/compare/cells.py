@@ -11,6 +11,7 @@ what a run reported itself never stands in the way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -225,12 +226,15 @@ def judge(
     known: dict[Cell, Judgments] = {}
     read = {label: [_read(run, place, known) for run in group] for label, group in groups.items()}
     first, *others = names
-    readers = {cell: run for own in read.values() for run, cell, _ in own}
+    # The first run of a cell is the one whose labels were read.
+    readers: dict[Cell, Run] = {}
+    for run, cell, _ in itertools.chain.from_iterable(read.values()):
+        readers.setdefault(cell, run)
     judged_in = [(readers[cell], judgments) for cell, judgments in known.items()]
     defined = [first, *(name for name in others if _is_defined(name, convention, judged_in))]
 
     def judged(run: Run, cell: Cell, scores: NDArray[np.floating[Any]]) -> Judged:
-        with naming(run):
+        with naming(readers[cell]):
             return Judged(run, cell, known[cell], scores, evaluate(known[cell], scores, defined, convention))
 
     return {label: [judged(*item) for item in own] for label, own in read.items()}

@@ -6,16 +6,19 @@ floating-point sums may end otherwise, and with them a split: figures may then d
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ltrbench.errors import ResultError
+from ltrbench.records import mistake
+from ltrbench.untrusted import read_bytes, read_json
 
 TOLERANCE = 1e-3
 """How far a metric may be from the committed one on a machine of another type."""
+
+_REMEDY = "Name a folder with the results of a study; `make results` writes them"
 
 ENVIRONMENT_FILE, PER_QUERY_FILE = "environment.json", "per_query.csv"
 
@@ -56,7 +59,8 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     ]
     missing = set(_commands(before)) ^ set(_commands(after))
     differences += [f"{command}: is in one of the two only" for command in sorted(missing)]
-    bytes_differ = (committed / PER_QUERY_FILE).read_bytes() != (rerun / PER_QUERY_FILE).read_bytes()
+    per_query = [read_bytes(folder / PER_QUERY_FILE, _REMEDY) for folder in (committed, rerun)]
+    bytes_differ = per_query[0] != per_query[1]
     if not reason and bytes_differ:
         differences.append(f"{PER_QUERY_FILE}: the values of some queries differ")
     return Reproduction(
@@ -68,19 +72,25 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     )
 
 
+class _RunRecord(TypedDict):
+    command: str
+    metrics: Mapping[str, float | None]
+
+
+class _EnvironmentRecord(TypedDict):
+    """environment.json, as far as it is read."""
+
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str]
+    runs: Sequence[_RunRecord]
+
+
 def _read(folder: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((folder / ENVIRONMENT_FILE).read_text())
-        _ = (
-            [(run["command"], run["metrics"]) for run in content["runs"]],
-            content["machine"],
-            content["versions"],
-        )
-        (folder / PER_QUERY_FILE).read_bytes()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultError(
-            f"{folder} does not hold the results of a study ({error!r}); `make results` writes them."
-        ) from None
+    path = folder / ENVIRONMENT_FILE
+    content = read_json(path, _REMEDY, finite=False)
+    reason = mistake(content, _EnvironmentRecord, "environment")
+    if reason:
+        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
     return dict(content)
 
 

@@ -433,7 +433,7 @@ def _features(tables: Sequence[Table], chosen: Sequence[str]) -> Features:
         rows = slice(start, start + table.num_rows)
         for number, column in enumerate(chosen):
             values = table.numbers(column, "encode it as one, or leave the column out of `features`")
-            # What exceeds float32 becomes infinite, and is refused on the next line. A damaged NaN is "invalid".
+            # What exceeds float32 becomes infinite, and is refused below; a signalling NaN is "invalid".
             with np.errstate(over="ignore", invalid="ignore"):
                 features[rows, number] = values
             infinite = np.flatnonzero(np.isinf(features[rows, number]))

@@ -1,0 +1,447 @@
+"""Damaged run folders: every verb refuses them by name, with the remedy, within a second.
+
+`tests/fuzz/fuzz_runs.py` mutates run folders by lot; what failed there in its smallest form stands here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ltrbench.cli import main
+from ltrbench.compare import compare
+from ltrbench.compare.publish import publish
+from ltrbench.compare.reproduce import reproduce
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ResultError
+from ltrbench.experiment import Experiment, run
+from ltrbench.importance import Importances
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.results import (
+    CURVE_FILE,
+    EXAMPLE_FILE,
+    IMPORTANCES_FILE,
+    PER_QUERY_FILE,
+    RESULT_FILE,
+    SCORES_FILE,
+    find_runs,
+    read_run,
+    write_run,
+)
+from ltrbench.tracking.mlflow import read_all
+
+SECONDS = 1.0
+"""Of the processor, which a loaded machine does not lengthen."""
+CONFIG = {
+    "model": {"_target_": "ltrbench.rankers.lightgbm.LightGBMRanker", "num_trees": 3},
+    "tracking": {"uri": "http://localhost:5000"},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two finished runs on one data set."""
+    folder = tmp_path_factory.mktemp("whole")
+    source = Synthetic(name="synthetic", num_queries=20)
+    rankers = {"lightgbm": LightGBMRanker(num_trees=3), "random": RandomRanker()}
+    for model, ranker in rankers.items():
+        run(Experiment(model=model, ranker=ranker, source=source, config=CONFIG), folder / "runs" / model)
+    return folder
+
+
+@pytest.fixture
+def damaged(whole: Path, tmp_path: Path) -> Path:
+    """A copy of one of the runs, beside the other one, to be damaged."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "runs" / "lightgbm"
+
+
+def verbs(folder: Path) -> list[list[str]]:
+    """All verbs that read a run folder, and need nothing else to find it damaged."""
+    empty = folder.parent.parent / "scores.txt"
+    empty.touch()
+    return [
+        ["show", str(folder)],
+        ["show", str(folder), "--json"],
+        ["compare", str(folder.parent), "--draws", "50"],
+        ["trees", str(folder)],
+        ["predict", str(folder), str(empty)],
+        *(
+            ["export", str(folder), "--format", name]
+            for name in ("trec-run", "qrels", "ranklib-idv", "scores")
+        ),
+        ["import", "other", str(empty), "--like", str(folder), "--output", str(empty.with_name("imported"))],
+        ["reproduce", str(folder.parent.parent), str(folder.parent)],
+        ["ui", str(folder.parent)],
+    ]
+
+
+def set_to(content: str | bytes) -> Callable[[Path], None]:
+    """Replaces the content of a file."""
+
+    def write(path: Path) -> None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return write
+
+
+def edited(*place: str | int, to: Any) -> Callable[[Path], None]:
+    """Sets one value of the JSON in a file."""
+
+    def edit(path: Path) -> None:
+        record = json.loads(path.read_text())
+        inner = record
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = to
+        path.write_text(json.dumps(record))
+
+    return edit
+
+
+def without(*place: str) -> Callable[[Path], None]:
+    def edit(path: Path) -> None:
+        record = json.loads(path.read_text())
+        inner = record
+        for key in place[:-1]:
+            inner = inner[key]
+        del inner[place[-1]]
+        path.write_text(json.dumps(record))
+
+    return edit
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def link_to_itself(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+DAMAGED_RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "nested 10^5 deep": (set_to("[" * 100_000 + "]" * 100_000), "nested too deep"),
+    "nested 100 deep": (edited("config", "extra", to=json.loads("[" * 100 + "]" * 100)), "nested more than"),
+    "a metric is NaN": (edited("metrics", "test/ndcg@10", to=float("nan")), r"metrics\.test/ndcg@10 is nan"),
+    "a metric is text": (edited("metrics", "test/ndcg@10", to="0.5"), r"metrics\.test/ndcg@10 is '0.5'"),
+    "seconds are null": (edited("seconds", to=None), "seconds is None; an object"),
+    "a second is null": (edited("seconds", "fit", to=None), r"seconds\.fit is None; a finite number"),
+    "a second is infinite": (edited("seconds", "fit", to=float("inf")), r"seconds\.fit is inf"),
+    "a second is below 0": (edited("seconds", "fit", to=-1), r"seconds\.fit is -1; 0 or more"),
+    "a second is too large to add": (edited("seconds", "fit", to=1e308), r"seconds\.fit is 1e\+308"),
+    "the model is a list": (edited("model", to=["native"]), r"model is \['native'\]; a text"),
+    "the model is endless": (edited("model", to="x" * 10_000), "model is 'xxx.*at most 1000 characters"),
+    "the seed is text": (edited("seed", to="1"), "seed is '1'; a whole number"),
+    "the status is unknown": (edited("status", to="done"), "status is 'done'; 'finished' or 'failed'"),
+    "a moment is none": (edited("started", to="yesterday"), "started is 'yesterday'; a date and time"),
+    "a moment has no time zone": (edited("started", to="2026-01-31T12:00:00"), "its time zone"),
+    "data is a list": (edited("data", to=[]), r"data is \[\]; an object"),
+    "the fold is a list": (edited("data", "fold", to=[1]), r"data\.fold is \[1\]; a whole number or null"),
+    "a split is text": (edited("data", "test", to="test"), r"data\.test is 'test'; an object"),
+    "a fingerprint is null": (edited("data", "test", "fingerprint", to=None), r"data\.test\.fingerprint is"),
+    "a name of a feature is null": (
+        edited("data", "train", "feature_names", 3, to=None),
+        r"data\.train\.feature_names\[3\] is None; a text",
+    ),
+    "a feature lacks its name": (
+        edited("data", "train", "feature_names", to=["a"]),
+        "40 features and 1 names",
+    ),
+    "there are 10^12 features": (edited("data", "train", "features", to=10**12), r"data\.train\.features is"),
+    "a version is null": (edited("versions", "python", to=None), r"versions\.python is None; a text"),
+    "the configuration is text": (edited("config", to="model=native"), "config is 'model=native'; an object"),
+    "the model's settings are null": (edited("config", "model", to=None), r"config\.model is None; an obj"),
+    "the tracking is a list": (edited("config", "tracking", to=[]), r"config\.tracking is \[\]; an object"),
+    "published figures are half": (
+        edited("config", "data", to={"published": {"source": "a"}}),
+        r"config\.data\.published has no figures",
+    ),
+    "a setting is NaN": (edited("config", "model", "l2", to=float("nan")), r"config\.model\.l2 is nan"),
+    "a drift is text": (edited("drift", to={"convention": "x", "own": "y"}), r"drift\.own is 'y'; an object"),
+    "a figure of a drift is absent": (
+        edited("drift", to={"convention": "x", "own": {}, "ours": {"map": 0.5}, "drifted": True}),
+        "drift has no convention, or lacks figures",
+    ),
+    "notes are one text": (edited("notes", to="a"), "notes is 'a'; a list"),
+    "a number has 5000 digits": (set_to('{"format": 1' + "0" * 5000 + "}"), "cannot be read|format 1"),
+    "half a character": (edited("model", to="\ud800"), "half a surrogate pair"),
+    "no seed": (without("seed"), "incomplete: it has no seed"),
+    "no fingerprint": (without("data", "valid", "fingerprint"), r"no data\.valid\.fingerprint"),
+    "a named pipe": (pipe, "not a regular file"),
+    "a folder": (folder, "not a regular file"),
+    "a device": (endless, "not a regular file"),
+    "a link to itself": (link_to_itself, "symbolic links"),
+    "an iteration below 0": (edited("best_iteration", to=-1), "best_iteration is -1; a whole number from 0"),
+    "no JSON": (set_to("{"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGED_RESULTS.values(), ids=DAMAGED_RESULTS)
+def test_every_verb_refuses_a_damaged_result_by_name_within_a_second(
+    damaged: Path, damage: Callable[[Path], None], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(damaged / RESULT_FILE)
+    for words in verbs(damaged):
+        begun = time.process_time()
+        code = main(words)
+        seconds = time.process_time() - begun
+        message = capsys.readouterr().err
+        assert code == 2, (words, message)
+        assert message.startswith(f"error: {damaged / RESULT_FILE}"), message
+        assert re.search(reason, message), message
+        assert "Run it again, or copy its folder again" in message
+        assert message.count("\n") == 1
+        assert seconds < SECONDS, words
+
+
+def saved(damaged: Path, **changes: Any) -> None:
+    """Writes scores.npz with some arrays changed; None: left out."""
+    with np.load(damaged / SCORES_FILE) as stored:
+        arrays = {**stored, **changes}
+    np.savez(damaged / SCORES_FILE, **{name: item for name, item in arrays.items() if item is not None})
+
+
+def forged(damaged: Path, name: str, shape: str) -> None:
+    """An array that declares another shape than it has, in an archive whose checksums are right."""
+    with zipfile.ZipFile(damaged / SCORES_FILE) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    header, _, values = members[f"{name}.npy"].partition(b"\n")
+    start = header.index(b"'shape': ") + 9
+    changed = (header[:start] + f"{shape}, }}".encode()).ljust(len(header))
+    members[f"{name}.npy"] = changed + b"\n" + values
+    with zipfile.ZipFile(damaged / SCORES_FILE, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+
+
+def scores_of(damaged: Path, name: str = "test_scores") -> Any:
+    with np.load(damaged / SCORES_FILE) as stored:
+        return stored[name]
+
+
+DAMAGED_SCORES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "10^12 scores": (lambda run: forged(run, "test_scores", "(1000000000000,)"), "bytes are in the file"),
+    "an object": (lambda run: saved(run, test_scores=np.array([{}])), "no array of numbers"),
+    "NaN": (lambda run: saved(run, test_scores=scores_of(run) * np.nan), r"test: scores\[0\] is NaN"),
+    "text": (lambda run: saved(run, test_scores=scores_of(run).astype(str)), "a floating-point number"),
+    "a score less": (lambda run: saved(run, test_scores=scores_of(run)[1:]), "each of the .* documents"),
+    "two dimensions": (lambda run: saved(run, test_scores=scores_of(run)[None]), "each of the .* documents"),
+    "a label less": (
+        lambda run: saved(run, test_labels=scores_of(run, "test_labels")[1:]),
+        "query_start must",
+    ),
+    "no labels": (lambda run: saved(run, test_labels=None), "missing .*labels"),
+    "falling queries": (
+        lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]),
+        "query_start must begin with 0",
+    ),
+    "ids that are no characters": (
+        lambda run: saved(
+            run,
+            test_query_ids=np.full(len(scores_of(run, "test_query_ids")), 0x7FFFFFFF, np.uint32).view("<U1"),
+        ),
+        "query_ids holds what is no text",
+    ),
+    "places that are no rows": (
+        lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)),
+        "file_rows: must hold each row",
+    ),
+    "other documents than recorded": (
+        lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE),
+        "where result.json records 7",
+    ),
+    "a named pipe": (lambda run: pipe(run / SCORES_FILE), "not a regular file"),
+    "no archive": (lambda run: set_to("PK")(run / SCORES_FILE), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGED_SCORES.values(), ids=DAMAGED_SCORES)
+def test_verbs_that_read_scores_refuse_damaged_ones_by_name_within_a_second(
+    damaged: Path, damage: Callable[[Path], None], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(damaged)
+    for words in verbs(damaged):
+        if words[0] in ("compare", "export", "import", "reproduce"):
+            begun = time.process_time()
+            code = main(words)
+            seconds = time.process_time() - begun
+            message = capsys.readouterr().err
+            assert code == 2, (words, message)
+            assert message.startswith(f"error: {damaged / SCORES_FILE}"), message
+            assert re.search(reason, message), message
+            assert "Run it again" in message
+            assert seconds < SECONDS, words
+
+
+def line_replaced(number: int, text: str) -> Callable[[Path], None]:
+    """Replaces a line of a file, counted from 1; an empty text leaves it out."""
+
+    def replace(path: Path) -> None:
+        lines = path.read_text().splitlines(keepends=True)
+        lines[number - 1] = f"{text}\n" if text else ""
+        path.write_text("".join(lines))
+
+    return replace
+
+
+DAMAGED_TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "another header": (line_replaced(1, "a,b,c"), "its columns are"),
+    "a short row": (line_replaced(3, "1"), r":3: 1 cells, where the header has"),
+    "a blank row": (lambda path: set_to(path.read_text() + "\n")(path), r": 0 cells"),
+    "only a header": (lambda path: set_to(path.read_text().split("\n")[0])(path), "has no rows"),
+    "empty": (set_to(""), "has no rows"),
+    "no text": (set_to(b"\xff\xfe"), "not CSV in UTF-8"),
+    "an open quotation mark": (line_replaced(2, '"'), "not CSV in UTF-8"),
+    "a huge cell": (line_replaced(2, "x" * 200_000), "not CSV in UTF-8 .*field larger"),
+    "a named pipe": (pipe, "not a regular file"),
+    "a folder": (folder, "not a regular file"),
+    "a link to itself": (link_to_itself, "symbolic links"),
+}
+READERS: dict[str, Callable[[Path], object]] = {
+    PER_QUERY_FILE: lambda folder: read_run(folder).per_query(),
+    CURVE_FILE: lambda folder: read_run(folder).learning_curve(),
+    IMPORTANCES_FILE: lambda folder: read_run(folder).importances(),
+    EXAMPLE_FILE: lambda folder: read_run(folder).input_example(),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(("damage", "reason"), DAMAGED_TABLES.values(), ids=DAMAGED_TABLES)
+def test_a_damaged_table_is_refused_with_its_line(
+    damaged: Path, name: str, damage: Callable[[Path], None], reason: str
+) -> None:
+    damage(damaged / name)
+    if name == EXAMPLE_FILE and reason == "its columns are":
+        reason = "cells, where the header has 3"  # any names will do, of as many features
+    with pytest.raises(ResultError) as raised:
+        READERS[name](damaged)
+    assert str(raised.value).startswith(str(damaged / name))
+    assert re.search(reason, str(raised.value)), raised.value
+    assert "Run it again" in str(raised.value)
+    # What is mirrored is read before anything is sent.
+    with pytest.raises(ResultError):
+        read_all(read_run(damaged))
+
+
+@pytest.mark.parametrize("cell", ["text", "inf", "1e999", "=1+1", "\0"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
+    damaged: Path, name: str, cell: str
+) -> None:
+    lines = (damaged / name).read_text().splitlines()
+    header, last = lines[0].rpartition(",")[2], lines[1].rpartition(",")[0]
+    lines[1] = f"{last},{cell}"
+    (damaged / name).write_text("\n".join(lines))
+    with pytest.raises(ResultError) as raised:
+        READERS[name](damaged)
+    assert str(raised.value).startswith(f"{damaged / name}:2: column '{header}' is")
+
+
+@pytest.mark.parametrize("iteration", ["1", "-1", "2.5", "", "1e300"])
+def test_iterations_that_do_not_rise_are_refused(damaged: Path, iteration: str) -> None:
+    lines = (damaged / CURVE_FILE).read_text().splitlines()
+    lines[2] = f"{iteration},{lines[2].partition(',')[2]}"
+    (damaged / CURVE_FILE).write_text("\n".join(lines))
+    with pytest.raises(ResultError, match=rf"{CURVE_FILE}:3: "):
+        read_run(damaged).learning_curve()
+
+
+def test_a_named_pipe_in_the_model_is_found_before_mlflow_would_read_it(damaged: Path) -> None:
+    os.mkfifo(damaged / "model" / "pipe")
+    with pytest.raises(ResultError, match=r"model/pipe cannot be read: it is not a regular file"):
+        read_all(read_run(damaged))
+
+
+def test_a_metric_that_is_none_is_refused_with_the_run_that_reports_it(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited("metrics", "test/ndcg@10@0", to=0.5)(damaged / RESULT_FILE)
+    assert main(["compare", str(damaged.parent)]) == 2
+    assert f"{damaged / RESULT_FILE}: metric 'ndcg@10@0'" in capsys.readouterr().err
+
+
+def test_labels_that_have_no_gain_are_refused_with_the_run_that_holds_them(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(damaged, test_labels=scores_of(damaged, "test_labels") + 0.5)
+    for words in (["compare", str(damaged.parent)], ["export", str(damaged), "--format", "qrels"]):
+        assert main(words) == 2
+        assert f"{damaged}: labels[0] is " in capsys.readouterr().err
+
+
+def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Path) -> None:
+    others = [damaged.with_name(f"copy{number}") for number in range(4)]
+    for other in others:
+        shutil.copytree(damaged, other)
+        set_to("{")(other / RESULT_FILE)
+    with pytest.raises(ResultError) as raised:
+        find_runs([damaged.parent])
+    for other in others[:3]:
+        assert str(other / RESULT_FILE) in str(raised.value)
+    assert "1 more" in str(raised.value)
+    assert "move what cannot be read" in str(raised.value)
+
+
+def test_names_of_features_survive_a_carriage_return(tmp_path: Path, damaged: Path) -> None:
+    names = ("a\rb", "c\nd")
+    result = read_run(damaged).result
+    write_run(tmp_path / "new", result, importances=Importances(names, {"gain": np.array([0.25, 0.75])}))
+    assert read_run(tmp_path / "new").importances().feature_names == names
+
+
+def test_show_reads_a_run_that_recorded_no_moment_and_a_drift_without_figures(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited("finished", to="")(damaged / RESULT_FILE)
+    drift = {"convention": "lightgbm", "own": {"map": None}, "ours": {"map": None}, "drifted": True}
+    edited("drift", to=drift)(damaged / RESULT_FILE)
+    assert main(["show", str(damaged)]) == 0, capsys.readouterr().err
+    assert main(["compare", str(damaged.parent), "--draws", "50"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (set_to("[" * 100_000), "cannot be read"),
+        (set_to("{}"), "has no machine"),
+        (
+            edited("runs", 0, "metrics", "test/ndcg@10", to=float("nan")),
+            r"runs\[0\]\.metrics\.test/ndcg@10 is nan",
+        ),
+        (edited("runs", 0, "command", to=None), r"runs\[0\]\.command is None"),
+        (edited("machine", to=[]), r"machine is \[\]"),
+        (pipe, "not a regular file"),
+    ],
+)
+def test_damaged_results_of_a_study_are_refused_by_name(
+    whole: Path, tmp_path: Path, damage: Callable[[Path], None], reason: str
+) -> None:
+    publish(compare(find_runs([whole])), tmp_path / "study")
+    shutil.copytree(tmp_path / "study", tmp_path / "damaged")
+    damage(tmp_path / "damaged" / "environment.json")
+    with pytest.raises(ResultError, match=reason) as raised:
+        reproduce(tmp_path / "damaged", tmp_path / "study")
+    assert str(raised.value).startswith(str(tmp_path / "damaged" / "environment.json"))
