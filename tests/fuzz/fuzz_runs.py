@@ -64,7 +64,7 @@ ODD_CELLS = (
     *('"', "a,b", "a\nb", "1_0", "\ud83d".encode("utf-8", "surrogatepass").decode("latin-1"), "9" * 400),
 )
 
-_OF_TWO_RUNS = ("were not made on the same data", "nothing is fused")
+_OF_TWO_RUNS = ("were not made on the same data", "nothing is fused", "there is nothing to fuse")
 """In refusals of runs that can be read, and cannot be compared."""
 
 Rng = np.random.Generator
