@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -46,6 +46,7 @@ from ltrbench.rankers.early_stopping import Monitor, OnIteration
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
+    parsing,
     read_model,
     refuse_collisions,
     refuse_unknown,
@@ -255,10 +256,8 @@ class CatBoostRanker(BoostingRanker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
-        try:
+        with parsing(folder / MODEL_FILE, "CatBoost", cb.CatBoostError):
             ranker._model = cb.CatBoost().load_model(blob=model)
-        except cb.CatBoostError as error:
-            raise ResultError(f"{folder / MODEL_FILE} is no model that CatBoost reads ({error}).") from None
         return ranker
 
     def warm_up(self) -> None:

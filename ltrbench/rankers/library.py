@@ -7,6 +7,7 @@ library's parser meets it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -139,6 +140,23 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
             f"{COPY_OR_FIT_AGAIN}."
         )
     return ranker, model
+
+
+@contextlib.contextmanager
+def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raises ResultError where a library refuses a model file.
+
+    Args:
+        errors: the library's own; the words of any may be broken, too, where they quote the file.
+    """
+    try:
+        yield
+    except (*errors, ValueError, RecursionError) as error:
+        # Its first line, because a stack of C++ may follow.
+        reason = ascii((str(error).splitlines() or [type(error).__name__])[0])
+        raise ResultError(
+            f"{path} is no model that {library} reads ({reason}). {COPY_OR_FIT_AGAIN}."
+        ) from None
 
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:

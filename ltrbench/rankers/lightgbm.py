@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -36,9 +36,11 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
+from ltrbench.rankers.formats.lightgbm_text import check_text
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
+    parsing,
     read_model,
     refuse_collisions,
     refuse_unknown,
@@ -251,10 +253,9 @@ class LightGBMRanker(BoostingRanker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
-        try:
+        with parsing(folder / MODEL_FILE, "LightGBM", lgb.basic.LightGBMError):
+            check_text(model.decode())
             ranker._booster = lgb.Booster(model_str=model.decode())
-        except (lgb.basic.LightGBMError, UnicodeDecodeError) as error:
-            raise ResultError(f"{folder / MODEL_FILE} is no model that LightGBM reads ({error}).") from None
         return ranker
 
     def warm_up(self) -> None:

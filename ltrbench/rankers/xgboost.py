@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
@@ -36,6 +36,7 @@ from ltrbench.rankers.early_stopping import Monitor, OnIteration
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
+    parsing,
     read_model,
     refuse_collisions,
     require_choice,
@@ -230,10 +231,8 @@ class XGBoostRanker(BoostingRanker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
-        try:
+        with parsing(folder / MODEL_FILE, "XGBoost", xgb.core.XGBoostError):
             ranker._booster = ranker._with_threads(xgb.Booster(model_file=bytearray(model)))
-        except xgb.core.XGBoostError as error:
-            raise ResultError(f"{folder / MODEL_FILE} is no model that XGBoost reads ({error}).") from None
         return ranker
 
     def warm_up(self) -> None:

@@ -2,15 +2,15 @@
 
     python tests/fuzz/fuzz_models.py [--seed 1] [--count 5000] [--backend native] [--number 17]
 
-Half of the mutations are of native: of its arrays, and of the bytes of its archive. The others are of the model
-files of LightGBM, XGBoost and CatBoost, and of the settings of all backends. The digest of a model file is
-computed anew, but for one in twenty, because who changes a model can do that too.
+Half of the mutations are of native: of its arrays, and of the bytes of its archive. The others are of the
+model files of LightGBM, XGBoost and CatBoost, and of the settings of all backends. The digest of a model file
+is computed anew, but for one in twenty, because who changes a model can do that too.
 
-A mutation is made of the seed and its number alone, so that `--number 17` makes it again. Models are loaded in
-processes of their own, a batch in each: one that crashes or hangs costs itself only. Prints how many came to
+A mutation is made of the seed and its number alone, so that `--number 17` makes it again. Models are loaded
+in processes of their own, a batch in each: one that crashes or hangs costs itself only. Prints how many were
 
     refused    an error of ltrbench's own, of one paragraph
-    harmless   finite scores, the same after loading twice; importances, trees and contributions where there are any
+    harmless   finite scores, the same after loading twice, and likewise importances and contributions
     failed     a crash, a hang, another exception, or scores that are not finite or differ
 
 and each that failed, with exit code 1 where one did.
