@@ -7,13 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toy_runs import NUM_QUERIES, write
 
 from ltrbench.compare import Settings, compare
+from ltrbench.compare.slices import slices
+from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
-from ltrbench.metrics import evaluate, preset
-from ltrbench.results import Run
+from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate, preset
+from ltrbench.metrics.convention import Aggregation, NoRelevant
+from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
 
 
 def test_runs_of_two_models_on_different_files_are_refused_with_the_fingerprints(tmp_path: Path) -> None:
@@ -204,3 +210,103 @@ def test_a_baseline_that_a_table_lacks_is_said_there_and_makes_no_family(tmp_pat
         "There is no run of the baseline xgboost here: differences are to native, the first row."
     )
     assert two.settings.baseline is None
+
+
+# Every library's convention, and every way to weigh queries with every worth of an empty one.
+CONVENTIONS = [
+    *PRESETS.values(),
+    *(
+        replace(DEFAULT, name=f"{way.value} {empty.value}", aggregation=way, no_relevant=empty)
+        for way in Aggregation
+        for empty in NoRelevant
+    ),
+]
+
+
+def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[Any, Any]) -> Run:
+    """Held in memory."""
+    splits = {split: {"fingerprint": f"{split} {fold}"} for split in ("train", "valid", "test")}
+    result = RunResult(
+        status=FINISHED,
+        model=model,
+        params="matched",
+        seed=0,
+        data={"name": "toy", "fold": fold, **splits},
+        metrics={"test/ndcg@2": 0.0},
+    )
+    return Run(Path(model, str(fold)), result, held={"test": ScoredSplit(judged, scores)})
+
+
+@given(
+    convention=st.sampled_from(CONVENTIONS),
+    metric=st.sampled_from(["ndcg@2", "map", "precision@2", "mrr"]),
+    queries=st.lists(
+        st.tuples(st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=3), st.floats(0.01, 100)),
+        min_size=2,
+        max_size=12,
+    ),
+    seed=st.integers(0, 1000),
+)
+def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_and_empty_queries(
+    convention: Convention, metric: str, queries: list[tuple[list[float], float]], seed: int
+) -> None:
+    word = metric.partition("@")[0]
+    if (
+        convention.metrics is not None and word not in convention.metrics
+    ) or word in convention.uncut_metrics:
+        metric = "ndcg@2"
+    # XGBoost refuses a mean above 1, which odd weights can make of empty queries.
+    convention = replace(convention, largest_mean=None, by_metric=without_largest_mean(convention))
+    rng = np.random.default_rng(seed)
+    runs: list[Run] = []
+    for fold, own in enumerate((queries, queries[::-1][1:]), start=1):
+        judged = Judgments(
+            labels=np.array([label for labels, _ in own for label in labels]),
+            query_start=np.arange(len(own) + 1) * 3,
+            document_ids=np.arange(len(own) * 3).astype(str),
+            query_weights=np.array([weight for _, weight in own]),
+        )
+        scores = {model: rng.permutation(np.arange(3.0 * len(own))) for model in ("a", "b")}
+        runs += [weighted_run(model, fold, judged, own_scores) for model, own_scores in scores.items()]
+    (comparison,) = compare(runs, Settings(metric=metric, convention=convention, num_draws=20))
+    a, b = comparison.rows
+    if a.metrics[metric] is None or comparison.queries is None:
+        return  # no query counts in some fold
+    means = np.array([a.metrics[metric], b.metrics[metric]], dtype=float)
+    np.testing.assert_allclose(comparison.queries.sample.means, means, rtol=1e-12)
+    (pair,) = comparison.pairs
+    assert pair.statistics.difference == pytest.approx(means[0] - means[1], abs=1e-11)
+    if abs(means[0] - means[1]) > 1e-9:
+        assert comparison.best == ("a" if means[0] > means[1] else "b")
+
+
+def without_largest_mean(convention: Convention) -> dict[str, dict[str, Any]]:
+    return {
+        metric: {key: value for key, value in departures.items() if key != "largest_mean"}
+        for metric, departures in convention.by_metric.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_the_best_row_of_weighted_queries_has_the_highest_weighted_mean(name: str) -> None:
+    """Row a is right on the one query that weighs much, row b on the two that do not; the last is empty."""
+    judged = Judgments(
+        labels=np.array([1.0, 0.0] * 3 + [0.0, 0.0]),
+        query_start=np.arange(5) * 2,
+        query_weights=np.array([10.0, 1.0, 1.0, 5.0]),
+    )
+    right, wrong = [1.0, 0.0], [0.0, 1.0]
+    runs = [
+        weighted_run("a", 1, judged, np.array(right + wrong + wrong + right)),
+        weighted_run("b", 1, judged, np.array(wrong + right + right + right)),
+    ]
+    settings = Settings(metric="ndcg@1", convention=preset(name), num_draws=20)
+    (comparison,) = compare(runs, settings)
+    a, b = comparison.rows
+    assert [a.metrics["ndcg@1"], b.metrics["ndcg@1"]] == pytest.approx([(10 + 1) / 17, (2 + 1) / 17])
+    assert comparison.best == "a"
+    assert b.to_baseline is not None
+    assert b.to_baseline.statistics.difference == pytest.approx((2 - 10) / 17)
+    empty, others = slices(comparison, ["num_relevant"])
+    assert [row.mean for row in others.rows] == pytest.approx([10 / 12, 2 / 12])
+    assert [row.mean for row in empty.rows] == pytest.approx([1 / 5, 1 / 5])

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ltrbench.data import Judgments
 from ltrbench.errors import UndefinedMetricError
 from ltrbench.metrics import Convention, Evaluation, evaluate, parse_metric
-from ltrbench.metrics.convention import Aggregation
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.results import Run, naming
 from ltrbench.shapes import PerQuery
@@ -69,7 +68,8 @@ class PairedQueries:
 
     Attributes:
         labels: (M,) of the rows.
-        sample: their values, (M, Q), means over seeds.
+        sample: their values, (M, Q), means over seeds, with the weights that the convention gives queries, so
+            that its means are the means of the rows; see `Weighting.rescaled`.
         cells: what was judged.
         cell_of_query: (Q,), which of `cells` a query stands in.
         query_in_cell: (Q,), its number among the queries of the cell's judgments.
@@ -366,13 +366,13 @@ def pair_queries(
     places = list(cells[labels[0]]) if labels else []
     blocks, strata, numbers, weights = [], [], [], []
     for place, cell in enumerate(places):
-        values = np.stack([mean_over_seeds(own[cell], metric) for own in cells.values()])
+        weighting = cells[labels[0]][cell][0].evaluation.weightings[metric]
+        values = np.stack([weighting.rescaled(mean_over_seeds(own[cell], metric)) for own in cells.values()])
         counting = np.flatnonzero(~np.isnan(values).any(axis=0))
-        given = _weights(cells[labels[0]][cell][0], metric)
         blocks.append(values[:, counting])
         numbers.append(counting)
         strata.append(np.full(len(counting), place))
-        weights.append(given[counting])
+        weights.append(weighting.weights[counting])
     if not sum(map(len, numbers)):
         return None
     cell_of_query = np.concatenate(strata)
@@ -385,15 +385,6 @@ def pair_queries(
         judgments=tuple(cells[labels[0]][cell][0].judgments for cell in places),
         test_share=_test_share([cells[labels[0]][cell][0].run for cell in places]),
     )
-
-
-def _weights(item: Judged, metric: str) -> PerQuery:
-    """(Q,), what the convention's mean weighs queries by; 1 where all count alike."""
-    given = item.judgments.query_weights
-    convention = item.evaluation.convention.of(parse_metric(metric)[0])
-    if given is None or convention.aggregation is not Aggregation.WEIGHTED:
-        return np.ones(item.judgments.num_queries)
-    return given
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:

@@ -104,7 +104,7 @@ class Aggregation(Enum):
 
     WEIGHTED = "weighted"  # sum of w v / sum of w, over the queries that count
     UNWEIGHTED = "unweighted"  # weights are not looked at
-    UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values, without their w) / sum of all w
+    UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values, without their w) / sum of w
 
 
 _DENOMINATORS = {

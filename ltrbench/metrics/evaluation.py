@@ -29,6 +29,36 @@ from ltrbench.metrics.ranking import LONGEST, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 
 
+class Weighting(NamedTuple):
+    """Weights of Q queries in a mean: sum_q f_q v_q / sum_q w_q, over the queries that are not skipped.
+
+    f and w are equal, except under `Aggregation.UNWEIGHTED_EMPTY`: a query without anything to find then adds
+    its value unweighted (f = 1), but its weight to the divisor.
+
+    Attributes:
+        factors: (Q,), f, of the queries' values.
+        weights: (Q,), w, positive.
+    """
+
+    factors: PerQuery
+    weights: PerQuery
+
+    def mean(self, values: PerQuery) -> float:
+        """Of (Q,) values, NaN where a query is skipped; NaN where all are."""
+        counted = ~np.isnan(values)
+        if not counted.any():
+            return float("nan")
+        return float((values * self.factors)[counted].sum() / self.weights[counted].sum())
+
+    def rescaled(self, values: PerQuery) -> PerQuery:
+        """Returns (Q,) v f / w: their mean weighted by w is the convention's mean of v.
+
+        Paired statistics use these values with the weights w. They equal v where f is w; each other query has
+        the same value for every model, so that its difference is 0.
+        """
+        return values * (self.factors / self.weights)
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What metrics say of one score vector.
@@ -36,6 +66,7 @@ class Evaluation:
     Attributes:
         means: name -> mean over the queries that count; NaN where none counts.
         per_query: name -> (Q,) values; NaN for a skipped query.
+        weightings: name -> how its mean weighs the queries.
         skipped: name -> the number of queries left out of the mean.
         share_without_relevant: the share of queries without a relevant document.
         convention: what the numbers were computed under.
@@ -43,6 +74,7 @@ class Evaluation:
 
     means: Mapping[str, float]
     per_query: Mapping[str, PerQuery]
+    weightings: Mapping[str, Weighting]
     skipped: Mapping[str, int]
     share_without_relevant: float
     convention: Convention
@@ -62,7 +94,8 @@ def evaluate(
     Raises:
         ConfigError: on an unknown metric or a cutoff that is not a positive whole number.
         UndefinedMetricError: where the convention does not define a metric, at all or on these data.
-        DataError: on scores of another length, or NaN; on a label that has no gain, or an infinite one.
+        DataError: on scores of another length, or NaN; on a label that has no gain, or an infinite one, or is
+            above the highest grade.
 
     Two queries of four and two documents; in the second there is nothing to find:
 
@@ -89,17 +122,18 @@ def evaluate(
     _check_arguments(names, convention)
     asked = {name: _ask(name, dataset, convention) for name in names}
     rankings = _rank(dataset, scores, asked.values())
-    per_query, means, skipped = {}, {}, {}
+    per_query, weightings, means, skipped = {}, {}, {}, {}
     for name, (metric, cutoff, own) in asked.items():
         values = _values_of(name, metric, rankings[_policy(metric, own)], cutoff, own)
         found = ~np.isnan(values)
         filled = np.where(found, values, own.no_relevant.value_of_query)
         per_query[name] = _rounded(filled, own.value_dtype).astype(float)
-        means[name] = _mean(per_query[name], found, dataset.query_weights, own.aggregation)
+        weightings[name] = weigh(dataset, found, own.aggregation)
+        means[name] = weightings[name].mean(per_query[name])
         _check_mean(name, means[name], own)
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
-    return Evaluation(means, per_query, skipped, share, convention)
+    return Evaluation(means, per_query, weightings, skipped, share, convention)
 
 
 def _values_of(
@@ -242,7 +276,8 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
 
     Raises:
         UndefinedMetricError: where the convention does not define it.
-        DataError: on a label that has no gain, or an infinite one, where the metric looks at gains.
+        DataError: on a label that has no gain, or an infinite one, where the metric looks at gains; on one
+            above the highest grade, where the metric looks at that grade.
     """
     if convention.metrics is not None and metric not in convention.metrics:
         raise UndefinedMetricError(
@@ -286,6 +321,8 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
         )
     if METRICS[metric].has_gain:
         _check_gains(judgments, convention)
+    if METRICS[metric].has_highest_grade:
+        _check_highest_grade(metric, judgments, convention)
 
 
 def _refuse_labels(refused: NDArray[np.bool_], judgments: Judgments, reason: str) -> None:
@@ -324,6 +361,19 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
     judgments.remember(("gains", gain), check)
 
 
+def _check_highest_grade(metric: str, judgments: Judgments, convention: Convention) -> None:
+    """Raises DataError where (2^label - 1) / 2^highest_grade, a probability, is above 1."""
+    highest = judgments.best_labels.max()
+    if highest <= np.logaddexp2(0.0, convention.highest_grade) + 1e-12:
+        return
+    row = int(judgments.labels.argmax())
+    raise DataError(
+        f"labels[{row}] is {highest:g}, above {metric.upper()}'s highest grade, "
+        f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to that of "
+        "the scale of the judgments, or map the labels to its grades."
+    )
+
+
 def _rounded(values: Scores, dtype: str | None) -> Scores:
     if dtype is None:
         return values
@@ -332,18 +382,16 @@ def _rounded(values: Scores, dtype: str | None) -> Scores:
     return rounded
 
 
-def _mean(
-    values: PerQuery,
-    found: NDArray[np.bool_],
-    query_weights: NDArray[np.float64] | None,
-    aggregation: Aggregation,
-) -> float:
-    counted = ~np.isnan(values)
-    if not counted.any():
-        return float("nan")
-    if query_weights is None or aggregation is Aggregation.UNWEIGHTED:
-        return float(values[counted].mean())
+def weigh(judgments: Judgments, found: NDArray[np.bool_], aggregation: Aggregation) -> Weighting:
+    """The weights of the queries in the mean of a metric, and so in every statistic of that metric.
+
+    Args:
+        found: (Q,), whether there is anything to find in a query.
+    """
+    given = judgments.query_weights
+    if given is None or aggregation is Aggregation.UNWEIGHTED:
+        alike = np.ones(judgments.num_queries)
+        return Weighting(alike, alike)
     if aggregation is Aggregation.UNWEIGHTED_EMPTY:
-        factors = np.where(found, query_weights, 1.0)
-        return float((values * factors)[counted].sum() / query_weights.sum())
-    return float(np.average(values[counted], weights=query_weights[counted]))
+        return Weighting(np.where(found, given, 1.0), given)
+    return Weighting(given, given)

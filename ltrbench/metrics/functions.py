@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError
 from ltrbench.metrics.convention import Convention, Denominator
 from ltrbench.metrics.ranking import LONGEST, Ranking, first_of_queries, sum_queries
 from ltrbench.shapes import PerQuery
@@ -51,6 +51,7 @@ class Metric:
         function: computes it.
         no_cutoff: why it takes no cutoff; None where it does.
         has_gain: whether it looks at the gain of labels, so that each must have one.
+        has_highest_grade: whether it looks at the highest grade, which then no label may exceed.
         ties_in_formula: whether its formula says what tied scores count, whatever the convention.
         depth: how many of the first places it reads, so that no more are ranked; all is always right.
     """
@@ -58,6 +59,7 @@ class Metric:
     function: Function
     no_cutoff: str | None = None
     has_gain: bool = False
+    has_highest_grade: bool = False
     ties_in_formula: bool = False
     depth: Depth = whole_list
 
@@ -72,6 +74,7 @@ def metric(
     *,
     no_cutoff: str | None = None,
     has_gain: bool = False,
+    has_highest_grade: bool = False,
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
 ) -> Callable[[Function], Function]:
@@ -94,7 +97,7 @@ def metric(
             )
         _check_name_is_free(name, function)
         _check_signature(name, function)
-        METRICS[name] = Metric(function, no_cutoff, has_gain, ties_in_formula, depth)
+        METRICS[name] = Metric(function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth)
         return function
 
     return register
@@ -244,27 +247,18 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
     return np.where(_num_relevant(ranking, convention) > 0, expected, np.nan)
 
 
-@metric("err", depth=first_k)
+@metric("err", has_highest_grade=True, depth=first_k)
 def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i).
 
     p_r = (2^l_r - 1) / 2^l_max is the probability that the document satisfies, with the convention's highest
     grade for l_max. Chapelle et al., 2009, "Expected Reciprocal Rank for Graded Relevance", equations 4 and
     5; the expected value over orders of tied documents as `reference_expected_stop` in kernels.py derives it.
-
-    Raises:
-        DataError: where a label is above the highest grade, and its p above 1.
+    No p is above 1: `evaluate` refuses labels above the highest grade.
     """
     from ltrbench.metrics.kernels import expected_stop
 
     stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
-    if stop.max() > 1.0 + 1e-12:
-        row = int(ranking.judgments.labels.argmax())
-        raise DataError(
-            f"labels[{row}] is {ranking.judgments.labels[row]:g}, above ERR's highest grade, "
-            f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to that "
-            "of the scale of the judgments."
-        )
     longest = int(ranking.judgments.query_sizes.max())
     values = expected_stop(stop, ranking.run_end, ranking.place_start, k or longest)
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)

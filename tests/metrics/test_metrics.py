@@ -212,6 +212,25 @@ def test_weights_aggregate_as_the_convention_says() -> None:
     assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx((1 + 1 * (1 / 2)) / (3 + 1))
 
 
+@pytest.mark.parametrize("aggregation", Aggregation)
+@pytest.mark.parametrize("no_relevant", NoRelevant)
+def test_the_rescaled_values_have_the_conventions_mean_as_their_weighted_mean(
+    aggregation: Aggregation, no_relevant: NoRelevant
+) -> None:
+    judgments = Judgments(
+        labels=np.array([0, 0, 1, 0, 0, 2]),
+        query_start=np.array([0, 2, 4, 6]),
+        query_weights=np.array([3.0, 1.0, 0.25]),
+    )
+    convention = replace(DEFAULT, aggregation=aggregation, no_relevant=no_relevant)
+    evaluation = evaluate(judgments, np.arange(6.0), ["mrr"], convention)
+    weighting = evaluation.weightings["mrr"]
+    values = weighting.rescaled(evaluation.per_query["mrr"])
+    counted = ~np.isnan(values)
+    mean = np.average(values[counted], weights=weighting.weights[counted])
+    assert mean == pytest.approx(evaluation.means["mrr"], rel=1e-14)
+
+
 def test_settings_from_text_vary_one_convention() -> None:
     said = {"gain": "[0,1,5]", "ties": "worst", "no_relevant": "1", "highest_grade": "2", "discount": "letor"}
     convention = with_settings(preset("catboost"), said)
@@ -234,9 +253,24 @@ def test_a_setting_that_a_convention_cannot_have_is_refused(setting: dict[str, s
         with_settings(DEFAULT, setting)
 
 
-def test_a_label_above_errs_highest_grade_is_refused() -> None:
-    with pytest.raises(DataError, match=r"labels\[1\] is 5, above ERR's highest grade, 4"):
-        value("err", [0.0, 5.0], [1.0, 2.0])
+@pytest.mark.parametrize("name", ["err", "err@1", "err@10"])
+@pytest.mark.parametrize("scores", [[1.0, 2.0], [2.0, 1.0], [0.0, 0.0]])
+def test_a_label_above_errs_highest_grade_is_refused_wherever_it_ranks(
+    name: str, scores: list[float]
+) -> None:
+    with pytest.raises(
+        DataError,
+        match=r"labels\[1\] is 5, above ERR's highest grade, 4, .*set highest_grade .*or map the labels",
+    ):
+        value(name, [0.0, 5.0], scores)
+
+
+def test_the_highest_grade_of_err_may_be_reached() -> None:
+    labels = one_query([0.0, 4.0])
+    p = (2**4 - 1) / 2**4
+    assert evaluate(labels, np.array([0.0, 1.0]), ["err@1"]).means["err@1"] == pytest.approx(p)
+    binary = evaluate(one_query([0.0, 1.0]), np.array([0.0, 1.0]), ["err"], preset("catboost"))
+    assert binary.means["err"] == 1.0
 
 
 def test_a_label_between_grades_has_no_exponential_gain_but_a_linear_one() -> None:
