@@ -65,7 +65,7 @@ class SplitSource(DataSource):
         fold: which one of the `cv` folds is the test set, counted from one.
 
     Raises:
-        ConfigError: where `cv` stands without a fold.
+        ConfigError: where `cv` is below 2 or stands without a fold, or `fold` is not one of the folds.
     """
 
     valid_share: float = 0.2
@@ -76,11 +76,30 @@ class SplitSource(DataSource):
     fold: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cv is not None and self.fold is None:
+        if self.cv is not None:
+            self._check_dealt_fold(self.cv)
+        elif self.fold is not None:
+            self._check_published_fold(self.fold)
+
+    def _check_dealt_fold(self, cv: int) -> None:
+        if cv < 2:
             raise ConfigError(
-                f"cv is {self.cv} without a fold; name the test set with data.fold=1 to {self.cv}, or add -m "
-                "to run over all folds."
+                f"cv is {cv}; cross-validation needs at least 2 folds. Set cv=5 or another number from 2, or "
+                "cv=null for one split."
             )
+        if self.fold is None:
+            raise ConfigError(
+                f"cv is {cv} without a fold; name the test set with data.fold=1 to {cv}, or add -m to run "
+                "over all folds."
+            )
+        if not 1 <= self.fold <= cv:
+            raise ConfigError(f"data.fold is {self.fold}, but cv={cv} has the folds 1 to {cv}; choose one.")
+
+    def _check_published_fold(self, fold: int) -> None:
+        raise ConfigError(
+            f"data.fold is {fold}, but {self.name} has no folds; leave data.fold out, or set cv to the "
+            "number of folds that the queries are dealt into, as in cv=5."
+        )
 
     def complete(
         self, train: RankingDataset, valid: RankingDataset | None = None, test: RankingDataset | None = None
@@ -143,8 +162,6 @@ class FileSource(SplitSource):
                 f"cv is {self.cv}, but {self.name} brings a test set; leave out cv, or set data.test=null."
             )
         super().__post_init__()
-        if self.cv is None and self.fold is not None:
-            self._check_published_fold(self.fold)
 
     def _check_published_fold(self, fold: int) -> None:
         if self.num_folds is None:

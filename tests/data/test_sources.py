@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ltrbench.data.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -159,12 +160,21 @@ def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(fi
     assert sorted(tested, key=int) == [str(query) for query in range(10)]
 
 
+def test_a_fold_is_refused_where_the_data_set_has_none() -> None:
+    with pytest.raises(ConfigError, match=r"data\.fold is 1, but made-up has no folds; .* set cv"):
+        Synthetic(name="made-up", fold=1)
+
+
 def test_cv_needs_a_fold_and_no_other_test_set(files: Path) -> None:
     train, test = f"{files}/train.txt", f"{files}/test.txt"
     with pytest.raises(ConfigError, match=r"cv is 5 without a fold.*data\.fold=1 to 5, or add -m"):
         LetorFiles(name="mine", train=train, cv=5)
-    with pytest.raises(DataError, match=r"data\.fold is 6, but cv=5 has the folds 1 to 5"):
-        LetorFiles(name="mine", train=train, cv=5, fold=6).load()
+    for fold in (0, 6):
+        with pytest.raises(ConfigError, match=rf"data\.fold is {fold}, but cv=5 has the folds 1 to 5"):
+            LetorFiles(name="mine", train=train, cv=5, fold=fold)
+    for cv in (1, 0, -1):
+        with pytest.raises(ConfigError, match=rf"cv is {cv}; cross-validation needs at least 2 folds"):
+            LetorFiles(name="mine", train=train, cv=cv, fold=1)
     with pytest.raises(ConfigError, match="cv is 5, but mine brings a test set"):
         LetorFiles(name="mine", train=train, test=test, cv=5, fold=1)
     with pytest.raises(ConfigError, match="cv is 5, but the folds of mine are published"):
