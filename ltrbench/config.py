@@ -1,14 +1,15 @@
 """The typed schema of an experiment, where conf/ is, and how a YAML's `_target_` becomes an object.
 
 The schema types the top level only. A model, data set or tracker is typed by its own dataclass, which `build`
-checks the YAML against, so that adding one adds no line here.
-"""
+checks the YAML against, so that adding one adds no line here."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, did_you_mean
@@ -63,7 +64,8 @@ class Config:
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
-    metrics: list[str] = MISSING
+    # Any, because one metric may be given without the brackets of a list.
+    metrics: Any = MISSING
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MISSING
     progress: str = MISSING
@@ -114,18 +116,21 @@ def build_experiment(
             "publisher's folds are run over with data.fold=1,2,3,4,5 -m), or give your files to data=letor "
             "or data=table."
         )
+    # Resolved once: an interpolation takes ten times as long as the check of its value.
+    settings = _resolved(config, "the configuration")
+    settings["metrics"] = _metrics(settings["metrics"])
     return Experiment(
         model=str(choices["model"]),
-        ranker=build(config, "model", Ranker),
-        source=build(config, "data", DataSource),
-        metrics=tuple(config.metrics),
+        ranker=build(settings, "model", Ranker),
+        source=build(settings, "data", DataSource),
+        metrics=tuple(settings["metrics"]),
         params=str(choices["params"]),
         importance=_importance(config),
         timing=config.timing,
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
-        config=to_record(config),
+        config=to_record(settings),
     )
 
 
@@ -140,6 +145,14 @@ def run_study(config: DictConfig) -> Path:
     models = {str(name): build(config.study.models, str(name), Ranker) for name in config.study.models}
     data = {str(name): build(config.study.data, str(name), DataSource) for name in config.study.data}
     return study.run(models, data)
+
+
+def _metrics(given: Any) -> list[str]:
+    """The metrics as a list; one alone needs no brackets."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"metrics is {given!r}; give names of metrics, as in 'metrics=[ndcg@10,map]'.")
+    return names
 
 
 def _importance(config: DictConfig) -> ImportanceSettings | None:
@@ -169,11 +182,9 @@ def build_tracker(config: DictConfig) -> Tracker:
     return tracker
 
 
-def to_record(config: DictConfig) -> dict[str, Any]:
-    """The configuration as plain values with everything resolved and passwords masked, as a result keeps
-    it."""
-    record = _resolved(config, "the configuration")
-    return {str(key): _masked(value) for key, value in record.items()}
+def to_record(settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """The resolved configuration with passwords masked, as a result keeps it."""
+    return {str(key): _masked(value) for key, value in settings.items()}
 
 
 def _masked(value: Any) -> Any:
@@ -184,35 +195,70 @@ def _masked(value: Any) -> Any:
     return without_password(value) if isinstance(value, str) else value
 
 
-def build(config: DictConfig, key: str, kind: type[Built]) -> Built:
+def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -> Built:
     """Makes the object that `config[key]` describes, checking every field against the class that `_target_`
     names.
+
+    Args:
+        config: as composed, or resolved into plain values.
 
     Raises:
         ConfigError: on a class that is not there or not of the kind, an unknown field, or a value of another
             type.
     """
-    settings = _resolved(config[key], key)
+    node = config[key]
+    settings = _resolved(node, key) if isinstance(node, DictConfig) else dict(node)
     target = settings.pop("_target_", None)
     if target is None:
         raise ConfigError(
             f"{key} has no _target_; its YAML must name the class, as in _target_: my_module.MyRanker."
         )
-    built_class = find_class(str(target), kind, key)
+    built_class: Any = find_class(str(target), kind, key)
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     for name in settings:
         if name not in known:
             raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
     try:
-        typed = OmegaConf.merge(OmegaConf.structured(built_class), settings)
-        instance = OmegaConf.to_object(typed)
+        defaults = _defaults(built_class)
+        changed = {name: value for name, value in settings.items() if not _same(value, defaults[name])}
+        typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
+        instance = built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
-        raise ConfigError(f"{key}: {error}") from None
+        told = str(error)
+        raise ConfigError(told if told.startswith(f"{key}.") else f"{key}: {told}") from None
     assert isinstance(instance, kind)  # what find_class made sure of; said again for the type checker
     return instance
+
+
+@functools.cache
+def _defaults(built_class: Any) -> Mapping[Any, Any]:
+    """Field -> its default as a plain value; shared, and only read."""
+    defaults = OmegaConf.to_container(OmegaConf.structured(built_class))
+    assert isinstance(defaults, dict)
+    return defaults
+
+
+@functools.cache
+def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
+    """Some fields of a dataclass as OmegaConf checks values against them; shared, and only read.
+
+    Not all, because OmegaConf takes about as long for a field as `built_class` for its own checks, and most
+    settings of a YAML are the default.
+    """
+    types = typing.get_type_hints(built_class)
+    wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
+    columns = [(item.name, types[item.name], dataclasses.field(default=MISSING)) for item in wanted]
+    schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))
+    assert isinstance(schema, DictConfig)
+    return schema
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two plain values are equal and of one type: 1, 1.0 and True are three values."""
+    return type(value) is type(other) and repr(value) == repr(other)
 
 
 def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
@@ -251,10 +297,23 @@ def _can_be_built(found: type[Any]) -> bool:
 def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
     try:
         settings = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise ConfigError(_missing(getattr(error, "full_key", None) or key)) from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}.") from None
     assert isinstance(settings, dict)
     return settings
+
+
+def _missing(name: str) -> str:
+    """The message about a key that must be given and was not."""
+    if name == "data.train":
+        return (
+            "data.train is not given, and this data set has no training file of its own. Name yours, as in "
+            "data.train=train.txt or 'data.train=[a.txt,b.txt]'; without data.valid and data.test, queries "
+            "of it are held out for them."
+        )
+    return f"{name} has no value and must be given, as in {name}=VALUE."
 
 
 def _first_line(error: BaseException) -> str:

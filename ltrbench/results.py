@@ -539,12 +539,28 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
             f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "
             f"need, or choose another folder with {options}"
         )
+    with occupy(folder, "run", options):
+        yield
+
+
+@contextlib.contextmanager
+def occupy(folder: Path, user: str, options: str) -> Iterator[None]:
+    """Keeps others out of a folder, made where there is none, for as long as the block lasts.
+
+    Args:
+        user: what is at work in it, for messages: "run", "sweep".
+        options: what chooses another folder.
+
+    Raises:
+        ResultError: where somebody is at work there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     mark = folder / ".running"
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         raise ResultError(
-            f"{folder} is in use by another run. Choose another folder with {options}; if that run was "
+            f"{folder} is in use by another {user}. Choose another folder with {options}; if that {user} was "
             f"killed, delete {mark}."
         ) from None
     try:
@@ -649,6 +665,11 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 def _further(refused: Sequence[str]) -> list[str]:
     more = len(refused) - _SHOWN_REFUSALS
     return [f"{more} more runs cannot be read."] if more > 0 else []
+
+
+def holds_runs(folder: Path) -> bool:
+    """Whether there is a run in or below a folder, which need not exist."""
+    return any(True for _ in _places_of_runs(folder))
 
 
 def _places_of_runs(folder: Path) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from omegaconf import flag_override
 
 from docs import hooks, leaderboard
 from docs.isolation import modules_of
-from ltrbench.cli.launch import overrides_last
+from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.cli.sweep import with_folds
 from ltrbench.cli.verbs import verbs
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
@@ -93,7 +93,8 @@ def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str)
 
 def check_run(words: list[str]) -> None:
     """Composes and builds each job of a run or sweep, and runs nothing."""
-    given = get_args_parser().parse_intermixed_args(overrides_last(words))
+    flags, overrides = flags_and_overrides(words)
+    given = get_args_parser().parse_intermixed_args([*flags, *overrides])
     search = ["hydra.searchpath=[]"]
     if given.config_dir:
         search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]

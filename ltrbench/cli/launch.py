@@ -7,16 +7,14 @@ happens, keeps what the jobs left behind, and prints their comparison.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import itertools
 import logging
 import os
-import re
+import shlex
 import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,15 +29,26 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from ltrbench.cli.composing import plain_overrides
+from ltrbench.cli.continuing import (
+    Overrides,
+    Sweep,
+    announcement,
+    interruption,
+    numbered,
+    runs_of,
+)
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
 from ltrbench.cli.help import register_help
+from ltrbench.cli.keys import check_keys
+from ltrbench.cli.messages import composition_message, unwritable_message
 from ltrbench.cli.program import program
 from ltrbench.cli.progress import showing, terminal_width
 from ltrbench.cli.sweep import register_sweeper, swept_settings
-from ltrbench.config import Config, build_experiment, build_tracker, conf_dir, register_schema, run_study
-from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError, did_you_mean
+from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment import run
-from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, Run, occupy, read_run
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -49,9 +58,6 @@ log = logging.getLogger("ltrbench")
 
 COMPARISON_FOLDER = "comparison"
 """Where a sweep's tables and pictures stand, in its folder."""
-
-# Lines of Hydra's messages that say where its own code stood.
-_HYDRAS_OWN = ("object_type=", "reference_type=", "full_key:")
 
 
 class _Abort(BaseException):
@@ -64,7 +70,7 @@ class Session:
 
     overrides: list[str] = field(default_factory=list)
     tracker: Tracker | None = None
-    sweep_folder: Path | None = None
+    sweep: Sweep | None = None
     register: str | None = None
     folders: list[Path] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
@@ -73,46 +79,45 @@ class Session:
 
     def job(self, config: DictConfig) -> None:
         """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
-        if config.study is not None:
-            self._study(config)
-            return
-        composed = HydraConfig.get()
-        sweep = _sweep_name(composed) if composed.mode == RunMode.MULTIRUN else None
-        swept = {} if sweep is None else swept_settings(composed.sweeper.get("params"), self.overrides)
-        overrides = tuple(composed.overrides.task)
-        if sweep is not None:
+        # DictConfig at run time, whatever Hydra declares.
+        composed: Any = HydraConfig.get()
+        try:
+            check_keys(config, composed)
+            if config.study is not None:
+                _study(config)
+            else:
+                self._run(config, composed)
+        except Exception as error:
+            if self.sweep is not None:
+                self.sweep.failed.add(composed.job.num)
+            # Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case.
+            self.errors.append(error)
+            if debugging():
+                log.error("".join(traceback.format_exception(error)))
+            log.error("%s", as_paragraph(error))
+
+    def _run(self, config: DictConfig, composed: Any) -> None:
+        overrides = tuple(plain_overrides(composed.overrides.task))
+        name, swept = None, None
+        if composed.mode == RunMode.MULTIRUN:
             log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
-            self.sweep_folder = Path(composed.sweep.dir)
+            # There is one already, but under a sweeper that is not ours.
+            self.sweep = self.sweep or Sweep(_relative(Path(composed.sweep.dir)))
+            self.sweep.started.add(composed.job.num)
+            name = str(self.sweep.folder)
+            swept = swept_settings(composed.sweeper.get("params"), self.overrides)
         self.register = config.register
         folder = Path(composed.runtime.output_dir)
         self.folders.append(folder)
+        experiment = build_experiment(config, dict(composed.runtime.choices), overrides, name, swept)
+        tracker = self._open_tracker(config, name)
         try:
-            experiment = build_experiment(config, dict(composed.runtime.choices), overrides, sweep, swept)
-            tracker = self._open_tracker(config, sweep)
             with showing(config.progress, experiment.model) as on_progress:
                 run(experiment, folder, tracker, on_progress)
-        except ResultError as error:
+        except ResultError:
             # The folder is another run's, whose numbers must not be shown as this one's.
             self.folders.remove(folder)
-            self._tell(error)
-        except Exception as error:
-            self._tell(error)
-
-    def _study(self, config: DictConfig) -> None:
-        """A study that is no run: it leaves a table, and neither a run's folder nor anything to track."""
-        try:
-            table = run_study(config)
-            click.echo(table.read_text())
-            click.echo(f"Table: {table}", err=True)
-        except Exception as error:
-            self._tell(error)
-
-    def _tell(self, error: Exception) -> None:
-        """Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case."""
-        self.errors.append(error)
-        if debugging():
-            log.error("".join(traceback.format_exception(error)))
-        log.error("%s", as_paragraph(error))
+            raise
 
     def _open_tracker(self, config: DictConfig, sweep: str | None) -> Tracker:
         if self.tracker is None:
@@ -128,24 +133,28 @@ class Session:
     def close(self, status: str) -> None:
         """Keeps the comparison and registers the best model, then ends the parent run with the command's
         status."""
-        with _warning("the comparison could not be kept"):
-            self._keep_comparison()
-        if self.tracker is None:
-            return
-        if self.register is not None and status == "finished":
-            with _warning(f"no model was registered as '{self.register}'"):
-                self._register(self.tracker, self.register)
-        with _warning("the sweep's parent run could not be closed"):
-            self.tracker.close("failed" if self.errors and status == "finished" else status)
+        try:
+            with _warning("the comparison could not be kept"):
+                self._keep_comparison()
+            if self.tracker is not None and self.register is not None and status == "finished":
+                with _warning(f"no model was registered as '{self.register}'"):
+                    self._register(self.tracker, self.register)
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
+        finally:
+            if self.tracker is not None:
+                with _warning("the sweep's parent run could not be closed"):
+                    self.tracker.close("failed" if self.errors and status == "finished" else status)
 
     def _keep_comparison(self) -> None:
         """Into the sweep's folder, and from there to the tracker."""
-        if self.sweep_folder is None or not self.comparisons:
+        if self.sweep is None or not self.comparisons:
             return
         from ltrbench.compare.publish import publish
         from ltrbench.compare.record import figures
 
-        folder = self.sweep_folder / COMPARISON_FOLDER
+        folder = self.sweep.folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
         self.comparison_folder = folder
         if self.tracker is not None:
@@ -170,7 +179,12 @@ class Session:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Those that stand on disk when the jobs are over."""
+        """Those on disk when the jobs are over; of a sweep all in its folder, as `compare` reads them."""
+        if self.sweep is not None:
+            try:
+                return runs_of(self.sweep.folder)
+            except ResultError as error:
+                log.warning("only this command's runs are compared: %s", error)
         folders = [_relative(folder) for folder in self.folders]
         return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
 
@@ -211,7 +225,7 @@ class Session:
     @property
     def exit_code(self) -> int:
         if not self.errors:
-            unwritten = bool(self.sweep_folder and self.comparisons) and self.comparison_folder is None
+            unwritten = bool(self.sweep and self.comparisons) and self.comparison_folder is None
             return USER_MISTAKE if unwritten else OK
         return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
 
@@ -223,42 +237,69 @@ def launch(arguments: list[str]) -> int:
         LtrbenchError: on a mistake in the configuration; any other error is a failed run's.
     """
     session = Session()
-    status = "failed"
     # A scheduler that ends the command lets it record and close what it was doing, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # What is held for as long as the command lasts is not the session's: a launcher may pickle the session.
+    with contextlib.ExitStack() as held:
+        try:
+            _launch(session, held, arguments)
+        except KeyboardInterrupt:
+            session.report()
+            click.echo(_interrupted(session, arguments), err=True)
+            return INTERRUPTED
+    session.report()
+    return session.exit_code
+
+
+def _launch(session: Session, held: contextlib.ExitStack, arguments: list[str]) -> None:
+    status = "failed"
     try:
-        _run_hydra(session, arguments)
+        _run_hydra(session, held, arguments)
         status = "finished"
     except _Abort:
         raise session.errors[-1] from None
     except KeyboardInterrupt:
         status = "interrupted"
-        click.echo("interrupted", err=True)
-        session.report()
-        return INTERRUPTED
-    except PermissionError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be written. Start in another folder, or name one for runs with "
-            "hydra.run.dir=... or hydra.sweep.dir=..."
-        ) from error
+        raise
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_composition_message(error)) from error
+        raise ConfigError(composition_message(error)) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise ConfigError(unwritable_message(error)) from error
     finally:
         session.close(status)
-    session.report()
-    return session.exit_code
 
 
-def _run_hydra(session: Session, arguments: list[str]) -> None:
+def _interrupted(session: Session, arguments: list[str]) -> str:
+    """What is finished, what is lost, and how to continue."""
+    if session.sweep is not None and session.sweep.jobs:
+        return interruption(session.sweep, session.runs)
+    if any(run.result.status == FINISHED for run in session.runs):
+        return "interrupted after the run was finished; nothing of it is lost."
+    if not session.folders:
+        return "interrupted before any run began; nothing is lost."
+    return (
+        "interrupted; no model and no scores were kept, and result.json in "
+        f"{_relative(session.folders[-1])} holds the settings only. To run it again: "
+        f"{program()} {shlex.join(arguments)}"
+    )
+
+
+def _run_hydra(session: Session, held: contextlib.ExitStack, arguments: list[str]) -> None:
     register_schema()
-    register_sweeper()
     register_help()
+    flags, overrides = flags_and_overrides(arguments)
+    session.overrides = overrides
+
+    def begin(folder: Path, jobs: Sequence[Sequence[str]]) -> Mapping[int, Overrides]:
+        return _begin_sweep(session, held, Sweep(_relative(folder), _of_every_job(flags, overrides)), jobs)
+
+    register_sweeper(begin)
     # Without this Hydra prints errors itself, with a part of the traceback, and exits with 1 for all of them.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     # Hydra reads the command line from here, and calls the program by its first word.
-    sys.argv = [program(), *arguments]
-    sys.argv[1:] = overrides_last(arguments)
-    session.overrides = get_args_parser().parse_args(sys.argv[1:]).overrides
+    sys.argv = [program(), *flags, *overrides]
 
     def job(config: DictConfig) -> None:
         session.job(config)
@@ -266,12 +307,34 @@ def _run_hydra(session: Session, arguments: list[str]) -> None:
     hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
 
 
-def overrides_last(arguments: list[str]) -> list[str]:
-    """The same arguments with the overrides behind the flags: Hydra takes no overrides on both sides of a
-    flag.
+def _begin_sweep(
+    session: Session, held: contextlib.ExitStack, sweep: Sweep, jobs: Sequence[Sequence[str]]
+) -> Mapping[int, Overrides]:
+    """Takes the folder for this command, and numbers its jobs behind those that are in it."""
+    held.enter_context(occupy(sweep.folder, "sweep", "hydra.sweep.dir=..."))
+    earlier = runs_of(sweep.folder)
+    sweep.jobs = numbered(sweep, jobs, earlier)
+    if earlier:
+        click.echo(announcement(sweep, earlier), err=True)
+    session.sweep = sweep
+    return sweep.jobs
 
-    >>> overrides_last(["model=native,lightgbm", "-m", "data=mq2008"])
-    ['-m', 'model=native,lightgbm', 'data=mq2008']
+
+def _of_every_job(flags: list[str], overrides: list[str]) -> list[str]:
+    """Flags and Hydra's settings, without those that another command for the same folder sets itself."""
+    without = ("hydra.sweep.dir=", "hydra.mode=")
+    settings = [line for line in overrides if line.lstrip("+").startswith(("hydra.", "hydra/"))]
+    return [
+        *(flag for flag in flags if flag not in ("-m", "--multirun")),
+        *(line for line in settings if not line.lstrip("+").startswith(without)),
+    ]
+
+
+def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments in two parts, because Hydra takes no overrides on both sides of a flag.
+
+    >>> flags_and_overrides(["model=native,lightgbm", "-m", "data=mq2008"])
+    (['-m'], ['model=native,lightgbm', 'data=mq2008'])
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     if parsed.experimental_rerun is not None:
@@ -285,29 +348,14 @@ def overrides_last(arguments: list[str]) -> list[str]:
             waiting[argument] -= 1
         else:
             flags.append(argument)
-    return flags + list(parsed.overrides)
+    return flags, list(parsed.overrides)
 
 
-def _composition_message(error: BaseException) -> str:
-    """Hydra's message and that of its cause as one paragraph, with what may have been meant."""
-    messages = [str(error)]
-    if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
-        messages.append(str(error.__cause__))
-    lines = [line.strip() for message in messages for line in message.splitlines()]
-    told = list(itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines))
-    text = " ".join(line for line in told if line and not line.startswith(_HYDRAS_OWN))
-    return text + _what_was_meant(text, told).rstrip(".")
-
-
-def _what_was_meant(text: str, lines: list[str]) -> str:
-    """The closest of a group's YAMLs, which Hydra's message lists, or of the top-level keys."""
-    missing_yaml = re.search(r"Could not find '\w+/(\w+)'", text)
-    missing_key = re.search(r"Could not override '(\w+)'", text)
-    if missing_yaml:
-        return did_you_mean(missing_yaml[1], [line for line in lines if re.fullmatch(r"[a-z]\w*", line)])
-    if missing_key:
-        return did_you_mean(missing_key[1], [item.name for item in dataclasses.fields(Config)])
-    return ""
+def _study(config: DictConfig) -> None:
+    """A study that is no run: it leaves a table, and neither a run's folder nor anything to track."""
+    table = run_study(config)
+    click.echo(table.read_text())
+    click.echo(f"Table: {table}", err=True)
 
 
 @contextlib.contextmanager
@@ -317,10 +365,6 @@ def _warning(what: str) -> Iterator[None]:
         yield
     except LtrbenchError as error:
         log.warning("%s: %s", what, error)
-
-
-def _sweep_name(composed: Any) -> str:
-    return str(_relative(Path(composed.sweep.dir)))
 
 
 def _relative(path: Path) -> Path:

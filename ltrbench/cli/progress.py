@@ -1,7 +1,7 @@
-"""How far a fit has come, on standard error: a bar in a terminal, plain lines elsewhere.
+"""How far a fit or the check of a sweep is, on standard error: a bar in a terminal, plain lines elsewhere.
 
 A `Progress` comes after each iteration and on the clock, so that most are passed over. Nothing in here has a
-thread or a clock of its own: what is drawn is as old as the last iteration.
+thread: what is drawn is as old as the last iteration.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import logging
 import math
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +47,37 @@ def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
             yield bar
     else:
         yield None if kind == "none" else Lines(model)
+
+
+@contextlib.contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Shows how many of something are done: a line that is drawn over in a terminal, and elsewhere a line
+    every `SECONDS_BETWEEN_LINES` and a last one.
+
+    Yields:
+        What to call with the count so far and the setting `progress`.
+    """
+    began = shown = time.monotonic()
+    in_terminal = False
+
+    def on_count(count: int, kind: str) -> None:
+        nonlocal shown, in_terminal
+        in_terminal = kind == "auto" and sys.stderr.isatty()
+        now = time.monotonic()
+        due = now - shown >= (SECONDS_BETWEEN_DRAWINGS if in_terminal else SECONDS_BETWEEN_LINES)
+        if kind == "none" or not (due or count == total):
+            return
+        shown = now
+        time_taken = f" in {now - began:.1f} s" if count == total else ""
+        # The code clears the rest of the line, where a longer text stood.
+        text = f"{what}: {count} of {total}{time_taken}"
+        click.echo(f"\r{text}\x1b[K" if in_terminal else text, err=True, nl=not in_terminal)
+
+    try:
+        yield on_count
+    finally:
+        if in_terminal:
+            click.echo(err=True)
 
 
 def _find_bar(model: str) -> Bar | None:

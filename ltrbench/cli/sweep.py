@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
-from omegaconf import flag_override
+from omegaconf import OmegaConf
 
+from ltrbench.cli.composing import Composer
+from ltrbench.cli.continuing import SWEEP_FILE, Overrides
+from ltrbench.cli.keys import check_keys
+from ltrbench.cli.progress import counting
 from ltrbench.config import build_experiment, build_tracker
 
 # Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's
@@ -18,13 +24,46 @@ from ltrbench.config import build_experiment, build_tracker
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 
+Begin = Callable[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]
+"""Takes the folder of a sweep and the overrides of its jobs, and gives each job its number."""
+
 
 class CheckedSweeper(BasicSweeper):
     """Hours into a sweep is no time to learn of a mistyped value in its last job."""
 
+    # What `register_sweeper` was given; Hydra makes the sweeper itself.
+    begin: ClassVar[staticmethod[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]]
+
     def sweep(self, arguments: list[str]) -> Any:
-        """Sweeps over the folds of `cv` as well, where the command line names none."""
-        return super().sweep(with_folds(arguments))
+        """Checks all jobs, and runs them. Sweeps over the folds of `cv` too, where the command names none.
+
+        Raises:
+            LtrbenchError, HydraException: what is wrong with the first job that is, or with the folder.
+        """
+        # Hydra's setup has set all before a sweep; said here for the type checker.
+        assert self.hydra_context is not None
+        assert self.config is not None
+        assert self.launcher is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        overrides = parser.parse_overrides([*self._parse_config(), *with_folds(arguments)])
+        (jobs,) = self.split_arguments(overrides, None)
+        self.validate_batch_is_legal(jobs)
+        folder = Path(self.config.hydra.sweep.dir)
+        numbered = self.begin(folder, jobs)
+        self._keep_settings(folder, min(numbered))
+        returned = []
+        for first, batch in _batches(numbered, self.max_batch_size):
+            results = self.launcher.launch(batch, initial_job_idx=first)
+            for result in results:
+                # Raises what a job raised.
+                _ = result.return_value
+            returned.append(results)
+        return returned
+
+    def _keep_settings(self, folder: Path, first: int) -> None:
+        """As Hydra's sweeper does, but beside the settings of an earlier command."""
+        earlier = (folder / SWEEP_FILE).exists()
+        OmegaConf.save(self.config, folder / (f"multirun-{first}.yaml" if earlier else SWEEP_FILE))
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Composes and builds the experiment of each job.
@@ -32,18 +71,29 @@ class CheckedSweeper(BasicSweeper):
         Raises:
             ConfigError, HydraException: what is wrong with the first job that is.
         """
-        # Hydra's setup has set both before a sweep; said here for the type checker.
         assert self.hydra_context is not None
         assert self.config is not None
-        loader = self.hydra_context.config_loader
-        for overrides in batch:
-            config = loader.load_sweep_config(self.config, list(overrides))
-            choices = dict(config.hydra.runtime.choices)
-            # A job sees its configuration without Hydra's own node, and so does its check.
-            with flag_override(config, ["readonly", "struct"], False):
-                del config["hydra"]
-            build_experiment(config, choices, tuple(overrides), None)
-            build_tracker(config)
+        composer = Composer(self.hydra_context.config_loader, self.config)
+        with counting("checking jobs", len(batch)) as on_count:
+            for number, overrides in enumerate(batch, start=1):
+                with composer.composed(overrides) as job:
+                    check_keys(job.config, self.config.hydra)
+                    build_experiment(job.config, job.choices, tuple(overrides), None)
+                    build_tracker(job.config)
+                    on_count(number, job.config.progress)
+
+
+def _batches(
+    numbered: Mapping[int, Overrides], max_batch_size: int | None
+) -> Iterator[tuple[int, list[Overrides]]]:
+    """(first number, overrides) of jobs that a launcher runs as one batch: their numbers are consecutive."""
+    # The distance of a number from its place is the same as long as numbers follow each other.
+    places = enumerate(numbered.items())
+    for _, group in itertools.groupby(places, key=lambda item: item[1][0] - item[0]):
+        jobs = [job for _, job in group]
+        size = max_batch_size or len(jobs)
+        for start in range(0, len(jobs), size):
+            yield jobs[start][0], [overrides for _, overrides in jobs[start : start + size]]
 
 
 def with_folds(arguments: list[str]) -> list[str]:
@@ -56,7 +106,8 @@ def with_folds(arguments: list[str]) -> list[str]:
     """
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     num_folds = given.get("cv", "")
-    if "data.fold" in given or not num_folds.isdecimal():
+    # What is no number of folds is left to the check of the job.
+    if "data.fold" in given or not num_folds.isdecimal() or int(num_folds) < 2:
         return arguments
     return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
 
@@ -85,10 +136,14 @@ def _values(override: Override) -> list[str]:
     return [(override.input_line or "").partition("=")[2]]
 
 
-def register_sweeper() -> None:
+def register_sweeper(begin: Begin) -> None:
     """Puts CheckedSweeper in the place of Hydra's basic sweeper; other sweepers can be chosen as before.
 
     Hydra takes a sweeper of another name from the package hydra_plugins only.
+
+    Args:
+        begin: called with the jobs when all are checked, before the first one runs.
     """
+    CheckedSweeper.begin = staticmethod(begin)
     basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
     Plugins.instance().class_name_to_class[basic] = CheckedSweeper

@@ -191,7 +191,7 @@ class MLflowTracker(Tracker):
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
             client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
             shown = plain_metrics(figures)
-            found = None if best is None else self._logged.get(best.path.resolve())
+            found = None if best is None else self._find_logged(client, best)
             if best is not None and found is not None:
                 client.set_tag(self._parent, "best_run", found.run_id)
                 client.set_tag(self._parent, "best_run_name", run_name(best.result))
@@ -201,7 +201,8 @@ class MLflowTracker(Tracker):
 
     def register(self, name: str, run: Run, reason: str) -> str:
         client = self._opened_client()
-        logged = self._logged.get(run.path.resolve())
+        with self._reaching_the_store(_TO_ANSWER):
+            logged = self._find_logged(client, run)
         if logged is None or not logged.model_id:
             raise TrackingError(
                 f"{run.path} has no MLflow model to register as '{name}'; only models of ltrbench's own "
@@ -222,6 +223,18 @@ class MLflowTracker(Tracker):
             )
             client.set_registered_model_alias(name, CHAMPION, made.version)
         return f"models:/{name}@{CHAMPION} is version {made.version}"
+
+    def _find_logged(self, client: MlflowClient, run: Run) -> _Logged | None:
+        """Where a run went, by this command or an earlier one into the same folder; None: it is not there."""
+        logged = self._logged.get(run.path.resolve())
+        if logged is not None:
+            return logged
+        query = f"attributes.start_time = {milliseconds(run.result.started)} AND tags.kind = 'run'"
+        for found in client.search_runs([self._experiment_id], query):
+            if Path(found.data.tags.get("folder", "")).resolve() == run.path.resolve():
+                models = found.outputs.model_outputs if found.outputs else []
+                return _Logged(found.info.run_id, models[0].model_id if models else "")
+        return None
 
     def close(self, status: str) -> None:
         if self._parent:

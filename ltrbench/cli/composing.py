@@ -1,0 +1,129 @@
+"""The configurations of a sweep's jobs, composed as Hydra does it, but fast enough to check hundreds of jobs.
+
+Hydra reads and merges every YAML anew for each job. Only the choices of YAMLs decide what is merged; a job's
+values are set on the result. So each combination of choices is composed once, and each job sets its values on
+it and takes them back afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import ConfigCompositionException
+from hydra.types import RunMode
+from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode, flag_override
+from omegaconf.errors import OmegaConfBaseException
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A job's configuration without Hydra's node, and config group -> the YAML chosen from it."""
+
+    config: DictConfig
+    choices: dict[str, Any]
+
+
+class Composer:
+    """Composes the jobs of one sweep.
+
+    Args:
+        loader: Hydra's.
+        master: the configuration that the sweep was started with, Hydra's node included.
+    """
+
+    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
+        self._loader = loader
+        self._master = master
+        self._name = master.hydra.job.config_name
+        self._of_hydra: list[str] = plain_overrides(master.hydra.overrides.hydra)
+        self._parser = OverridesParser.create()
+        # Kept for as long as the sweep is checked: overrides and choices recur from job to job.
+        self._parse = functools.cache(self._parse_override)
+        self._is_group = functools.cache(self._has_yamls)
+        self._compose = functools.cache(self._compose_choices)
+
+    @contextlib.contextmanager
+    def composed(self, overrides: Sequence[str]) -> Iterator[Composed]:
+        """What `ConfigLoader.load_sweep_config` composes; it is to be used inside of the block only.
+
+        Raises:
+            HydraException: as it does.
+        """
+        parsed = [self._parse(line) for line in overrides]
+        choices = tuple(line for line, (_, chooses) in zip(overrides, parsed, strict=True) if chooses)
+        chosen = self._compose(choices)
+        with _values_set(chosen.config, [override for override, chooses in parsed if not chooses]) as config:
+            OmegaConf.copy_cache(from_config=self._master, to_config=config)
+            yield Composed(config, chosen.choices)
+
+    def _parse_override(self, line: str) -> tuple[Override, bool]:
+        """The override, and whether it chooses YAMLs or is Hydra's; other overrides set a value."""
+        (override,) = self._parser.parse_overrides([line])
+        if override.is_sweep_override() or override.is_hydra_override():
+            return override, True
+        return override, not isinstance(override.value(), dict) and self._is_group(override.key_or_group)
+
+    def _has_yamls(self, key: str) -> bool:
+        return bool(self._loader.get_group_options(key, None, self._name, self._of_hydra))
+
+    def _compose_choices(self, choices: tuple[str, ...]) -> Composed:
+        config = self._loader.load_configuration(self._name, [*self._of_hydra, *choices], RunMode.RUN)
+        chosen = dict(config.hydra.runtime.choices)
+        with flag_override(config, ["readonly", "struct"], False):
+            del config["hydra"]
+        return Composed(config, chosen)
+
+
+def plain_overrides(overrides: ListConfig) -> list[str]:
+    """Overrides as they were given: an interpolation in them is not theirs to resolve."""
+    lines = OmegaConf.to_container(overrides, resolve=False)
+    assert isinstance(lines, list)
+    return lines
+
+
+@contextlib.contextmanager
+def _values_set(config: DictConfig, overrides: list[Override]) -> Iterator[DictConfig]:
+    """The configuration with the values of overrides: itself for as long as the block lasts, or a copy.
+
+    A copy takes longer than all that is done with it, so that values of existing keys are put back instead.
+    """
+    before = [_value_to_replace(config, override) for override in overrides]
+    replaced = [value for value in before if value is not None]
+    shared = len(replaced) == len(before)
+    target = config if shared else copy.deepcopy(config)
+    try:
+        _set_values(target, overrides)
+        yield target
+    finally:
+        for key, value in reversed(replaced) if shared else ():
+            OmegaConf.update(config, key, value)
+
+
+def _set_values(config: DictConfig, overrides: list[Override]) -> None:
+    try:
+        ConfigLoaderImpl._apply_overrides_to_config(overrides, config)
+    except OmegaConfBaseException as error:
+        # As load_configuration does, whose callers know Hydra's errors only.
+        raise ConfigCompositionException from error
+
+
+def _value_to_replace(config: DictConfig, override: Override) -> tuple[str, Any] | None:
+    """(key, its value before interpolation), where an override only replaces one plain value by another."""
+    if override.type is not OverrideType.CHANGE or isinstance(override.value(), dict | list):
+        return None
+    path, _, name = override.key_or_group.rpartition(".")
+    try:
+        parent = OmegaConf.select(config, path) if path else config
+    except OmegaConfBaseException:
+        return None
+    node = parent._get_node(name) if isinstance(parent, DictConfig) else None
+    return (override.key_or_group, node._value()) if isinstance(node, ValueNode) else None

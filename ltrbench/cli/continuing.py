@@ -1,0 +1,186 @@
+"""What a sweep's folder holds before a command and after it: which jobs are done, and how to run the others.
+
+A folder may be given to several commands one after another. Their runs are compared with each other. So a
+later command says what it found, numbers its jobs after the earlier ones, and refuses a job that is finished
+already. A failed or interrupted job may run again, and replaces its failure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ltrbench.cli.program import program
+from ltrbench.errors import ResultError
+from ltrbench.provenance import without_password
+from ltrbench.results import FINISHED, Run, find_runs, holds_runs
+
+SWEEP_FILE = "multirun.yaml"
+"""What Hydra writes into the folder of a sweep."""
+
+_STATES = ("finished", "failed", "interrupted", "not started")
+
+Overrides = tuple[str, ...]
+
+
+@dataclass
+class Sweep:
+    """The jobs of one command and the folder of their runs.
+
+    Attributes:
+        words: of the command line, those that every job needs: flags, and settings of Hydra.
+        jobs: number -> overrides.
+        started: numbers.
+        failed: numbers of jobs that ended with an error of any kind.
+    """
+
+    folder: Path
+    words: Sequence[str] = ()
+    jobs: Mapping[int, Overrides] = field(default_factory=dict)
+    started: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+
+    def command(self, overrides: Iterable[str]) -> str:
+        """The command line that runs jobs with these overrides into the same folder."""
+        words = [*self.words, "-m", f"hydra.sweep.dir={_quoted(str(self.folder))}", *overrides]
+        return " ".join([program(), *map(shlex.quote, words)])
+
+
+def runs_of(folder: Path) -> list[Run]:
+    """The runs in a sweep's folder, without those of other sweeps whose folders lie in it; none is no error.
+
+    Raises:
+        ResultError: where a run is damaged.
+    """
+    runs = find_runs([folder]) if holds_runs(folder) else []
+    return [run for run in runs if not _is_of_another_sweep(run.path, folder)]
+
+
+def _is_of_another_sweep(path: Path, folder: Path) -> bool:
+    between = [place for place in path.parents if folder in place.parents]
+    return any((place / SWEEP_FILE).exists() for place in between)
+
+
+def numbered(sweep: Sweep, jobs: Sequence[Sequence[str]], runs: Sequence[Run]) -> dict[int, Overrides]:
+    """Number -> overrides of each job: that of the failed run which it repeats, or else one that is free.
+
+    Raises:
+        ResultError: where a job is finished already, with the commands for the others.
+    """
+    done = {_key(run.result.overrides): run for run in runs if run.result.status == FINISHED}
+    if any(_key(job) in done for job in jobs):
+        raise ResultError(_already_done(sweep, jobs, done))
+    failed = {_key(run.result.overrides): run.path.relative_to(sweep.folder) for run in runs}
+    taken = [int(path.name) for path in sweep.folder.iterdir() if path.name.isdecimal()]
+    free = max(taken, default=-1) + 1
+    numbers: dict[int, Overrides] = {}
+    for job in jobs:
+        place = str(failed.pop(_key(job), ""))
+        if place.isdecimal():
+            numbers[int(place)] = tuple(job)
+        else:
+            numbers[free] = tuple(job)
+            free += 1
+    return dict(sorted(numbers.items()))
+
+
+def _already_done(sweep: Sweep, jobs: Sequence[Sequence[str]], done: Mapping[Overrides, Run]) -> str:
+    repeated = [_key(job) for job in jobs if _key(job) in done]
+    message = (
+        f"{sweep.folder} already holds finished runs of {len(repeated)} of these {len(jobs)} jobs, such as "
+        f"{done[repeated[0]].path}, and a comparison would count them twice. Choose another folder "
+        "with hydra.sweep.dir=..., or delete the folders of those runs"
+    )
+    others = [job for job in jobs if _key(job) not in done]
+    if not others:
+        return f"{message}."
+    return "\n  ".join([f"{message}, or run the other jobs only:", *map(sweep.command, as_products(others))])
+
+
+def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
+    """What a command says of the runs that it found in its folder, before it adds its own."""
+    begun = sorted({run.result.started[:16].replace("T", " ") for run in runs})
+    finished = sum(run.result.status == FINISHED for run in runs)
+    first, last = min(sweep.jobs), max(sweep.jobs)
+    of_jobs = f"job {first}" if first == last else f"jobs {first} to {last}"
+    products = as_products([run.result.overrides for run in runs])
+    settings = "; ".join(" ".join(product) for product in products)
+    return (
+        f"{sweep.folder} already holds runs of earlier commands ({finished} finished, {len(runs) - finished} failed, "
+        f"begun {' to '.join(dict.fromkeys((begun[0], begun[-1])))} UTC: {settings}). This command adds "
+        f"{of_jobs}, and the table covers every run in the folder. For a table of this command alone choose "
+        "another folder with hydra.sweep.dir=..."
+    )
+
+
+def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
+    """What a command that was interrupted says: the state of each job, and the commands that run those that
+    are not finished."""
+    results = {_key(run.result.overrides): run.result for run in runs}
+    of_state: dict[str, list[Overrides]] = {name: [] for name in _STATES}
+    for number, job in sweep.jobs.items():
+        result = results.get(_key(job))
+        if result is not None and result.status == FINISHED:
+            of_state["finished"].append(job)
+        elif number in sweep.failed:
+            of_state["failed"].append(job)
+        else:
+            of_state["interrupted" if number in sweep.started else "not started"].append(job)
+    counts = ", ".join(f"{len(jobs)} {state}" for state, jobs in of_state.items() if jobs)
+    lines = [f"interrupted; of {len(sweep.jobs)} jobs: {counts}"]
+    for state, jobs in of_state.items():
+        lines += [f"  {state + ':':<12} {' '.join(product)}" for product in as_products(jobs)]
+    remaining = [*of_state["interrupted"], *of_state["not started"]]
+    if remaining:
+        lines += ["To run the remaining jobs into the same folder:"]
+        lines += [f"  {sweep.command(product)}" for product in as_products(remaining)]
+    else:
+        lines += [
+            f"No job remains; the table of the folder: {program()} compare {shlex.quote(str(sweep.folder))}"
+        ]
+    return "\n".join(lines)
+
+
+def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Overrides that sweep over exactly these jobs: few products rather than a line a job.
+
+    >>> as_products([["model=a", "seed=2"], ["model=b", "seed=1"], ["model=b", "seed=2"]])
+    [['model=a', 'seed=2'], ['model=b', 'seed=1,2']]
+    """
+    of_keys: dict[Overrides, list[Overrides]] = {}
+    for job in jobs:
+        parts = [override.partition("=") for override in job]
+        keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
+        of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
+    return [
+        [key + ",".join(values) for key, values in zip(keys, product, strict=True)]
+        for keys, rows in of_keys.items()
+        for product in _products(rows)
+    ]
+
+
+def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
+    """For each product its columns' values. First values whose rows go on alike share a product."""
+    if not rows[0]:
+        return [[]]
+    rest_of_value: dict[str, list[Overrides]] = {}
+    for value, *rest in rows:
+        rest_of_value.setdefault(value, []).append(tuple(rest))
+    values_of_rest: dict[tuple[Overrides, ...], list[str]] = {}
+    for value, rests in rest_of_value.items():
+        values_of_rest.setdefault(tuple(rests), []).append(value)
+    return [[values, *product] for rests, values in values_of_rest.items() for product in _products(rests)]
+
+
+def _key(overrides: Iterable[str]) -> Overrides:
+    """A job as a result keeps it, in any order."""
+    of_run = (line for line in overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/")))
+    return tuple(sorted(map(without_password, of_run)))
+
+
+def _quoted(text: str) -> str:
+    """A value as Hydra's grammar takes it."""
+    return text if re.fullmatch(r"[\w./:-]+", text) else "'" + text.replace("'", r"\'") + "'"

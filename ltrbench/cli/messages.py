@@ -1,0 +1,161 @@
+"""What the command line says of a mistake in composing: Hydra's messages in one paragraph, with the remedy.
+
+Each function below knows one kind of message of Hydra, and gives None for the others. To add one, write a
+function and put it into `_KINDS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable, Iterable
+
+from hydra.errors import OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from ltrbench.config import Config, conf_dir
+from ltrbench.errors import did_you_mean
+
+# Lines of Hydra's messages that say where its own code stood.
+_HYDRAS_OWN = ("object_type=", "reference_type=", "full_key:")
+
+# Hydra's plug-ins: config group -> YAML -> the package that brings it.
+_PLUGINS = {
+    "hydra/launcher": {
+        "joblib": "hydra-joblib-launcher",
+        "ray": "hydra-ray-launcher",
+        "ray_aws": "hydra-ray-launcher",
+        "rq": "hydra-rq-launcher",
+        "submitit_local": "hydra-submitit-launcher",
+        "submitit_slurm": "hydra-submitit-launcher",
+    },
+    "hydra/sweeper": {
+        "ax": "hydra-ax-sweeper",
+        "nevergrad": "hydra-nevergrad-sweeper",
+        "optuna": "hydra-optuna-sweeper",
+    },
+    "hydra/job_logging": {"colorlog": "hydra-colorlog"},
+    "hydra/hydra_logging": {"colorlog": "hydra-colorlog"},
+}
+
+
+def composition_message(error: BaseException) -> str:
+    """What went wrong in composing, and what to do about it."""
+    for kind in _KINDS:
+        message = kind(error, str(error))
+        if message is not None:
+            return message
+    messages = [str(error)]
+    if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
+        messages.append(str(error.__cause__))
+    lines = [line.strip() for message in messages for line in message.splitlines()]
+    told = itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines)
+    text = " ".join(line for line in told if line and not line.startswith(_HYDRAS_OWN))
+    return text if text.endswith(".") else f"{text}."
+
+
+def unwritable_message(error: OSError) -> str:
+    """About the folder of a run or a sweep that cannot be made or written."""
+    return (
+        f"{error.filename} cannot be written ({error.strerror}). Name another folder with hydra.run.dir=... "
+        "for a run or hydra.sweep.dir=... for a sweep, or start in one that can be written."
+    )
+
+
+def _several_values(error: BaseException, text: str) -> str | None:
+    match = re.search(r"Ambiguous value for argument '(.*?)'\n", text) or re.search(
+        r"Sweep parameters '(.*)' requires --multirun", text
+    )
+    if match is None:
+        return None
+    key, _, values = match[1].partition("=")
+    as_list = f" For one run with a list write '{key}=[{values}]'." if "(" not in values else ""
+    return f"{match[1]} gives {key} several values; add -m to run a job for each.{as_list}"
+
+
+def _unreadable_override(error: BaseException, text: str) -> str | None:
+    if not isinstance(error, OverrideParseException):
+        return None
+    reason = re.sub(r"^Error parsing override '.*'$", "", text.splitlines()[0]) or text.splitlines()[1]
+    if reason.startswith("LexerNoViableAltException"):
+        reason = "a quote is not closed, or a character must be quoted"
+    return (
+        f"the override {error.override} cannot be read ({reason.strip().rstrip('.')}). Write key=value and "
+        "close every bracket and quote; put the whole into quotes for the shell, as in "
+        "'metrics=[ndcg@10,map]', and a value with blanks, commas, = or brackets in quotes of its own, as in "
+        "\"data.train='my file.txt'\"."
+    )
+
+
+def _missing_yaml(error: BaseException, text: str) -> str | None:
+    match = re.search(r"Could not find '([\w/]+)/(\w*)'", text)
+    if match is None:
+        return None
+    group, name = match[1], match[2]
+    package = _PLUGINS.get(group, {}).get(name)
+    if package is not None:
+        return (
+            f"{group}={name} needs a plug-in of Hydra that is not installed: pip install {package}, or leave "
+            f"{group}={name} out."
+        )
+    options = [option for option in getattr(error, "options", None) or () if not option.startswith("_")]
+    plugins = _PLUGINS.get(group, {})
+    installable = f" With a plug-in also {', '.join(sorted(plugins))}." if plugins else ""
+    meant = did_you_mean(name, [*options, *plugins])
+    return f"there is no {group} '{name}'{meant} The choices are {', '.join(options)}.{installable}"
+
+
+def _missing_key(error: BaseException, text: str) -> str | None:
+    match = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text)
+    if match is None:
+        return None
+    key = match[1]
+    parent, _, name = key.rpartition(".")
+    known = _known_keys(error, parent)
+    if "/" in key or "@" in key:
+        groups = sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
+        return f"there is no group '{key}'{did_you_mean(key, groups)} The groups are {', '.join(groups)}."
+    own = f" A parameter of a library's own is added with a plus: +{key}=VALUE." if ".extra" in parent else ""
+    # The key itself may stand, and one before it be the misspelt one.
+    missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(error.__cause__))
+    wrong = name if missing is None else missing[1]
+    return f"there is no key {key}{did_you_mean(wrong, known)}{own}"
+
+
+def _known_keys(error: BaseException, parent: str) -> Iterable[str]:
+    """The keys that stand where one was not found."""
+    node = getattr(error.__cause__, "parent_node", None)
+    if isinstance(node, DictConfig) and len(node) > 0:
+        return [str(key) for key in node]
+    return [] if parent else [item.name for item in dataclasses.fields(Config)]
+
+
+def _present_key(error: BaseException, text: str) -> str | None:
+    match = re.search(r"Could not append to config. An item is already at '([^']+)'", text)
+    if match is None:
+        return None
+    return f"{match[1]} is there already; leave out the +, as in {match[1]}=VALUE."
+
+
+def _wrong_value(error: BaseException, text: str) -> str | None:
+    match = re.search(r"Error merging override (.*)", text)
+    if match is None or not isinstance(error.__cause__, OmegaConfBaseException):
+        return None
+    override = match[1].strip()
+    reason = str(error.__cause__).splitlines()[0].rstrip(".")
+    if "is not a subclass of" in reason:
+        key = override.partition("=")[0]
+        return f"{override}: {key} holds other keys; set one, as in {key}.KEY=VALUE, or {key}=null for none."
+    return f"{override}: {reason}."
+
+
+_KINDS: tuple[Callable[[BaseException, str], str | None], ...] = (
+    _several_values,
+    _unreadable_override,
+    _missing_yaml,
+    _missing_key,
+    _present_key,
+    _wrong_value,
+)
