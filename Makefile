@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walkthrough test test-nojit lint format lock docs bench results reproduce screenshot ui clean
+.PHONY: help setup demo walkthrough test test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench: setup ## speed and memory of the engine, the evaluator (as ratios against
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py
+
+fuzz: setup ## seeded mutations of models and run folders; minutes
+	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
 
 STUDIES = smoke mq2008 mq2007 clueweb09
 # Where a study's data lies below $(DATA); nothing for one that needs none.

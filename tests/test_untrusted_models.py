@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import struct
 import zipfile
 from collections.abc import Callable
@@ -437,3 +438,114 @@ def test_position_factors_of_another_correction_are_not_continued(
     other = NativeRanker(num_trees=4, num_leaves=5, position_bias="propensity", warm_start=str(tmp_path))
     with pytest.raises(ConfigError, match="has learned position, bias of positions"):
         other.fit(clicked)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "reason"),
+    [
+        pytest.param(r"tree_sizes=\d+", "tree_sizes=1", "tree_sizes", id="a tree of one byte"),
+        pytest.param(r"tree_sizes=", "tree_sizes=99999999999 ", "tree_sizes", id="a tree too many"),
+        pytest.param(r"leaf_value=.*\n", "", "leaf_value", id="no values"),
+        pytest.param(
+            r"split_feature=\d+", "split_feature=2000000000", "none of the 40", id="a feature of 2e9"
+        ),
+        pytest.param(r"split_feature=\d+", "split_feature=-7", "none of the 40", id="a feature of -7"),
+        pytest.param(r"left_child=-?\d+", "left_child=0", "exactly one", id="a cycle"),
+        pytest.param(r"right_child=-?\d+", "right_child=2000000000", "exactly one", id="a child of 2e9"),
+        pytest.param(r"left_child=-?\d+", "left_child=-99", "exactly one", id="a leaf that there is not"),
+        pytest.param(r"leaf_value=\S+", "leaf_value=nan", "not finite", id="a value that is no number"),
+        pytest.param(r"leaf_value=\S+", "leaf_value=1e400", "not finite", id="an infinite value"),
+        pytest.param(r"num_leaves=\d+", "num_leaves=2", "numbers", id="fewer leaves"),
+        pytest.param(r"num_leaves=\d+", "num_leaves=999999999", "numbers", id="more leaves"),
+        pytest.param(r"decision_type=\d+", "decision_type=3", "decision_type", id="categories"),
+        pytest.param(r"num_cat=0", "num_cat=9", "categories", id="a count of categories"),
+        pytest.param(r"shrinkage=\S+", "shrinkage=0", "shrinkage", id="no shrinkage"),
+        pytest.param(r"max_feature_idx=39", "max_feature_idx=3", "4 items", id="fewer features"),
+        pytest.param(r"num_class=1", "num_class=3", "num_class", id="classes"),
+        pytest.param(r"objective=lambdarank", "objective=multiclass", "objective", id="another objective"),
+        pytest.param(r"\[seed: 0\]", "[seed 0]", "parameter", id="a parameter without a colon"),
+        pytest.param(
+            r"pandas_categorical:null", "pandas_categorical:[[", "end in", id="categories of pandas"
+        ),
+    ],
+)
+def test_a_lightgbm_model_is_refused_that_lightgbm_would_follow_out_of_its_arrays(
+    data: RankingDataset, tmp_path: Path, pattern: str, replacement: str, reason: str
+) -> None:
+    ranker = LightGBMRanker(num_trees=2, num_leaves=5).fit(data)
+    ranker.save(tmp_path)
+    text = (tmp_path / "model.txt").read_text()
+    # The sizes of the trees as they are then, so that it is not these that give the change away.
+    changed, count = re.subn(pattern, replacement, text, count=1)
+    assert count == 1
+    if "tree_sizes" not in pattern:
+        head, trees, end = re.split(r"(?=\n\nTree=0\n)|(?=end of trees\n)", changed)
+        sizes = [len(block) for block in re.split(r"(?=Tree=\d+\n)", trees.removeprefix("\n\n"))[1:]]
+        head = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", head)
+        changed = f"{head}{trees}{end}"
+    write_model(tmp_path, ranker, "model.txt", changed.encode())
+    with pytest.raises(ResultError, match=rf"model.txt is no model that LightGBM reads \(.*({reason})"):
+        LightGBMRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize("extra", [{}, {"linear_tree": True}, {"boosting": "dart"}], ids=str)
+@pytest.mark.parametrize("least", [20, 100_000])
+def test_what_lightgbm_saves_is_loaded(
+    data: RankingDataset, tmp_path: Path, extra: dict[str, Any], least: int
+) -> None:
+    ranker = LightGBMRanker(num_trees=3, min_docs_in_leaf=least, extra=extra).fit(data)
+    ranker.save(tmp_path)
+    scores = LightGBMRanker.load(tmp_path).predict(data.features)
+    np.testing.assert_array_equal(scores, ranker.predict(data.features))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "value", "reason"),
+    [
+        ("left_children", ">i", 2_000_000_000, "none of its tree's nodes"),
+        ("left_children", ">i", -7, "none of its tree's nodes"),
+        ("right_children", ">i", 0, "none of its tree's nodes"),
+        ("right_children", ">i", 1, "child of another"),
+        ("parents", ">i", 7, "child of another"),
+        ("split_indices", ">i", 2_000_000_000, "none of the 40"),
+        ("split_indices", ">i", -7, "none of the 40"),
+        ("split_conditions", ">f", float("nan"), "no number"),
+        ("split_type", ">B", 1, "categories"),
+    ],
+)
+def test_an_xgboost_model_is_refused_that_xgboost_would_follow_out_of_its_arrays(
+    data: RankingDataset, tmp_path: Path, name: str, form: str, value: float, reason: str
+) -> None:
+    ranker = XGBoostRanker(num_trees=2, num_leaves=5).fit(data)
+    ranker.save(tmp_path)
+    content = bytearray((tmp_path / "model.ubj").read_bytes())
+    # The name, then `[$`, the type, `#L` and the length, then the array; of its second node the parent.
+    place = content.index(name.encode() + b"[$") + len(name) + 5 + 8
+    place += 4 if name == "parents" else 0
+    content[place : place + struct.calcsize(form)] = struct.pack(form, value)
+    write_model(tmp_path, ranker, "model.ubj", bytes(content))
+    with pytest.raises(ResultError, match=rf"model.ubj is no model that XGBoost reads \(.*{reason}"):
+        XGBoostRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize("fields", [{"min_split_gain": 50.0, "max_depth": 6}, {"num_leaves": 8}], ids=str)
+def test_what_xgboost_saves_is_loaded(data: RankingDataset, tmp_path: Path, fields: dict[str, Any]) -> None:
+    ranker = XGBoostRanker(num_trees=3, **fields).fit(data)
+    ranker.save(tmp_path)
+    scores = XGBoostRanker.load(tmp_path).predict(data.features)
+    np.testing.assert_array_equal(scores, ranker.predict(data.features))
+
+
+@pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker, CatBoostRanker])
+def test_a_model_file_that_is_cut_anywhere_is_refused_in_one_paragraph(
+    data: RankingDataset, tmp_path: Path, kind: type[LightGBMRanker | XGBoostRanker | CatBoostRanker]
+) -> None:
+    ranker = kind(num_trees=2).fit(data)
+    ranker.save(tmp_path)
+    (model,) = (path for path in tmp_path.iterdir() if path.name != "settings.json")
+    content = model.read_bytes()
+    for length in range(0, len(content), len(content) // 40):
+        write_model(tmp_path, ranker, model.name, content[:length])
+        with pytest.raises(ResultError, match=f"{model.name} is no model that") as raised:
+            kind.load(tmp_path)
+        assert len(str(raised.value).splitlines()) == 1

@@ -257,6 +257,7 @@ class CatBoostRanker(BoostingRanker):
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
         with parsing(folder / MODEL_FILE, "CatBoost", cb.CatBoostError):
+            _check_frame(model)
             ranker._model = cb.CatBoost().load_model(blob=model)
         return ranker
 
@@ -550,6 +551,15 @@ def _exported(model: cb.CatBoost, file_format: str) -> bytes:
         path = Path(folder, "model")
         model.save_model(str(path), format=file_format)
         return path.read_bytes()
+
+
+def _check_frame(model: bytes) -> None:
+    """Raises ValueError where a model does not have the size that it declares: CatBoost would read beyond it.
+
+    What stands inside CatBoost follows without looking, so that a model is only as safe as who wrote it.
+    """
+    if model[:4] != b"CBM1" or int.from_bytes(model[4:8], "little") != len(model) - 8:
+        raise ValueError("it does not have the size that it declares")
 
 
 def _split_features(content: dict[str, Any]) -> Iterator[int]:

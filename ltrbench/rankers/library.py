@@ -149,9 +149,10 @@ def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None
     Args:
         errors: the library's own; the words of any may be broken, too, where they quote the file.
     """
+    refused: tuple[type[Exception], ...] = (*errors, ValueError, RecursionError)
     try:
         yield
-    except (*errors, ValueError, RecursionError) as error:
+    except refused as error:
         # Its first line, because a stack of C++ may follow.
         reason = ascii((str(error).splitlines() or [type(error).__name__])[0])
         raise ResultError(

@@ -33,6 +33,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
+from ltrbench.rankers.formats.xgboost_ubjson import check_ubjson
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
@@ -232,6 +233,7 @@ class XGBoostRanker(BoostingRanker):
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
         with parsing(folder / MODEL_FILE, "XGBoost", xgb.core.XGBoostError):
+            check_ubjson(model)
             ranker._booster = ranker._with_threads(xgb.Booster(model_file=bytearray(model)))
         return ranker
 

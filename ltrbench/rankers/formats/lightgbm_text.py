@@ -34,12 +34,12 @@ def check_text(text: str) -> None:
     head, separator, _ = text.partition("\n\nTree=0\n")
     if not separator:
         raise ValueError("it has no trees")
-    names = dict(match.groups() for match in map(_LINE.fullmatch, head.splitlines()) if match)
+    names = {match[1]: match[2] for match in map(_LINE.fullmatch, head.splitlines()) if match}
     num_features = _whole(names, "max_feature_idx") + 1
     for name, expected in (("num_class", 1), ("num_tree_per_iteration", 1), ("label_index", 0)):
         if _whole(names, name) != expected:
             raise ValueError(f"{name} is not {expected}")
-    if names.get("objective") not in _OBJECTIVES:
+    if names.get("objective", "") not in _OBJECTIVES:
         raise ValueError(f"the objective is none of {', '.join(_OBJECTIVES)}")
     for name in ("feature_names", "feature_infos"):
         if len(names.get(name, "").split(" ")) != num_features:
