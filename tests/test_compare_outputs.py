@@ -16,6 +16,7 @@ from run_cases import finished_run
 from toy_runs import NUM_QUERIES, write
 
 from ltrbench.cli import main
+from ltrbench.cli.continuing import Sweep
 from ltrbench.cli.launch import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
 from ltrbench.compare.across import across, in_words
@@ -363,7 +364,7 @@ def test_a_sweep_whose_comparison_cannot_be_written_prints_it_and_exits_with_2(
     for folder in folders:
         finished_run(folder, folder.name)
     monkeypatch.setattr("ltrbench.compare.publish.draw", FullDisk())
-    session = Session(sweep_folder=tmp_path, folders=folders)
+    session = Session(sweep=Sweep(tmp_path), folders=folders)
     session.close("finished")
     session.report()
     printed = capsys.readouterr()

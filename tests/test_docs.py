@@ -26,6 +26,7 @@ from omegaconf import flag_override
 from docs import hooks, leaderboard
 from docs.isolation import modules_of
 from ltrbench.cli.launch import flags_and_overrides
+from ltrbench.cli.settings import config_files
 from ltrbench.cli.sweep import with_folds
 from ltrbench.cli.verbs import verbs
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
@@ -45,7 +46,7 @@ _KEY = re.compile(r"(model|params|data|tracking|early_stopping|importance)\.[a-z
 _PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
 
 
-KEYS = {key.name for item in hooks.config_files() for key in item.keys}
+KEYS = {key.name for item in config_files() for key in item.keys}
 GROUPS = ("params", "model", "data", "tracking", "experiment")
 # Without Hydra's own keys, which are more than those that ours set.
 TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}
@@ -213,7 +214,7 @@ def leaves(content: dict[str, Any], prefix: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
-    comments = {key.name: key.comment for item in hooks.config_files() for key in item.keys}
+    comments = {key.name: key.comment for item in config_files() for key in item.keys}
     lines = (conf_dir() / "config.yaml").read_text().splitlines()
     (seed,) = [line for line in lines if line.startswith("seed:")]
     (above,) = [lines[row - 1] for row, line in enumerate(lines) if line.startswith("cv:")]

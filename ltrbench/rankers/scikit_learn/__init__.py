@@ -137,7 +137,7 @@ class SklearnRanker(Ranker):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        content = read_model_json(folder / SETTINGS_FILE, ("ranker", "scikit_learn"))
+        content = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "scikit_learn": str})
         try:
             ranker = cls(**content["ranker"])
         except (TypeError, ConfigError) as error:
