@@ -33,10 +33,10 @@ from ltrbench.metrics import (
     has_relevant_document,
     improvement,
     parse_metric,
-    plugin_versions,
     preset,
     warm_up,
 )
+from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.rankers.saved import SavedModelError, check_saved

@@ -14,7 +14,8 @@ from typing import Any
 
 from ltrbench.data import Splits
 from ltrbench.data.sources import DataSource
-from ltrbench.metrics import Convention, plugin_versions
+from ltrbench.metrics import Convention
+from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.provenance import commit, machine, versions
 from ltrbench.rankers import Ranker
 

@@ -111,7 +111,8 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     return (
         f"{sweep.folder} already holds runs of earlier commands ({finished} finished, "
         f"{len(runs) - finished} failed, begun {' to '.join(dict.fromkeys((begun[0], begun[-1])))} UTC: "
-        f"{settings}). This command adds {of_jobs}, and the table covers every run in the folder. For a table of this command alone choose "
+        f"{settings}). This command adds {of_jobs}, and the "
+        f"table covers every run in the folder. For a table of this command alone choose "
         "another folder with hydra.sweep.dir=..."
     )
 

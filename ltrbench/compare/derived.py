@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.cells import cell_of
-from ltrbench.metrics import DEFAULT, evaluate, is_known, is_plugin_version
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.metrics.evaluation import is_known
+from ltrbench.metrics.plugins import is_plugin_version
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, naming
 
 Place = tuple[str, int | None, str | None, str | None, str | None]

@@ -14,7 +14,7 @@ from ltrbench.compare.methods import family_of
 from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice
 from ltrbench.compare.verdict import verdict
-from ltrbench.metrics import plugin_versions
+from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.statistics import Interval
 
 

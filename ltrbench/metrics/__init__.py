@@ -9,13 +9,12 @@ from ltrbench.metrics.evaluation import (
     Evaluation,
     evaluate,
     has_relevant_document,
-    is_known,
     parse_metric,
     warm_up,
 )
 from ltrbench.metrics.functions import first_k, metric
 from ltrbench.metrics.out_of_bag import improvement
-from ltrbench.metrics.plugins import is_plugin_version, load_plugins, plugin_versions
+from ltrbench.metrics.plugins import load_plugins
 from ltrbench.metrics.presets import PRESETS, preset
 from ltrbench.metrics.ranking import Ranking, rank
 
@@ -29,12 +28,9 @@ __all__ = [
     "first_k",
     "has_relevant_document",
     "improvement",
-    "is_known",
-    "is_plugin_version",
     "load_plugins",
     "metric",
     "parse_metric",
-    "plugin_versions",
     "preset",
     "rank",
     "warm_up",

@@ -36,6 +36,7 @@ def whole_list(k: int | None, convention: Convention) -> int:
 
 
 def first_k(k: int | None, convention: Convention) -> int:
+    """The `depth` of a metric that reads the first k documents of a query only."""
     return k or LONGEST
 
 

@@ -25,8 +25,9 @@ from ltrbench.compare import compare
 from ltrbench.config import run_study
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, UndefinedMetricError
-from ltrbench.metrics import evaluate, first_k, load_plugins, metric, parse_metric, plugin_versions, preset
+from ltrbench.metrics import evaluate, first_k, load_plugins, metric, parse_metric, preset
 from ltrbench.metrics.functions import METRICS
+from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker

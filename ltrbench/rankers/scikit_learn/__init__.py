@@ -72,8 +72,9 @@ class SklearnRanker(Ranker):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._model: estimators.Estimator | None = None
-        estimators.check_regressor(self.estimator(), type(self).__name__)
-        structure.check_supported(self.estimator(), self.trusted_types)
+        estimator = self.estimator()
+        estimators.check_regressor(estimator, type(self).__name__)
+        structure.check_supported(estimator, self.trusted_types)
 
     @abstractmethod
     def estimator(self) -> Any:
