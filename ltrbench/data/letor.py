@@ -141,7 +141,8 @@ def read_letor_features(
     """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
 
     A label, a weight or a qid that a line has is checked as by `read_letor`. Queries may be scattered, and
-    files beside are not read. The options are those of `read_letor`.
+    files beside are not read. A blank line is no document; one without any feature needs its qid or a label.
+    The options are those of `read_letor`.
 
     Returns:
         (D, F), the documents in the order of the file.
