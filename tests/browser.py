@@ -162,7 +162,7 @@ def take_screenshot(path: Path) -> None:
         tempfile.TemporaryDirectory() as folder,
         ui_of_sweep(Path(folder), "model=native,lightgbm,xgboost") as ui,
         browser() as launched,
-        new_page(launched, ui, 1400, 430) as page,
+        new_page(launched, ui, 1500, 540) as page,
     ):
         open_run_list(page, ui)
         path.parent.mkdir(parents=True, exist_ok=True)

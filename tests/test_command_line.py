@@ -17,6 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ltrbench.cli import main
+from ltrbench.cli.settings import FIRST_SETTINGS, explained_settings, first_clause
+from ltrbench.cli.verbs import verbs
 from ltrbench.config import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
@@ -274,11 +277,60 @@ def test_help_answers_without_importing_a_backend_or_a_tracker(tmp_path: Path) -
         text=True,
         check=True,
     )
-    assert "python -m ltrbench predict RUN DATA" in done.stdout
-    yamls = sorted(path.stem for path in (conf_dir() / "model").glob("*.yaml"))
-    assert f"model: {', '.join(yamls)}" in done.stdout
+    assert "predict RUN DATA" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
+
+
+@pytest.fixture(scope="module")
+def page_of_help(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run(
+        "--help", "model=lightgbm", "params.num_trees=7", folder=tmp_path_factory.mktemp("help")
+    ).stdout
+
+
+def test_help_shows_every_verb_with_what_it_does(page_of_help: str) -> None:
+    shown = {line.split()[0] for line in page_of_help.splitlines() if line.startswith("  ")}
+    assert set(verbs.commands) <= shown
+    text = " ".join(page_of_help.split())
+    for command in verbs.commands.values():
+        assert " ".join(command.get_short_help_str(limit=100).removesuffix("...").split()) in text
+
+
+def test_help_explains_ten_settings_before_all_others(page_of_help: str) -> None:
+    beginning, _, rest = page_of_help.partition("All settings:")
+    assert "feature_fraction_bynode" in rest
+    assert "feature_fraction_bynode" not in beginning
+    assert len(FIRST_SETTINGS) == 10
+    comments = explained_settings()
+    text = " ".join(beginning.split())
+    for setting in FIRST_SETTINGS:
+        assert f" {setting}=" in text
+        assert first_clause(comments[setting]) in text
+    # With the values that the command line gives.
+    assert " model=lightgbm " in text
+    assert " params.num_trees=7 " in text
+
+
+def test_help_lists_the_names_of_every_group(page_of_help: str) -> None:
+    text = " ".join(page_of_help.split())
+    for group in ("data", "experiment", "model", "params", "tracking"):
+        names = sorted(path.stem for path in (conf_dir() / group).glob("[a-z]*.yaml"))
+        assert f" {group} {', '.join(names)} " in text
+
+
+def test_commands_are_shown_as_the_process_was_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for called, program in (
+        ("/usr/bin/ltrbench", "ltrbench"),
+        ("ltrbench/__main__.py", "python -m ltrbench"),
+    ):
+        monkeypatch.setattr(sys, "argv", [called])
+        assert main(["show", "--help"]) == 0
+        usage, _, text = capsys.readouterr().out.partition("\n")
+        assert usage == f"Usage: {program} show [OPTIONS] RUN"
+        assert f"\n    {program} show outputs/" in text
 
 
 def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
@@ -297,7 +349,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
     [
         (
             ["predct"],
-            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, compare, evaluate,",
+            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, compare, completion,",
         ),
         (["compare"], "Missing argument 'DIR... [NAME=SCORES]...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),

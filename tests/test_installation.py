@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -40,10 +41,10 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return interpreter
 
 
-def run(python: Path, *words: str, folder: Path) -> str:
+def run(executable: Path, *words: str, folder: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [str(python), *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [str(executable), *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -72,6 +73,21 @@ def test_the_command_works_from_another_folder_with_the_installed_package(
     table = run(python, "-m", "ltrbench", *words, folder=tmp_path)
     assert "| native " in table
     assert "| lightgbm " in table
+
+
+def test_the_console_script_is_the_same_command_under_its_own_name(python: Path, tmp_path: Path) -> None:
+    script = python.parent / "ltrbench"
+    assert run(script, "show", "--help", folder=tmp_path).startswith("Usage: ltrbench show ")
+    page = run(script, "--help", folder=tmp_path)
+    assert "  ltrbench model=native,lightgbm,xgboost -m " in page
+    assert "python -m ltrbench" not in page
+    assert run(script, "completion", "bash", folder=tmp_path).rstrip().endswith(" ltrbench")
+
+
+def test_the_console_script_finds_a_users_backend_in_the_current_folder(python: Path, tmp_path: Path) -> None:
+    shutil.copytree(CHECKOUT / "tests/user_backend", tmp_path, dirs_exist_ok=True)
+    words = ("--config-dir", "conf", "model=mean_feature", "data.num_queries=40", "tracking=none")
+    assert "| mean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)
 
 
 def test_the_demo_of_the_makefile_is_the_missions_command() -> None:

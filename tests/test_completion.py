@@ -1,0 +1,154 @@
+"""Shell completion of `ltrbench`: the candidates, and the scripts of the shells in the shells themselves."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ltrbench.cli import main
+from ltrbench.cli.completion import candidates
+from ltrbench.cli.verbs import verbs
+from ltrbench.config import conf_dir
+
+USER_BACKEND = Path(__file__).parent / "user_backend"
+MODELS = {path.stem for path in (conf_dir() / "model").glob("[a-z]*.yaml")}
+
+
+def words(line: str) -> list[str]:
+    """The candidates for the last word of a command line that follows `ltrbench `."""
+    *before, word = line.split(" ")
+    return [candidate for candidate, _ in candidates(before, word)]
+
+
+def test_the_first_word_is_a_verb_or_a_setting() -> None:
+    assert {*verbs.commands, "model=", "data=", "params.", "seed="} <= set(words(""))
+    assert words("comp") == ["compare", "completion"]
+
+
+def test_a_verb_takes_its_options_and_an_option_its_choices() -> None:
+    assert words("ui --po") == ["--port"]
+    assert words("completion ") == ["bash", "zsh", "fish"]
+    assert "model=" not in words("compare ")
+
+
+def test_a_group_takes_its_names_and_after_a_comma_the_others() -> None:
+    assert set(words("model=")) == {f"model={name}" for name in MODELS}
+    assert words("model=lightgbm,x") == ["model=lightgbm,xgboost"]
+    assert "model=lightgbm,lightgbm" not in words("-m model=lightgbm,")
+
+
+def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> None:
+    assert words("model=lightgbm model.feature_fraction_b") == ["model.feature_fraction_bynode="]
+    assert words("model=lightgbm,native -m model.feature_fraction_b") == ["model.feature_fraction_bynode="]
+    assert words("model.feature_fraction_b") == []
+    assert words("params.num_l") == ["params.num_leaves="]
+    assert words("+params.num_l") == ["+params.num_leaves="]
+
+
+def test_the_settings_and_flags_of_hydra_are_completed() -> None:
+    assert words("hydra.sweep.d") == ["hydra.sweep.dir="]
+    assert words("model=native --multi") == ["--multirun"]
+
+
+def test_a_setting_takes_true_and_false_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/train.txt").touch()
+    assert words("tracking.models=") == ["tracking.models=true", "tracking.models=false"]
+    assert words("data=letor data.train=fo") == ["data.train=folder/"]
+    assert words("data=letor data.train=folder/") == ["data.train=folder/train.txt"]
+    assert words("show fo") == ["folder/"]
+
+
+def test_the_yamls_of_a_config_dir_are_completed() -> None:
+    assert words(f"--config-dir {USER_BACKEND / 'conf'} model=mean") == ["model=mean_feature"]
+
+
+def test_words_that_do_not_compose_do_not_end_completion() -> None:
+    assert words("model=nonsense params.num_l") == ["params.num_leaves="]
+
+
+def test_a_candidate_has_the_comment_of_its_yaml_beside_it() -> None:
+    ((_, description),) = candidates([], "params.num_tr")
+    assert f"# {description}" in (conf_dir() / "params/matched.yaml").read_text()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A folder with an executable `ltrbench`, as the console script of an installation is."""
+    path = tmp_path / "bin/ltrbench"
+    path.parent.mkdir()
+    path.write_text(f"#!{sys.executable}\nimport sys\nfrom ltrbench.cli import main\nsys.exit(main())\n")
+    path.chmod(0o755)
+    return path.parent
+
+
+def in_shell(shell: str, code: str, script: Path) -> str:
+    environment = {**os.environ, "PATH": f"{script}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [shell, "-c", code], env=environment, cwd=script, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "replies"),
+    [
+        # bash replaces what is behind the last "=" only.
+        ("ltrbench model=native,lightg", ["native,lightgbm"]),
+        ("ltrbench params.num_l", ["params.num_leaves="]),
+        ("ltrbench conv", ["conventions"]),
+        ("ltrbench ui --ho", ["--host"]),
+        ("ltrbench completion ", ["bash", "zsh", "fish"]),
+    ],
+)
+def test_bash_completes_verbs_options_and_overrides(line: str, replies: list[str], script: Path) -> None:
+    code = (
+        'eval "$(ltrbench completion bash)"\n'
+        f"COMP_LINE={line!r} COMP_POINT={len(line)} COMP_WORDBREAKS=$' \\t\\n=:'\n"
+        "_ltrbench_completion ltrbench\n"
+        "printf '%s\\n' \"${COMPREPLY[@]}\"\n"
+    )
+    assert in_shell("bash", code, script).splitlines() == replies
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_overrides(script: Path) -> None:
+    code = "ltrbench completion fish | source; complete -C 'ltrbench model=native,lightg'"
+    assert in_shell("fish", code, script).split() == ["model=native,lightgbm"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_takes_its_script(script: Path) -> None:
+    code = 'autoload -U compinit; compinit -D; eval "$(ltrbench completion zsh)"; print $_comps[ltrbench]'
+    assert in_shell("zsh", code, script).split() == ["_ltrbench_completion"]
+
+
+def test_completion_takes_less_than_a_second_and_imports_no_backend(script: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(script / "ltrbench"), "model=lightgbm", "model.num_l"],
+        env={**os.environ, "_LTRBENCH_COMPLETE": "bash"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stdout.startswith("model.num_leaves=\t")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
+    # Of the processor, because other processes may have it meanwhile.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+def test_a_shell_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "tcsh"]) == 2
+    assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
