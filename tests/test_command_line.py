@@ -129,6 +129,12 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
     assert names == {"native, lightgbm, xgboost on synthetic", "native", "lightgbm", "xgboost"}
 
 
+def test_the_runs_of_a_server_are_an_address_even_where_it_lets_only_browsers_in(tmp_path: Path) -> None:
+    done = run("ui", "--uri", "http://127.0.0.1:9", folder=tmp_path)
+    assert done.stdout == "The runs are on a server: open http://127.0.0.1:9/\n"
+    assert "refused" in done.stderr
+
+
 def _is_free_soon(port: int) -> bool:
     """Workers finish what they are doing before they end."""
     for _ in range(120):
