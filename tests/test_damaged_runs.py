@@ -392,6 +392,28 @@ def test_labels_that_have_no_gain_are_refused_with_the_run_that_holds_them(
         assert f"{damaged}: labels[0] is " in capsys.readouterr().err
 
 
+def test_trees_are_shown_of_a_run_without_feature_names_and_refused_where_it_lacks_their_features(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without("data", "train", "feature_names")(damaged / RESULT_FILE)
+    assert main(["trees", str(damaged)]) == 0
+    assert re.search(r"feature \d+ <= ", capsys.readouterr().out)
+    edited("data", "train", "features", to=1)(damaged / RESULT_FILE)
+    assert main(["trees", str(damaged)]) == 2
+    assert re.search(rf"{damaged}/model: a tree asks for feature \d+", capsys.readouterr().err)
+
+
+def test_pictures_stay_in_the_folder_whatever_their_data_set_is_called(damaged: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(("..", "../../x")):
+        place = tmp_path / "named" / str(number)
+        shutil.copytree(damaged, place)
+        edited("data", "name", to=name)(place / RESULT_FILE)
+    publish(compare(find_runs([tmp_path / "named"])), tmp_path / "published")
+    pictures = {path.parent.name for path in tmp_path.rglob("importances.png")}
+    assert pictures == {"data", "_.._x"}
+    assert {path.name for path in (tmp_path / "published").iterdir() if path.is_dir()} == pictures
+
+
 def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Path) -> None:
     others = [damaged.with_name(f"copy{number}") for number in range(4)]
     for other in others:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import click
 from ltrbench.cli.files import PATH, echo, replaced
 from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.results import RESULT_FILE, Run, read_run
+from ltrbench.rankers.trees import Ensemble, Leaf, Node
+from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, read_run
 
 DRAWN = 3
 """Trees that a picture shows where --first does not say how many."""
@@ -48,7 +49,7 @@ def trees(run: Path, first: int | None, as_list: bool, output: Path | None, rank
     with _refusing_what_cannot_be_shown(run):
         ensemble = load_model(finished, ranker).trees()
         shown = replace(ensemble, trees=ensemble.trees[:first])
-        names = finished.result.data["train"]["feature_names"]
+        names = _feature_names(finished, ensemble)
         if output is not None:
             _refuse_other_than_png(output)
             drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
@@ -72,6 +73,28 @@ def _refusing_what_cannot_be_shown(run: Path) -> Iterator[None]:
         raise ResultError(
             f"{run / RESULT_FILE} names fewer features than the model of the run has; copy the folder again."
         ) from None
+
+
+def _feature_names(run: Run, ensemble: Ensemble) -> Sequence[str]:
+    """The names of the run's features, or their numbers, as LETOR counts them, where it recorded none.
+
+    Raises:
+        ResultError: where a tree asks for a feature that the run does not have.
+    """
+    train = run.result.data["train"]
+    highest = max((_highest_feature(tree.root) for tree in ensemble.trees), default=-1)
+    if highest >= train["features"]:
+        raise ResultError(
+            f"{run.path / MODEL_FOLDER}: a tree asks for feature {highest + 1}, and the data of the run have "
+            f"{train['features']}. Copy the folder of the run again from where it came from."
+        )
+    return train.get("feature_names") or [str(number + 1) for number in range(train["features"])]
+
+
+def _highest_feature(node: Node) -> int:
+    if isinstance(node, Leaf):
+        return -1
+    return max(node.feature, _highest_feature(node.left), _highest_feature(node.right))
 
 
 def _refuse_other_than_png(output: Path) -> None:

@@ -41,6 +41,9 @@ from ltrbench.escaping import in_csv, in_markdown
 from ltrbench.plots import draw
 from ltrbench.results import Run
 
+_LONGEST_FOLDER_NAME = 60
+"""Characters; of four bytes each, they are fewer than a file system allows."""
+
 Slices = Mapping[str, Sequence[Slice]]
 """Data -> its slices."""
 
@@ -106,10 +109,19 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     _write_per_query(comparisons, folder / "per_query.csv")
     _write_importances(comparisons, folder)
     for comparison in comparisons:
-        pictures = folder if len(comparisons) == 1 else folder / re.sub(r"[^\w.-]+", "_", comparison.data)
+        pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
         pictures.mkdir(exist_ok=True)
         draw(series_of(comparison), comparison.metric, pictures)
     write(comparisons, folder / "report.html", slices, over, command)
+
+
+def _folder_name(data: str) -> str:
+    """A data set's name as that of a folder, which never leads out of the one it is in.
+
+    >>> _folder_name("MQ2008 fold=1"), _folder_name(".."), _folder_name("../x")
+    ('MQ2008_fold_1', 'data', '_x')
+    """
+    return re.sub(r"[^\w.-]+", "_", data).lstrip(".")[:_LONGEST_FOLDER_NAME] or "data"
 
 
 def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:

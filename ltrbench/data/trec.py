@@ -30,6 +30,7 @@ TrecRun = dict[str, dict[str, float]]
 
 RUN_LINE = "query Q0 document rank score tag"
 QRELS_LINE = "query 0 document label"
+_LARGEST_LABEL = 2**31  # trec_eval keeps labels in 32 bits
 RUN_COLUMNS, QRELS_COLUMNS = len(RUN_LINE.split()), len(QRELS_LINE.split())
 
 
@@ -146,13 +147,19 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
         names: (D,), what the documents are called: see `document_names`.
 
     Raises:
-        DataError: where a label is not whole, or the id of a query has a blank.
+        DataError: where a label is not whole or is too large, or the id of a query has a blank.
     """
     if not judgments.has_whole_labels:
         row = int((judgments.labels != np.floor(judgments.labels)).argmax())
         raise DataError(
             f"labels[{row}] is {judgments.labels[row]:g}; qrels hold whole labels, and trec_eval would cut "
             "off the fraction. Map the labels to 0, 1, 2, ..."
+        )
+    large = int(judgments.labels.argmax())
+    if judgments.labels[large] >= _LARGEST_LABEL:
+        raise DataError(
+            f"labels[{large}] is {judgments.labels[large]:g}; trec_eval holds labels below 2^31. Map the "
+            "labels to 0, 1, 2, ..."
         )
     words = _query_words(judgments)
     labels = judgments.labels.astype(np.int64).tolist()

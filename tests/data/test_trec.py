@@ -168,6 +168,11 @@ def test_labels_with_a_fraction_are_no_qrels() -> None:
         list(qrels_lines(make(labels=[1, 0.5], query_start=[0, 2]), np.array(["a", "b"])))
 
 
+def test_a_label_beyond_32_bits_is_refused_as_qrels() -> None:
+    with pytest.raises(DataError, match=r"labels\[1\] is 1e\+308; trec_eval holds labels below 2\^31"):
+        list(qrels_lines(make(labels=[1, 1e308], query_start=[0, 2]), np.array(["a", "b"])))
+
+
 def test_a_query_id_with_a_blank_cannot_stand_in_a_line() -> None:
     judgments = make(labels=[1], query_start=[0, 1], query_ids=["red shoes"])
     with pytest.raises(DataError, match="query_ids: 'red shoes' cannot stand"):
