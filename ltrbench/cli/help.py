@@ -14,7 +14,6 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from ltrbench.cli.program import as_called
 from ltrbench.cli.settings import FIRST_SETTINGS, explained_settings, first_clause
-from ltrbench.cli.verbs import verbs
 
 _WIDTH = 120
 _LEFT = 32  # characters of the left column at the most; what is longer has its text in the next line
@@ -33,6 +32,9 @@ def _part(name: str, *, _root_: DictConfig) -> str:
 def verbs_help(config: DictConfig | None = None) -> str:
     """Every verb with its arguments and the first sentence of its help."""
     del config
+    # Late, because a run registers this and needs none of the verbs.
+    from ltrbench.cli.verbs import verbs
+
     rows = []
     for name in sorted(verbs.commands):
         command = verbs.commands[name]

@@ -66,7 +66,7 @@ class _Abort(BaseException):
 
 @dataclass
 class Session:
-    """What one command did: its tracker, the folders of its jobs, and what went wrong in them."""
+    """One command: its overrides, its tracker, the folders of its jobs, and what went wrong in them."""
 
     overrides: list[str] = field(default_factory=list)
     tracker: Tracker | None = None

@@ -52,7 +52,7 @@ _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
 # What a single run is named after, beside its model and its data set.
-_IN_NAMES = re.compile(r"\+*(params|model|data\.fold|seed|cv)(\.|=|$)")
+_IN_NAMES = re.compile(r"(params|model|data\.fold|seed|cv)(\.|$)")
 
 
 def run_name(result: RunResult) -> str:
