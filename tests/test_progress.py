@@ -27,7 +27,7 @@ from rich.console import Console
 
 import ltrbench.experiment
 from ltrbench.cli import main
-from ltrbench.cli.progress import Bar, Lines, figures, fitting, showing
+from ltrbench.cli.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment import Experiment, Progress, run
 from ltrbench.metrics import evaluate
@@ -113,6 +113,35 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     assert caplog.messages[1] == (
         "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
     )
+
+
+@pytest.mark.parametrize(("kind", "lines"), [("auto", 4), ("plain", 4), ("none", 0)])
+def test_the_check_of_a_sweep_shows_a_line_in_ten_seconds_and_a_last_one(
+    kind: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moments = iter([0.0, *(4.0 * count for count in range(1, 11))])
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    with counting("checking jobs", 10) as on_count:
+        for count in range(1, 11):
+            on_count(count, kind)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == lines
+    if lines:
+        assert told[0] == "checking jobs: 3 of 10"
+        assert told[-1] == "checking jobs: 10 of 10 in 40.0 s"
+
+
+def test_in_a_terminal_the_count_is_one_line_that_is_drawn_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with counting("checking jobs", 3) as on_count:
+        for count in range(1, 4):
+            monkeypatch.setattr(time, "monotonic", lambda moment=1e6 + count: moment)
+            on_count(count, "auto")
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.split("\r")[-1].startswith("checking jobs: 3 of 3")
 
 
 def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> None:

@@ -123,7 +123,7 @@ def _value_to_replace(config: DictConfig, override: Override) -> tuple[str, Any]
     path, _, name = override.key_or_group.rpartition(".")
     try:
         parent = OmegaConf.select(config, path) if path else config
+        node = parent._get_node(name) if isinstance(parent, DictConfig) else None
     except OmegaConfBaseException:
         return None
-    node = parent._get_node(name) if isinstance(parent, DictConfig) else None
     return (override.key_or_group, node._value()) if isinstance(node, ValueNode) else None

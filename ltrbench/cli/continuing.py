@@ -103,6 +103,7 @@ def _already_done(sweep: Sweep, jobs: Sequence[Sequence[str]], done: Mapping[Ove
 def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     """What a command says of the runs that it found in its folder, before it adds its own."""
     begun = sorted({run.result.started[:16].replace("T", " ") for run in runs})
+    when = begun[0] if len(begun) == 1 else f"{begun[0]} to {begun[-1]}"
     finished = sum(run.result.status == FINISHED for run in runs)
     first, last = min(sweep.jobs), max(sweep.jobs)
     of_jobs = f"job {first}" if first == last else f"jobs {first} to {last}"
@@ -110,10 +111,9 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     settings = "; ".join(" ".join(product) for product in products)
     return (
         f"{sweep.folder} already holds runs of earlier commands ({finished} finished, "
-        f"{len(runs) - finished} failed, begun {' to '.join(dict.fromkeys((begun[0], begun[-1])))} UTC: "
-        f"{settings}). This command adds {of_jobs}, and the "
-        f"table covers every run in the folder. For a table of this command alone choose "
-        "another folder with hydra.sweep.dir=..."
+        f"{len(runs) - finished} failed, begun {when} UTC: {settings}). This command adds {of_jobs}, and the "
+        "table covers every run in the folder. For a table of this command alone choose another folder with "
+        "hydra.sweep.dir=..."
     )
 
 
@@ -140,7 +140,7 @@ def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
         lines += [f"  {sweep.command(product)}" for product in as_products(remaining)]
     else:
         lines += [
-            f"No job remains; the table of the folder: {program()} compare {shlex.quote(str(sweep.folder))}"
+            f"No job remains. The table of the folder: {program()} compare {shlex.quote(str(sweep.folder))}"
         ]
     return "\n".join(lines)
 

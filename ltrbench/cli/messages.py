@@ -108,7 +108,9 @@ def _missing_yaml(error: BaseException, text: str) -> str | None:
 
 
 def _missing_key(error: BaseException, text: str) -> str | None:
-    match = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text)
+    match = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text) or re.search(
+        r"Override \W*([^= ]+).* looks like a config group override", text
+    )
     if match is None:
         return None
     key = match[1]

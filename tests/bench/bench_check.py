@@ -1,0 +1,66 @@
+"""CPU time that the check of a sweep's jobs takes before the first one trains, beside Hydra's own composing.
+
+    python tests/bench/bench_check.py [--jobs 200]
+
+A job should take at most 10 ms. CPU time, because other programs on the machine hardly change it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+
+from ltrbench.cli.composing import Composer
+from ltrbench.cli.keys import check_keys
+from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+
+MODELS = ("native", "lightgbm", "xgboost", "random")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=200)
+    count = parser.parse_args().jobs
+
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+
+        def check(composer: Composer, job: list[str]) -> None:
+            with composer.composed(job) as composed:
+                check_keys(composed.config, master.hydra)
+                build_experiment(composed.config, composed.choices, tuple(job), None)
+                build_tracker(composed.config)
+
+        sweeps = {
+            "4 models x seeds": [
+                [f"model={model}", f"seed={seed}"] for seed in range(count // 4) for model in MODELS
+            ],
+            "num_leaves of native": [
+                ["model=native", f"params.num_leaves={leaves}"] for leaves in range(2, count + 2)
+            ],
+        }
+        for model in MODELS:
+            check(Composer(loader, master), [f"model={model}"])  # imports the backend
+        for name, jobs in sweeps.items():
+            composer = Composer(loader, master)
+            began = time.process_time()
+            for job in jobs:
+                check(composer, job)
+            checked = time.process_time()
+            for job in jobs[:: max(len(jobs) // 10, 1)]:
+                loader.load_sweep_config(master, job)
+            composed = (time.process_time() - checked) / len(jobs[:: max(len(jobs) // 10, 1)])
+            each = (checked - began) / len(jobs)
+            print(f"{name}: {1e3 * each:.1f} ms a job; composed by Hydra alone: {1e3 * composed:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
