@@ -63,6 +63,7 @@ docs: setup ## the documentation, into build/docs; fails on a broken link or a s
 bench: setup ## speed and memory of the engine, the evaluator (as ratios against the libraries) and the statistics; hours
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
+	$(BIN)/python tests/bench/bench_check.py
 	$(BIN)/python tests/bench/bench_compare.py
 	$(BIN)/python tests/bench/bench_compare.py --output
 	$(BIN)/python tests/bench/bench_predict.py
