@@ -18,6 +18,7 @@ from ltrbench.rankers.formats.splits import check_children, check_features
 
 _LINE = re.compile(r"(\w+)=(.*)")
 _PARAMETER = re.compile(r"\[\w+: .*\]")
+_RANGE = re.compile(r"none|\[[-+.0-9einf]+:[-+.0-9einf]+\]")
 _NUMBERS = re.compile(r"[-+.0-9einfa ]*")
 _OBJECTIVES = ("lambdarank", "rank_xendcg")
 _LARGEST = float(np.finfo(np.float32).max)  # of a feature
@@ -41,9 +42,13 @@ def check_text(text: str) -> None:
             raise ValueError(f"{name} is not {expected}")
     if names.get("objective", "") not in _OBJECTIVES:
         raise ValueError(f"the objective is none of {', '.join(_OBJECTIVES)}")
-    for name in ("feature_names", "feature_infos"):
-        if len(names.get(name, "").split(" ")) != num_features:
-            raise ValueError(f"{name} does not have {num_features} items")
+    if names.get("feature_names") != " ".join(f"Column_{feature}" for feature in range(num_features)):
+        raise ValueError(f"feature_names are not those of {num_features} columns")
+    ranges = names.get("feature_infos", "").split(" ")
+    if len(ranges) != num_features or not all(map(_RANGE.fullmatch, ranges)):
+        raise ValueError(f"feature_infos are not the ranges of {num_features} features")
+    if not re.fullmatch(r"(-?\d *)*", names.get("monotone_constraints", "")):
+        raise ValueError("monotone_constraints are not signs")
     sizes = [int(size) for size in names.get("tree_sizes", "").split(" ")]
     ends = np.cumsum([len(head) + 2, *sizes]).tolist()
     if not text.isascii() or min(sizes) < 1 or not text[ends[-1] :].startswith("end of trees\n"):
