@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,11 +39,13 @@ from ltrbench.metrics import (
 )
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
-from ltrbench.rankers.base import resolve_threads
+from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED, resolve_threads
 from ltrbench.rankers.saved import SavedModelError, check_saved
 from ltrbench.results import (
     FAILED,
     FINISHED,
+    NO_PARAMETERS,
+    OWN,
     LearningCurve,
     Run,
     RunResult,
@@ -74,13 +77,15 @@ class Experiment:
         source: where train, valid and test come from.
         metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve,
             or the first where there is none.
-        params: which shared parameters the ranker was given, "matched" or "library".
+        params: which shared parameters the ranker was given, "matched" or "library", with their values in
+            `config`; "own": it has settings of its own.
         importance: which importances of the features are taken, and how; None: none.
         timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
-        overrides: the settings of the command that made this run.
+        overrides: the settings of the command that made this run; None: it is made from Python.
         sweep: the name of the sweep that it belongs to; None alone.
         swept: the settings in which the jobs of that sweep differ, with all of their values.
-        config: everything that was set, for the record.
+        config: the configuration of the command, for the record; the fields of `ranker` and `source` are
+            recorded without it.
 
     Raises:
         ConfigError: on an unknown metric or timing.
@@ -90,10 +95,10 @@ class Experiment:
     ranker: Ranker
     source: DataSource
     metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
-    params: str = "matched"
+    params: str = OWN
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MONITORED
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[str, ...] | None = None
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -260,10 +265,15 @@ def _mirror(tracker: Tracker, done: Run) -> None:
 def _begin(experiment: Experiment) -> RunResult:
     """What is known before anything runs."""
     ranker = experiment.ranker
+    record = provenance.described(ranker)
+    params, own_settings = _parameters(experiment, record["fields"])
     return RunResult(
         status=FAILED,
         model=experiment.model,
-        params=experiment.params,
+        ranker=record,
+        source=provenance.described(experiment.source),
+        params=params,
+        own_settings=own_settings,
         seed=ranker.seed,
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
@@ -277,8 +287,48 @@ def _begin(experiment: Experiment) -> RunResult:
         commit=provenance.commit(),
         versions=provenance.versions(ranker.packages) | plugin_versions(),
         machine=provenance.machine(),
-        config=experiment.config,
+        config={
+            "metrics": list(experiment.metrics),
+            "importance": provenance.plain(experiment.importance),
+            "timing": experiment.timing,
+            **experiment.config,
+        },
     )
+
+
+def _parameters(experiment: Experiment, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """`params` and `own_settings` of the result, from the fields of the ranker."""
+    if experiment.ranker.is_yardstick:
+        return NO_PARAMETERS, {}
+    shared = None if experiment.params == OWN else experiment.config.get("params", {})
+    own = _own_settings(fields, shared, " ".join(experiment.ranker.unmatched()))
+    takes_any = any(name in fields and name not in own for name in shared or SHARED)
+    return (experiment.params if takes_any else OWN), own
+
+
+def _own_settings(
+    fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
+) -> dict[str, Any]:
+    """The settings that a ranker has instead of the shared parameters; see `RunResult.own_settings`.
+
+    Args:
+        shared: the values of the shared parameters; None where the ranker was given none.
+        unmatched: the sentences of `Ranker.unmatched`; a parameter that they name is explained there.
+    """
+    accepted = {name: fields[name] for name in SHARED if name in fields}
+    own = (
+        {}
+        if len(accepted) == len(SHARED)
+        else {name: value for name, value in fields.items() if name not in (*accepted, *OF_EVERY_RANKER)}
+    )
+    if shared is None:
+        return own | {name: value for name, value in accepted.items() if value is not None}
+    return own | {
+        name: value
+        for name, value in accepted.items()
+        if name in shared and value != shared[name]
+        if value is not None or not re.search(rf"\b{name}\b", unmatched)
+    }
 
 
 def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:

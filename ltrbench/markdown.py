@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ltrbench.escaping import in_markdown, in_table, visible
 
@@ -18,6 +18,23 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
     return textwrap.fill(
         visible(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
+
+
+def assignments(settings: Mapping[str, object]) -> str:
+    """Settings as one writes them.
+
+    >>> assignments({"num_leaves": 8, "l2": None})
+    'num_leaves=8, l2=null'
+    """
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in settings.items())
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def markdown_table(

@@ -1,14 +1,22 @@
-"""Where a number comes from: versions, machine and commit, as every result carries them."""
+"""Where a number comes from: settings, versions, machine and commit, as every result carries them."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench import __version__
 
@@ -51,6 +59,77 @@ def without_password(text: str) -> str:
     'http://me:***@host:5000'
     """
     return re.sub(r"(://[^\s:/@]*):[^\s/@]+@", r"\1:***@", text)
+
+
+def described(instance: Any) -> dict[str, Any]:
+    """What a dataclass object was made with, as JSON can hold it.
+
+    Returns:
+        "class": the dotted name, as in a YAML's `_target_`; "fields": the constructor's fields with their
+        values. An array stands there as its type, shape and digest, a data set as its fingerprint.
+
+    >>> from ltrbench.rankers.single_feature import SingleFeatureRanker
+    >>> described(SingleFeatureRanker(seed=3))["fields"]
+    {'seed': 3, 'num_threads': 0, 'metric': 'ndcg@10'}
+    """
+    return {"class": _dotted(type(instance)), "fields": _fields(instance)}
+
+
+def _fields(instance: Any) -> dict[str, Any]:
+    return {item.name: plain(getattr(instance, item.name)) for item in fields(instance) if item.init}
+
+
+def plain(value: Any) -> Any:
+    """A setting's value as JSON can hold it, with the passwords of addresses masked; NaN is None.
+
+    >>> plain((Path("a"), math.inf, np.float32(0.5), {"b": math.nan}))
+    ['a', 'inf', 0.5, {'b': None}]
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, (str, Path)):
+        return without_password(str(value))
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, np.ndarray):
+        return _in_words(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    return _plain_object(value)
+
+
+def _plain_object(value: Any) -> Any:
+    fingerprint = getattr(value, "fingerprint", None)
+    if isinstance(fingerprint, str):
+        return {"fingerprint": fingerprint}
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if hasattr(value, "__qualname__"):
+        return _dotted(value)
+    # The default text of an object is its address, which is another one in each process.
+    return _dotted(type(value)) if "__repr__" not in _defined(value) else repr(value)
+
+
+def _defined(value: Any) -> set[str]:
+    """The names that the classes of an object define, beside those that every object has."""
+    return {name for kind in type(value).__mro__[:-1] for name in vars(kind)}
+
+
+def _in_words(array: NDArray[Any]) -> str:
+    digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()
+    return f"{array.dtype} array of shape {array.shape}, digest {digest}"
+
+
+def _dotted(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _cpu_name() -> str:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
+OWN, NO_PARAMETERS = "own", "none"
+"""What `RunResult.params` says of a ranker that takes no shared parameter, and of a yardstick."""
 
 RESULT_FILE = "result.json"
 SCORES_FILE = "scores.npz"
@@ -149,6 +151,12 @@ class _DataSettings(TypedDict, total=False):
     published: PublishedRecord | None
 
 
+RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": _ModelSettings})
+"""`RunResult.ranker`, as far as it is read."""
+SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings})
+"""`RunResult.source`, likewise."""
+
+
 class _ImportanceSettings(TypedDict, total=False):
     metric: str | None
 
@@ -187,7 +195,13 @@ class RunResult:
     Attributes:
         status: "finished" or "failed".
         model: the name of its YAML in conf/model.
-        params: which set of shared parameters it took, "matched" or "library".
+        ranker: "class", as a YAML's `_target_` names it, and "fields", the settings that it was fitted with.
+            Empty where nothing was fitted, as with imported scores.
+        source: the same of the data source.
+        params: which set of shared parameters it took, "matched" or "library"; "own" where it took none of
+            them, "none" for a yardstick.
+        own_settings: the settings that it had instead of the shared parameters; all of its own where its
+            class does not have every shared parameter.
         data: name and fold, and for each split its fingerprint, documents, queries, features, and the share
             of queries without a relevant document; for train its feature_names as well.
         metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
@@ -199,12 +213,13 @@ class RunResult:
         threads: how many the ranker was given.
         unmatched: where the backend departs from the shared parameters.
         notes: what else a reader of its figures must know, such as where scores were imported from.
-        overrides: the command's settings that made this run; `python -m ltrbench` with them makes it again.
+        overrides: the command's settings that made this run; None where it was made from Python.
         sweep: the name of the sweep that it is a job of; None of a single run.
         swept: the settings in which the jobs of its sweep differ, with all of their values.
         versions: package -> version, of what the run used. Of a plug-in: the name of its module -> its
             version where it states one, and the hash of its source file.
-        started_in: the folder that the command was started in, which relative paths in `config` start from.
+        started_in: the folder that the command was started in, which relative paths in `settings` start from.
+        config: the configuration of the command, with everything resolved; `settings` says what ran.
         error: why it failed; None where it did not.
         drift: the backend's library's own figures of test against ours under its convention: "convention",
             "own" and "ours" by metric, those "unchecked", "drifted", and "error" where the library failed.
@@ -215,6 +230,9 @@ class RunResult:
     model: Name
     params: Name
     seed: int
+    ranker: Annotated[Mapping[str, Any], RankerRecord] = field(default_factory=dict)
+    source: Annotated[Mapping[str, Any], SourceRecord] = field(default_factory=dict)
+    own_settings: Mapping[str, Any] = field(default_factory=dict)
     data: Annotated[Mapping[str, Any], DataRecord] = field(default_factory=dict)
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     convention: Annotated[Mapping[str, Any], ConventionRecord] = field(default_factory=dict)
@@ -224,7 +242,7 @@ class RunResult:
     threads: Count = 0
     unmatched: Sequence[str] = ()
     notes: Sequence[str] = ()
-    overrides: Sequence[str] = ()
+    overrides: Sequence[str] | None = None
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     started_in: str = ""
@@ -236,6 +254,21 @@ class RunResult:
     error: str | None = None
     config: Annotated[Mapping[str, Any], ConfigRecord] = field(default_factory=dict)
     drift: Annotated[Mapping[str, Any], DriftRecord] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """`config`, but "model" and "data" are the ranker and the data source that ran: their fields, and
+        their classes as `_target_`. The one place to read a run's settings from."""
+        ran = {"model": self.ranker, "data": self.source}
+        # Earlier versions recorded the configuration alone.
+        return {**self.config} | {
+            key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
+        }
+
+    @property
+    def command(self) -> tuple[str, ...] | None:
+        """The words of the command that makes the run again; None where it was made from Python."""
+        return None if self.overrides is None else ("python", "-m", "ltrbench", *self.overrides)
 
     @property
     def importance_metric(self) -> str | None:

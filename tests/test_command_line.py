@@ -239,9 +239,12 @@ def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Pat
         target = tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((USER_BACKEND / path).read_bytes())
-    words = ("--config-dir", "conf", "model=mean_feature,random", "-m", "data=letor", f"data.train={letor}")
+    models = "model=mean_feature,random,lightgbm"
+    words = ("--config-dir", "conf", models, "-m", "data=letor", f"data.train={letor}")
     done = run(*words, "tracking=none", folder=tmp_path)
     assert "| mean_feature |" in done.stdout
+    # It takes none of the shared parameters, and must not be said to.
+    assert "Parameters: matched, except in mean_feature (power=1.0)." in " ".join(done.stdout.split())
     folder = str(only(tmp_path, "multirun/*/*/0").relative_to(tmp_path))
     done = run("predict", folder, str(letor), folder=tmp_path, check=2)
     assert "not trusted to name code: if you trust that class, say --ranker mean_feature" in done.stderr

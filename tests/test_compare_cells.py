@@ -163,8 +163,10 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tm
     ]
     (comparison,) = compare(runs)
     assert comparison.rows[0].runs == (runs[1],)
-    said = f"native has 2 runs of seed 0 on fold 1: only the last, {tmp_path / '2'}, is counted."
-    assert said in comparison.notes
+    (said,) = (
+        note for note in comparison.notes if "2 runs of seed 0 with the same settings on fold 1" in note
+    )
+    assert f"only the last, {tmp_path / '2'}, is counted, and not {tmp_path / '1'}." in said
 
 
 def test_a_fold_in_which_no_query_counts_is_left_out_of_means(tmp_path: Path) -> None:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import pickle
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from pickling_backends import PICKLING, Forgetful, Pickled, Unread
 
+from ltrbench.cli import main
+from ltrbench.compare import compare
+from ltrbench.compare.record import as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.data.letor_writer import write_letor
 from ltrbench.data.sources import DataSource
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError
 from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import EarlyStopping
+from ltrbench.provenance import described
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import SavedModelError
+from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.results import FAILED, FINISHED, Run, read_run
 from ltrbench.tracking import Tracker
 
@@ -188,3 +199,177 @@ def test_a_wrong_choice_is_refused() -> None:
         Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=("ndgc",))
     with pytest.raises(ConfigError, match="metrics is empty"):
         Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=())
+
+
+def small(ranker: Ranker, folder: Path, model: str = "mine", **settings: Any) -> Run:
+    """A run from Python on little data."""
+    source = settings.pop("source", Synthetic(name="small", num_queries=30))
+    experiment = Experiment(model=model, ranker=ranker, source=source, importance=None, **settings)
+    return run(experiment, folder)
+
+
+def test_a_run_from_python_records_the_class_and_every_field_of_its_ranker(tmp_path: Path) -> None:
+    ranker = NativeRanker(
+        num_trees=3,
+        num_leaves=8,
+        early_stopping=EarlyStopping("ndcg@5", 2),
+        label_gain=[0.0, 1.0, 3.0, 7.0, 15.0],
+    )
+    small(ranker, tmp_path)
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert record["ranker"]["class"] == "ltrbench.rankers.native.NativeRanker"
+    recorded = record["ranker"]["fields"]
+    assert set(recorded) == {item.name for item in fields(NativeRanker) if item.init}
+    assert (recorded["num_leaves"], recorded["label_gain"], recorded["l2"]) == (8, [0, 1, 3, 7, 15], None)
+    assert recorded["early_stopping"] == {"metric": "ndcg@5", "patience": 2, "convention": "default"}
+    assert record["source"]["class"] == "ltrbench.data.synthetic.Synthetic"
+    assert record["source"]["fields"]["num_queries"] == 30
+    assert record["overrides"] is None
+
+
+def test_what_is_passed_through_and_what_is_continued_from_are_recorded(tmp_path: Path) -> None:
+    small(NativeRanker(num_trees=2), tmp_path / "first")
+    more = small(NativeRanker(num_trees=3, warm_start=str(tmp_path / "first")), tmp_path / "more")
+    assert more.result.ranker["fields"]["warm_start"] == str(tmp_path / "first")
+    extra = {"lambda_l1": 0.5}
+    passed = small(LightGBMRanker(num_trees=2, extra=extra), tmp_path / "passed")
+    extra["lambda_l1"] = 9.0
+    assert passed.result.ranker["fields"]["extra"] == {"lambda_l1": 0.5}
+
+
+def test_runs_from_python_with_other_settings_are_rows_of_their_own_and_seeds_are_not(tmp_path: Path) -> None:
+    runs = [
+        small(
+            NativeRanker(num_trees=3, num_leaves=leaves, seed=seed), tmp_path / f"{leaves}-{seed}", "native"
+        )
+        for leaves in (4, 8)
+        for seed in (0, 1)
+    ]
+    (comparison,) = compare(runs)
+    assert [row.label for row in comparison.rows] == ["native num_leaves=4", "native num_leaves=8"]
+    assert [len(row.runs) for row in comparison.rows] == [2, 2]
+
+
+def test_1_and_1_point_0_are_one_setting(tmp_path: Path) -> None:
+    values = [1, 1.0, 2]
+    runs = [
+        small(LightGBMRanker(num_trees=2, l2=l2, seed=seed), tmp_path / str(seed))
+        for seed, l2 in enumerate(values)
+    ]
+    (comparison,) = compare(runs)
+    assert [(row.label, len(row.runs)) for row in comparison.rows] == [("mine l2=1", 2), ("mine l2=2", 1)]
+
+
+def test_two_classes_under_one_name_are_two_rows(tmp_path: Path) -> None:
+    runs = [small(RandomRanker(), tmp_path / "a"), small(SingleFeatureRanker(), tmp_path / "b")]
+    (comparison,) = compare(runs)
+    a, b = (row.label for row in comparison.rows)
+    assert "class=ltrbench.rankers.random.RandomRanker" in a
+    assert "class=ltrbench.rankers.single_feature.SingleFeatureRanker" in b
+
+
+def test_runs_from_python_on_other_data_are_tables_named_by_the_setting(tmp_path: Path) -> None:
+    runs = [
+        small(
+            SingleFeatureRanker(seed=0),
+            tmp_path / f"{subset}",
+            source=Synthetic(name="small", num_queries=30, subset=subset),
+        )
+        for subset in (0.5, 1.0)
+    ]
+    assert [item.data for item in compare(runs)] == ["small data.subset=0.5", "small data.subset=1.0"]
+
+
+def test_the_model_of_a_run_from_python_is_found_without_its_class(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = small(SingleFeatureRanker(), tmp_path / "run")
+    test = Synthetic(name="small", num_queries=30).load().test
+    write_letor(test, tmp_path / "test.txt")
+    assert main(["predict", str(done.path), str(tmp_path / "test.txt")]) == 0
+    assert len(capsys.readouterr().out.split()) == test.num_documents
+
+
+@dataclass(kw_only=True)
+class Weighted(RandomRanker):
+    """A backend of a user's that takes no shared parameter."""
+
+    is_yardstick: ClassVar[bool] = False
+    prior: NDArray[np.float64] | None = None
+    power: float = 2.0
+
+
+@dataclass(kw_only=True)
+class Boosted(BoostingRanker, RandomRanker):
+    """One that has every shared parameter."""
+
+    is_yardstick: ClassVar[bool] = False
+
+
+SHARED = {"num_trees": 30, "learning_rate": 0.1, "num_leaves": 31}
+
+
+def matched(ranker: Ranker, folder: Path, model: str) -> Run:
+    """As a command runs it, with the values of conf/params."""
+    return small(ranker, folder, model, params="matched", config={"params": SHARED})
+
+
+def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path: Path) -> None:
+    runs = [
+        matched(Boosted(num_trees=30, learning_rate=0.1, num_leaves=31), tmp_path / "taking", "taking"),
+        matched(Boosted(num_trees=30, learning_rate=0.1, num_leaves=7), tmp_path / "fixed", "fixed"),
+        matched(Boosted(), tmp_path / "unwired", "unwired"),
+        matched(Weighted(), tmp_path / "ignoring", "ignoring"),
+        matched(RandomRanker(), tmp_path / "random", "random"),
+    ]
+    assert [done.result.params for done in runs] == ["matched", "matched", "own", "own", "none"]
+    assert [done.result.own_settings for done in runs] == [
+        {},
+        {"num_leaves": 7},
+        {"num_trees": 100, "learning_rate": None, "num_leaves": None},
+        {"prior": None, "power": 2.0},
+        {},
+    ]
+    (comparison,) = compare(runs)
+    said = (
+        "Parameters: matched, except in fixed (num_leaves=7), unwired (num_trees=100, learning_rate=null, "
+        "num_leaves=null) and ignoring (prior=null, power=2.0)."
+    )
+    assert any(said in note for note in comparison.notes)
+    record = as_json([comparison])
+    assert any(said in note for note in record["notes"])
+    assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
+
+
+def test_a_parameter_that_a_backend_explains_not_to_have_is_not_an_exception(tmp_path: Path) -> None:
+    class Explaining(Boosted):
+        def unmatched(self) -> tuple[str, ...]:
+            return ("It cannot bound leaves: num_leaves is not applied.",)
+
+    done = matched(Explaining(num_trees=30, learning_rate=0.1), tmp_path, "explaining")
+    assert (done.result.params, done.result.own_settings) == ("matched", {})
+
+
+def test_of_runs_from_python_nothing_is_said_to_be_matched(tmp_path: Path) -> None:
+    runs = [
+        small(Boosted(num_trees=3), tmp_path / "a", "a"),
+        small(Boosted(num_trees=4, num_leaves=8), tmp_path / "b", "b"),
+        small(RandomRanker(), tmp_path / "random", "random"),
+    ]
+    (comparison,) = compare(runs)
+    said = "Parameters: each model's own, a (num_trees=3) and b (num_trees=4, num_leaves=8)."
+    assert any(said in note for note in comparison.notes)
+    (alone,) = compare(runs[2:])
+    assert not any("Parameters" in note for note in alone.notes)
+
+
+def test_an_array_is_recorded_by_its_digest_and_an_object_without_its_address() -> None:
+    class Unnamed: ...
+
+    same = [described(Weighted(prior=np.array([1.0, 2.0]))) for _ in range(2)]
+    other = described(Weighted(prior=np.array([1.0, 3.0])))
+    assert same[0] == same[1] != other
+    assert "float64 array of shape (2,)" in other["fields"]["prior"]
+    first, second = (described(Weighted(prior=Unnamed())) for _ in range(2))  # type: ignore[arg-type]
+    assert first == second
+    assert "Unnamed" in json.dumps(first)

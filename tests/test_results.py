@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,29 @@ def test_a_run_held_in_memory_answers_from_there(tmp_path: Path) -> None:
     assert run.scored("test").scores is SCORES
     with pytest.raises(ResultError, match="native has no scores of 'valid'"):
         run.scored("valid")
+
+
+def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of_its_configuration() -> None:
+    assert RESULT.settings["model"] == {"_target_": "ltrbench.rankers.random.RandomRanker"}
+    ranker = {"class": "my.Ranker", "fields": {"depth": 3}}
+    config = {"model": {"_target_": "my.Ranker", "depth": 2}, "seed": 1}
+    ran = replace(
+        RESULT, ranker=ranker, source={"class": "my.Source", "fields": {"name": "a"}}, config=config
+    )
+    assert ran.settings == {
+        "model": {"_target_": "my.Ranker", "depth": 3},
+        "data": {"_target_": "my.Source", "name": "a"},
+        "seed": 1,
+    }
+
+
+@pytest.mark.parametrize("ranker", [{"class": "a"}, {"fields": {}}, {"class": "a", "fields": [1]}, [1], "a"])
+def test_a_damaged_record_of_the_ranker_is_refused(ranker: object, tmp_path: Path) -> None:
+    write_run(tmp_path, RESULT)
+    record = json.loads((tmp_path / "result.json").read_text())
+    (tmp_path / "result.json").write_text(json.dumps({**record, "ranker": ranker}))
+    with pytest.raises(ResultError, match=r"result\.json"):
+        read_run(tmp_path)
 
 
 def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
         source=Synthetic(name="synthetic", num_queries=40),
         metrics=METRICS,
         overrides=("model=lightgbm", "metrics=[ndcg@5,ndcg@10,map]"),
-        config={"model": {"_target_": "x", "num_trees": 10, "l2": None, "early_stopping": {"patience": 5}}},
+        params="matched",
+        config={"params": {"num_trees": 10, "learning_rate": None}},
     )
     return run(experiment, tmp_path_factory.mktemp("runs") / "finished")
 
@@ -61,10 +62,26 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     # As a shell takes it, to which brackets mean something.
     assert "python -m ltrbench model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
     assert f"made in {Path.cwd()} by\n" in text
-    assert "matched: num_trees=10, early_stopping.patience=5\n" in text
+    assert "matched: num_trees=10, early_stopping.metric=ndcg@10, early_stopping.patience=5" in text
+    assert "l2=" not in text
+    assert "class    ltrbench.rankers.lightgbm.LightGBMRanker\n" in text
     assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
     (unmatched,) = finished.result.unmatched
     assert text.endswith(f"\n- {unmatched}\n")
+
+
+def test_of_a_run_from_python_no_command_is_claimed_but_its_settings_are_shown(
+    tmp_path: Path, shown: Callable[..., str]
+) -> None:
+    ranker = LightGBMRanker(num_trees=3, num_leaves=5)
+    source = Synthetic(name="synthetic", num_queries=40)
+    done = run(Experiment(model="lightgbm", ranker=ranker, source=source, importance=None), tmp_path)
+    assert done.result.command is None
+    text = shown(tmp_path)
+    assert "python -m ltrbench" not in text
+    assert "from Python; no command makes it again." in " ".join(text.split())
+    assert "own: num_trees=3, num_leaves=5, " in text
+    assert "own        instead of the shared parameters: num_trees=3, num_leaves=5\n" in text
 
 
 def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., str]) -> None:

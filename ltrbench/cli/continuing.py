@@ -70,10 +70,10 @@ def numbered(sweep: Sweep, jobs: Sequence[Sequence[str]], runs: Sequence[Run]) -
     Raises:
         ResultError: where a job is finished already, with the commands for the others.
     """
-    done = {_key(run.result.overrides): run for run in runs if run.result.status == FINISHED}
+    done = {_key(run.result.overrides or ()): run for run in runs if run.result.status == FINISHED}
     if any(_key(job) in done for job in jobs):
         raise ResultError(_already_done(sweep, jobs, done))
-    failed = {_key(run.result.overrides): run.path.relative_to(sweep.folder) for run in runs}
+    failed = {_key(run.result.overrides or ()): run.path.relative_to(sweep.folder) for run in runs}
     taken = [int(path.name) for path in sweep.folder.iterdir() if path.name.isdecimal()]
     free = max(taken, default=-1) + 1
     numbers: dict[int, Overrides] = {}
@@ -107,7 +107,7 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     finished = sum(run.result.status == FINISHED for run in runs)
     first, last = min(sweep.jobs), max(sweep.jobs)
     of_jobs = f"job {first}" if first == last else f"jobs {first} to {last}"
-    products = as_products([run.result.overrides for run in runs])
+    products = as_products([run.result.overrides or () for run in runs])
     settings = "; ".join(" ".join(product) for product in products)
     return (
         f"{sweep.folder} already holds runs of earlier commands ({finished} finished, "
@@ -120,7 +120,7 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
 def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
     """What a command that was interrupted says: the state of each job, and the commands that run those that
     are not finished."""
-    results = {_key(run.result.overrides): run.result for run in runs}
+    results = {_key(run.result.overrides or ()): run.result for run in runs}
     of_state: dict[str, list[Overrides]] = {name: [] for name in _STATES}
     for number, job in sweep.jobs.items():
         result = results.get(_key(job))

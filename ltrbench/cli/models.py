@@ -26,7 +26,7 @@ def load_model(run: Run, named: str | None) -> Ranker:
         raise ResultError(f"{run.path} failed and has no model; name a finished run.")
     if not (run.path / MODEL_FOLDER).is_dir():
         raise ResultError(f"{run.path} has no model: it holds the scores of {run.result.model} only.")
-    target = named or str(run.result.config.get("model", {}).get("_target_"))
+    target = named or str(run.result.settings.get("model", {}).get("_target_"))
     if named is None and not target.startswith("ltrbench.rankers."):
         raise ConfigError(
             f"the model of {run.path} is of the class '{target}', which is not ltrbench's own. A run folder "

@@ -14,7 +14,7 @@ import click
 
 from ltrbench.cli.files import PATH, echo, echo_json
 from ltrbench.cli.progress import terminal_width
-from ltrbench.markdown import markdown_table, wrapped
+from ltrbench.markdown import assignments, markdown_table, wrapped
 
 if TYPE_CHECKING:
     from ltrbench.importance import Importances
@@ -71,7 +71,7 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
         reason, _, trace = result.error.partition("\n")
         # A traceback is laid out already.
         yield "\n\n".join([wrapped(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
-    yield f"made in {result.started_in or '-'} by\n{_command(result, width)}"
+    yield _origin(result, width)
     yield _facts([*_making(result), *costs(result)], columns)
     if result.metrics:
         yield _metrics_table(result, width)
@@ -96,10 +96,18 @@ def _facts(facts: list[tuple[str, str]], columns: int) -> str:
     return "\n".join(wrapped(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
 
 
+def _origin(result: RunResult, width: int | None) -> str:
+    """Where the run was made, and the command that makes it again."""
+    place = f"made in {result.started_in or '-'}"
+    if result.command is None:
+        return wrapped(f"{place} from Python; no command makes it again.", width or _LINE)
+    return f"{place} by\n{_command(result, width)}"
+
+
 def _command(result: RunResult, width: int | None) -> str:
     """What makes the run again, as a shell takes it: a line that goes on ends in a backslash."""
     lines = ["  python -m ltrbench"]
-    for word in map(shlex.quote, result.overrides):
+    for word in map(shlex.quote, result.overrides or ()):
         if width is not None and len(f"{lines[-1]} {word} \\") > width:
             lines[-1] += " \\"
             lines.append(f"    {word}")
@@ -113,7 +121,10 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.sweep is not None:
         yield "sweep", result.sweep
     yield "when", _when(result)
-    settings = _settings(result.config.get("model", {}))
+    model = result.settings.get("model", {})
+    if "_target_" in model:
+        yield "class", str(model["_target_"])
+    settings = _settings(model)
     yield "params", f"{result.params}{': ' if settings else ''}{settings}"
     yield "seed", str(result.seed)
 
@@ -149,7 +160,7 @@ def costs(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if result.best_iteration is not None:
-        most = result.config.get("model", {}).get("num_trees")
+        most = result.settings.get("model", {}).get("num_trees")
         yield "trees", f"{result.best_iteration}{'' if most is None else f' of at most {most}'}"
 
 
@@ -240,10 +251,12 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "commit", result.commit or _NOTHING
     if result.drift:
         yield "drift", _drift(result.drift)
-    if not result.unmatched:
-        yield "unmatched", "nothing: every shared parameter means what it means elsewhere"
-    else:
+    if result.own_settings:
+        yield "own", f"instead of the shared parameters: {assignments(result.own_settings)}"
+    if result.unmatched:
         yield "unmatched", "where the backend departs from the shared parameters:"
+    elif not result.own_settings and result.params not in ("own", "none"):
+        yield "unmatched", "nothing: every shared parameter means what it means elsewhere"
 
 
 def _drift(drift: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
     train = finished.result.data["train"]
     # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
     as_trained = {"num_features": int(train["features"]), "feature_names": train.get("feature_names")}
-    options = reading_options(data, finished.result.config.get("data", {}))
+    options = reading_options(data, finished.result.settings.get("data", {}))
     scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
     with opened(output) as file:
         file.writelines(f"{score!s}\n" for score in scores)

@@ -30,8 +30,9 @@ from ltrbench.statistics import PairedSample
 
 SPLITS = ("train", "valid", "test")
 
-# What does not tell two rows of a model apart, and what every fold of a data set has of its own.
-_NOT_A_SETTING = ("_target_", "seed")
+# Runs of one row differ in their seed; and what every fold of a data set has of its own.
+_NOT_A_SETTING = ("seed",)
+_WORDS = {"_target_": "class"}
 _OF_A_FOLD = ("fold", "train", "valid", "test")
 # What a data set's YAML says to people, or where it lies on a machine.
 _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain"}
@@ -122,7 +123,7 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[Cell, list[str]]:
         first.setdefault(cell_of(run), run)
     if len({cell.fold for cell in first}) == len(first):
         return {cell: [] for cell in first}
-    settings = {cell: flatten(run.result.config.get("data", {})) for cell, run in first.items()}
+    settings = {cell: flatten(run.result.settings.get("data", {})) for cell, run in first.items()}
     # A run of an earlier version may lack a setting that there is now, which makes no other data.
     common = set.intersection(*(set(own) for own in settings.values()))
     known = {cell: {key: own[key] for key in common} for cell, own in settings.items()}
@@ -138,7 +139,7 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[Cell, list[str]]:
 
 def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
-    settings = [flatten(run.result.config.get("model", {})) for run in runs]
+    settings = [flatten(run.result.settings.get("model", {})) for run in runs]
     kinds = [(run.result.model, run.result.params) for run in runs]
     groups: dict[str, list[Run]] = {}
     for run, own, kind in zip(runs, settings, kinds, strict=True):
@@ -165,8 +166,9 @@ def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
             same.setdefault(key, []).append(run)
     last = {key: max(group, key=lambda run: run.result.started) for key, group in same.items()}
     notes = [
-        f"{label} has {len(group)} runs of seed {seed} on {_places([cell])}: only the last, "
-        f"{last[key].path}, is counted."
+        f"{label} has {len(group)} runs of seed {seed} with the same settings on {_places([cell])}: only the "
+        f"last, {last[key].path}, is counted, and not "
+        f"{', '.join(str(run.path) for run in group if run is not last[key])}."
         for key, group in same.items()
         for label, _, cell, seed in [key]
         if len(group) > 1
@@ -176,13 +178,18 @@ def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence[str]) -> list[str]:
-    """`key=value` of those settings that are not the same in all rivals."""
+    """`key=value` of those settings that are not the same in all rivals, of which one has `own`."""
     keys = sorted({key for item in rivals for key in item} - set(but))
     return [
-        f"{key}={own[key]}"
+        f"{_WORDS.get(key, key)}={_first_equal(own[key], key, rivals)}"
         for key in keys
         if key in own and any(item.get(key) != own[key] for item in rivals)
     ]
+
+
+def _first_equal(value: Any, key: str, rivals: Sequence[Mapping[str, Any]]) -> Any:
+    """The value as the first of the rivals has it, so that 1 and 1.0 have one name."""
+    return next(item[key] for item in rivals if key in item and item[key] == value)
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _compare_on(
         asked = replace(asked, baseline=None)
     pairs = () if queries is None else all_pairs(queries, asked)
     rows = _rows(arranged.counted, queries, pairs, base, best, asked)
-    published = runs[0].result.config.get("data", {}).get("published")
+    published = runs[0].result.settings.get("data", {}).get("published")
     return Comparison(
         data=data,
         metric=metric,

@@ -110,6 +110,6 @@ def derived_run(
         started_in=str(Path.cwd()),
         started=now,
         finished=now,
-        config={"data": like.result.config.get("data", {}), "model": {}, **origin.settings},
+        config={"data": like.result.settings.get("data", {}), "model": {}, **origin.settings},
     )
     return Run(origin.path, result, held=scored)

@@ -22,8 +22,9 @@ from ltrbench.compare.cells import (
     seeds_change_nothing,
 )
 from ltrbench.errors import ResultError, UndefinedMetricError
+from ltrbench.markdown import assignments, listed
 from ltrbench.metrics import Convention, evaluate, parse_metric
-from ltrbench.results import Run, RunResult
+from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult
 
 SHOWN = 12
 """Characters of a fingerprint that are shown; enough to tell two apart."""
@@ -141,12 +142,13 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
-    yield (
-        "Threads: "
-        f"{', '.join(threads)}{', which differ: set times side by side with care' * (len(threads) > 1)}. "
-        f"Parameters: {', '.join(sorted(_several(result.params for result in trained)))}. Fit "
-        "includes its evaluator."
-    )
+    differ = ", which differ: set times side by side with care" if len(threads) > 1 else ""
+    sentences = [
+        f"Threads: {', '.join(threads)}{differ}.",
+        parameters(trained),
+        "Fit includes its evaluator.",
+    ]
+    yield " ".join(filter(None, sentences))
     machines = _several(
         f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
     )
@@ -157,6 +159,20 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
     )
     if len(commits) > 1:
         yield f"The runs were made by different commits of the code: {', '.join(commits)}."
+
+
+def parameters(results: Sequence[RunResult]) -> str:
+    """Which shared parameters the models took, and what each has instead, in a sentence; empty where there
+    are only yardsticks, which have none."""
+    kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
+    settings: dict[str, dict[str, None]] = {}
+    for result in results:
+        if result.own_settings or result.params == OWN:
+            settings.setdefault(result.model, {})[assignments(result.own_settings)] = None
+    own = [f"{model} ({'; '.join(filter(None, texts)) or 'none'})" for model, texts in settings.items()]
+    if kinds:
+        return f"Parameters: {', '.join(kinds)}{f', except in {listed(own)}' if own else ''}."
+    return f"Parameters: each model's own, {listed(own)}." if own else ""
 
 
 def _several(values: Iterable[str]) -> list[str]:

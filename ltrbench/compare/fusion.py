@@ -244,7 +244,7 @@ def _weights_in_words(labels: Sequence[str], fused: Sequence[_Fused]) -> str:
 
 def _word(run: Run) -> str:
     """What names the run to the verb `compare`."""
-    if run.held is None or run.result.params != IMPORTED:
+    if run.held is None or run.result.params != IMPORTED or run.result.overrides is None:
         return str(run.path)
     _, name, pattern, *_ = run.result.overrides
     return f"{name}={pattern}"

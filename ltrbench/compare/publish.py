@@ -162,7 +162,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
         "convention": dict(first.convention),
         "runs": [
             {
-                "command": shlex.join(["python", "-m", "ltrbench", *run.result.overrides]),
+                "command": None if run.result.command is None else shlex.join(run.result.command),
                 "seed": run.result.seed,
                 "metrics": dict(run.result.metrics),
                 "fingerprints": {

@@ -83,6 +83,9 @@ def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, A
     computed = {name: None if math.isnan(mean) else mean for name, mean in judged.evaluation.means.items()}
     return {
         "model": result.model,
+        "ranker": dict(result.ranker),
+        "params": result.params,
+        "own_settings": dict(result.own_settings),
         "label": row.label,
         "data": comparison.data,
         "fold": result.data.get("fold"),

@@ -116,7 +116,8 @@ def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 
 
 def _commands(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {run["command"]: run["metrics"] for run in content["runs"]}
+    # A run that was made from Python has no command, and nothing to be found by.
+    return {run["command"]: run["metrics"] for run in content["runs"] if run["command"] is not None}
 
 
 def _distance(old: float | None, new: float | None) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.settings import BEST
+from ltrbench.markdown import listed
 from ltrbench.statistics.paired import IDENTICAL
 
 LEVEL = 0.05
@@ -18,7 +19,7 @@ def verdict(comparison: Comparison) -> str:
         return "There are no two rows that can be paired, so that nothing can be said of differences."
     reasons = {pair.statistics.note for pair in comparison.pairs if pair.statistics.p_values["t"] is None}
     if all(pair.p_adjusted["holm"]["randomisation"] is None for pair in comparison.pairs):
-        return f"Nothing can be said of differences: {_listed(sorted(reasons))}."
+        return f"Nothing can be said of differences: {listed(sorted(reasons))}."
     if comparison.settings.baseline in (None, BEST):
         return _about_best(comparison)
     if comparison.row(comparison.baseline).interval is None:
@@ -36,10 +37,10 @@ def _about_best(comparison: Comparison) -> str:
         return f"All rows rank every query alike in {comparison.metric}, {mean:.4f}."
     leads = f"{best} has the highest {comparison.metric}, {mean:.4f}"
     if not level:
-        return f"{leads}, and is shown to be better than {_listed(beaten)}."
+        return f"{leads}, and is shown to be better than {listed(beaten)}."
     if not beaten:
-        return f"{leads}, but is not shown to be better than {_listed(level)}."
-    return f"{leads}: it is shown to be better than {_listed(beaten)}, and not than {_listed(level)}."
+        return f"{leads}, but is not shown to be better than {listed(level)}."
+    return f"{leads}: it is shown to be better than {listed(beaten)}, and not than {listed(level)}."
 
 
 def _about_baseline(comparison: Comparison) -> str:
@@ -49,11 +50,11 @@ def _about_baseline(comparison: Comparison) -> str:
     level = [row.label for row in rows if row.to_baseline is not None and not is_shown(row.to_baseline)]
     parts = []
     if better:
-        parts.append(f"{_listed(better)} {'is' if len(better) == 1 else 'are'} shown to be better")
+        parts.append(f"{listed(better)} {'is' if len(better) == 1 else 'are'} shown to be better")
     if worse:
-        parts.append(f"{_listed(worse)} {'is' if len(worse) == 1 else 'are'} shown to be worse")
+        parts.append(f"{listed(worse)} {'is' if len(worse) == 1 else 'are'} shown to be worse")
     if level:
-        parts.append(f"{_listed(level)} {'is' if len(level) == 1 else 'are'} not shown to differ")
+        parts.append(f"{listed(level)} {'is' if len(level) == 1 else 'are'} not shown to differ")
     return f"Against {comparison.baseline}, in {comparison.metric}: {'; '.join(parts)}."
 
 
@@ -75,11 +76,3 @@ def _with_difference(row: Row) -> str:
 
 def _other(pair: Pair, label: str) -> str:
     return pair.b if pair.a == label else pair.a
-
-
-def _listed(names: list[str]) -> str:
-    """
-    >>> _listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -58,7 +58,7 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
         The files written; none for a run that recorded neither.
     """
     series = finished([Drawn(run.result.model, run.result.model, (run,))])
-    stopping = run.result.config.get("model", {}).get("early_stopping") or {}
+    stopping = run.result.settings.get("model", {}).get("early_stopping") or {}
     figures = {
         "learning_curve.png": curves_by_iteration(series, stopping.get("metric", "")),
         "importances.png": importance_bars(series),

@@ -13,7 +13,7 @@ import os
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
@@ -67,6 +67,8 @@ class Ranker(ABC):
     """The backend's own dtype of scores; they are stored in it, and ties are ties in it."""
     own_convention: ClassVar[str | None] = None
     """The preset of the convention that `own_figures` are computed under; None: there are none."""
+    is_yardstick: ClassVar[bool] = False
+    """Whether it is there to be beaten, and has no parameters that could be matched with those of others."""
     packages: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
 
@@ -241,6 +243,16 @@ class BoostingRanker(Ranker):
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
         """What to hand the scores to, once an iteration."""
         return Monitor(self.early_stopping, valid, on_iteration)
+
+
+OF_EVERY_RANKER = tuple(item.name for item in fields(Ranker))
+"""The fields of the contract, which are no hyperparameters."""
+SHARED = tuple(
+    item.name
+    for item in fields(BoostingRanker)
+    if item.name not in (*OF_EVERY_RANKER, "early_stopping", "extra")
+)
+"""The hyperparameters that conf/params holds equal for every backend."""
 
 
 def require(

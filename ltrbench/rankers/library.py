@@ -21,6 +21,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
+    SHARED,
     BoostingRanker,
     FitSummary,
     check_types,
@@ -31,18 +32,8 @@ from ltrbench.untrusted import read_bytes
 
 SETTINGS_FILE = "settings.json"
 
-SHARED_FIELDS = (
-    "learning_rate",
-    "num_leaves",
-    "min_docs_in_leaf",
-    "min_sum_hessian",
-    "min_split_gain",
-    "max_delta_step",
-    "l2",
-    "max_bins",
-    "truncation",
-)
-"""The hyperparameters of `BoostingRanker` that conf/params holds equal; None leaves one to the library."""
+SHARED_FIELDS = tuple(name for name in SHARED if name != "num_trees")
+"""The shared hyperparameters that None leaves to the library."""
 
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
 BuiltT = TypeVar("BuiltT")

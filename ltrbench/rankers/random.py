@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class RandomRanker(Ranker):
     A function of the features, so that a document's score does not depend on its batch; documents with equal
     features get equal scores.
     """
+
+    is_yardstick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

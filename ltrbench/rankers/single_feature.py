@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class SingleFeatureRanker(Ranker):
 
     metric: str = "ndcg@10"
     """What the features are compared by, on train, under the default convention."""
+
+    is_yardstick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -65,7 +65,7 @@ def run_name(result: RunResult) -> str:
     >>> run_name(RunResult(**of, swept=swept)), run_name(RunResult(**of, data={"name": "mq2008"}))
     ('native num_leaves=15', 'native on mq2008 num_leaves=15 num_trees=50')
     """
-    values = settings_of(result.overrides)
+    values = settings_of(result.overrides or ())
     if result.sweep is not None or result.swept:
         named = {key: values[key] for key in result.swept if key in values}
         what = result.model
@@ -101,7 +101,10 @@ def sweep_params(result: RunResult) -> list[Param]:
     What is below `model`, or below a group that is swept, holds for some jobs only: of it there is what the
     command set.
     """
-    given, of_some_jobs = settings_of(result.overrides), tuple(f"{key}." for key in ("model", *result.swept))
+    given, of_some_jobs = (
+        settings_of(result.overrides or ()),
+        tuple(f"{key}." for key in ("model", *result.swept)),
+    )
     shared = {
         name: value
         for name, value in _flatten(result.config)
@@ -115,7 +118,7 @@ def sweep_params(result: RunResult) -> list[Param]:
 def sweep_command(result: RunResult) -> str:
     """What makes the sweep again that a run is a job of, as a shell takes it."""
     words = []
-    for override in result.overrides:
+    for override in result.overrides or ():
         key = override.partition("=")[0]
         values = result.swept.get(key.lstrip("+~"))
         words.append(override if values is None else f"{key}={','.join(values)}")
@@ -153,8 +156,8 @@ def model_name(result: RunResult) -> str:
 
 
 def command(result: RunResult) -> str:
-    """What makes the run again, as a shell takes it."""
-    return " ".join([COMMAND, *map(shlex.quote, result.overrides)])
+    """What makes the run again, as a shell takes it; empty where no command made it."""
+    return "" if result.command is None else shlex.join(result.command)
 
 
 def origin_tags() -> dict[str, str]:
@@ -215,7 +218,7 @@ def version_tags(run: Run, reason: str) -> dict[str, str]:
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
     """The splits as MLflow's data sets, told by their fingerprints."""
-    given = result.config.get("data", {})
+    given = result.settings.get("data", {})
     inputs = []
     for split, context in _CONTEXTS.items():
         described = result.data.get(split)
@@ -223,7 +226,8 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
             continue
         # A split that was taken out of train has no file of its own.
         files = given.get(split) or given.get("train")
-        kind, source = ("local", {"uri": str(files)}) if files else ("code", {"name": result.data["name"]})
+        read = isinstance(files, (str, list)) and files
+        kind, source = ("local", {"uri": str(files)}) if read else ("code", {"name": result.data["name"]})
         counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
         dataset = Dataset(
             name=shortened(f"{result.data['name']} {split}", _MAX_NAME_LENGTH),
@@ -249,7 +253,7 @@ def _figure(value: float | None) -> str:
 
 
 def run_params(result: RunResult) -> list[Param]:
-    return _params(dict(_flatten(result.config)))
+    return _params(dict(_flatten(result.settings)))
 
 
 def _params(settings: Mapping[str, Any]) -> list[Param]:

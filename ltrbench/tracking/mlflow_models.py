@@ -92,7 +92,7 @@ def _load_pyfunc(path: str) -> ServedRanker:
 
 
 def _target(run: Run) -> str:
-    return str(run.result.config.get("model", {}).get("_target_"))
+    return str(run.result.settings.get("model", {}).get("_target_"))
 
 
 def _requirements(ranker: Ranker) -> list[str]:

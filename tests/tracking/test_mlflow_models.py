@@ -75,13 +75,12 @@ def logged_to(sweep: tuple[MLflowTracker, dict[str, Run]]) -> MLflowTracker:
 
 
 def logged_run(name: str, ranker: Ranker, tracker: MLflowTracker, folder: Path) -> Run:
-    target = f"{type(ranker).__module__}.{type(ranker).__qualname__}"
     experiment = Experiment(
         model=name,
         ranker=ranker,
         source=Synthetic(name="small", num_queries=30),
         metrics=("ndcg@10",),
-        config={"model": {"_target_": target}},
+        overrides=(f"model={name}",),
     )
     return run(experiment, folder / name, tracker)
 

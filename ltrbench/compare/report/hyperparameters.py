@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ltrbench.compare.cells import flatten
 from ltrbench.compare.comparison import Row
+from ltrbench.compare.fairness import parameters
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import CHANGED, Cell, Column, Folded, Part, Prose, Section, Table, named
 from ltrbench.compare.report.shown import Shown
@@ -18,7 +19,7 @@ _OF_THE_RUN = ("_target_", "seed")
 
 def section(shown: Shown) -> Section | None:
     """None where no run says how it was made, as imported scores do not."""
-    settings = _settings([row for row in shown.rows if row.runs[0].result.config.get("model")])
+    settings = _settings([row for row in shown.rows if row.runs[0].result.settings.get("model")])
     if not settings:
         return None
     labels = [row.label for row in shown.rows]
@@ -30,6 +31,8 @@ def section(shown: Shown) -> Section | None:
         f"{len(differing)} of the {len(shared)} settings that several models have differ; a dash is a "
         "setting that the model does not have."
     )
+    own = parameters([run.result for row in shown.rows for run in row.runs if run.result.seconds])
+    lead = " ".join(filter(None, [own, lead]))
     parts: list[Part] = [Prose("No shared setting differs.")]
     if differing:
         parts = [_table("Settings that differ", labels, {name: shared[name] for name in differing}, CHANGED)]
@@ -46,7 +49,7 @@ def _settings(rows: Sequence[Row]) -> Settings:
     """Of each row, the value of all its runs; several where they differ."""
     found: dict[str, dict[str, str]] = {}
     for row in rows:
-        runs = [flatten(run.result.config["model"]) for run in row.runs]
+        runs = [flatten(run.result.settings["model"]) for run in row.runs]
         for name in dict.fromkeys(name for run in runs for name in run if name not in _OF_THE_RUN):
             values = dict.fromkeys(numbers.setting(run[name]) for run in runs if name in run)
             found.setdefault(name, {})[row.label] = ", ".join(values)

@@ -9,7 +9,7 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Chapter, Code, Column, Folded, Part, Section, Table, named
 from ltrbench.compare.report.shown import measured
-from ltrbench.results import Run
+from ltrbench.results import NO_PARAMETERS, Run
 
 
 def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
@@ -19,9 +19,11 @@ def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
         command: that made the report; empty where it was written after a sweep.
     """
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
-    again = Section(
-        "rerun", "Run it again", "A command a run, in the order in which they stand above.", _code(runs)
-    )
+    made_in_python = sum(run.result.command is None for run in runs)
+    lead = "A command for each run, in the order of the table above."
+    if made_in_python:
+        lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have none."
+    again = Section("rerun", "Run it again", lead, _code(runs))
     sections = [_made_by(runs), again]
     if command:
         sections.append(Section("command", "Compare again", "", [Code(command)]))
@@ -36,7 +38,7 @@ def _made_by(runs: Sequence[Run]) -> Section:
         "machine": _several(_machine(run) for run in runs),
         "system": _several(result.machine.get("system") for result in results),
         "threads": _several(result.threads or None for result in results),
-        "parameters": _several(result.params for result in results),
+        "parameters": _several(result.params for result in results if result.params != NO_PARAMETERS),
         "made": _period(runs),
     }
     versions = {name: _several(result.versions.get(name) for result in results) for name in packages}
@@ -104,5 +106,5 @@ def _runs(runs: Sequence[Run]) -> Table:
 
 
 def _code(runs: Sequence[Run]) -> list[Code]:
-    commands = [["python", "-m", "ltrbench", *run.result.overrides] for run in runs if run.result.overrides]
-    return [Code("\n".join(dict.fromkeys(map(shlex.join, commands))))] if commands else []
+    commands = [shlex.join(run.result.command) for run in runs if run.result.command is not None]
+    return [Code("\n".join(dict.fromkeys(commands)))] if commands else []
