@@ -32,6 +32,7 @@ from ltrbench.results import (
 )
 from ltrbench.tracking import mlflow as adapter
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of
+from ltrbench.tracking.mlflow_entities import run_params, run_tags
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on.
@@ -351,6 +352,14 @@ def test_no_parameter_is_lost_to_what_mlflow_does_not_allow(tracker: MLflowTrack
     assert (params["extra.a_0_"], params["extra.a_0__"], params["extra.../up"]) == ("1", "2", "3")
     assert params["extra.long"] == "x" * 5999 + "…"
     assert params["extra.address"] == "http://me:***@host:5000"
+
+
+def test_the_parameters_of_a_run_from_python_are_the_fields_of_its_ranker(tmp_path: Path) -> None:
+    ranker = {"class": "ltrbench.rankers.native.NativeRanker", "fields": {"num_leaves": 8, "l2": None}}
+    made = make_run(tmp_path, config={}, ranker=ranker, overrides=None)
+    params = {param.key: param.value for param in run_params(made.result)}
+    assert params == {"model._target_": ranker["class"], "model.num_leaves": "8", "model.l2": "null"}
+    assert "command" not in run_tags(made, "")
 
 
 def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path) -> None:
