@@ -73,6 +73,7 @@ bench: setup ## speed and memory of the engine, the evaluator (as ratios against
 
 fuzz: setup ## seeded mutations of models and run folders; minutes
 	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
+	$(BIN)/python tests/fuzz/fuzz_runs.py --seed 1 --count 5000
 
 STUDIES = smoke mq2008 mq2007 clueweb09
 # Where a study's data lies below $(DATA); nothing for one that needs none.

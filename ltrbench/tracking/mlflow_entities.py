@@ -75,7 +75,7 @@ def run_name(result: RunResult) -> str:
     named.pop("model", None)
     short = short_names(named)
     words = [f"{short[key]}={value}" for key, value in named.items()]
-    return shortened(" ".join([what, *words]), _MAX_NAME_LENGTH)
+    return _name(" ".join([what, *words]))
 
 
 def sweep_title(result: RunResult) -> str:
@@ -91,7 +91,7 @@ def sweep_title(result: RunResult) -> str:
     data = swept.pop("data", [result.data.get("name", "")])
     title = f"{', '.join(models)} on {', '.join(data)}"
     settings = ", ".join(short_names(swept).values())
-    return shortened(f"{title}: {settings}" if settings else title, _MAX_NAME_LENGTH)
+    return _name(f"{title}: {settings}" if settings else title)
 
 
 def sweep_params(result: RunResult) -> list[Param]:
@@ -152,7 +152,12 @@ def model_name(result: RunResult) -> str:
     >>> model_name(RunResult(status="finished", model="a/b: 50%", params="", seed=0))
     'a_b_ 50_'
     """
-    return re.sub("[/:.%\"']", "_", shortened(result.model, _MAX_NAME_LENGTH))
+    return re.sub("[/:.%\"']", "_", _name(result.model))
+
+
+def _name(text: str) -> str:
+    """A name of one line, which MLflow takes."""
+    return shortened(visible(text), _MAX_NAME_LENGTH)
 
 
 def command(result: RunResult) -> str:
@@ -230,7 +235,7 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
         kind, source = ("local", {"uri": str(files)}) if read else ("code", {"name": result.data["name"]})
         counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
         dataset = Dataset(
-            name=shortened(f"{result.data['name']} {split}", _MAX_NAME_LENGTH),
+            name=_name(f"{result.data['name']} {split}"),
             digest=shortened(described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH),
             source_type=kind,
             source=json.dumps(source),

@@ -241,6 +241,30 @@ def test_a_view_and_a_description_that_a_user_has_changed_stay(
     assert changed.items() <= client.get_experiment(run.info.experiment_id).tags.items()
 
 
+def test_names_that_mlflow_refuses_are_mirrored_as_text(tracker: MLflowTracker, tmp_path: Path) -> None:
+    data = {
+        "name": "x" * 900,
+        "train": {"fingerprint": "f" * 900, "documents": 2, "queries": 1, "features": 3},
+        "test": {"fingerprint": "\x1b[31m", "documents": 2, "queries": 1, "features": 3},
+    }
+    target = "ltrbench.rankers.random.RandomRanker"
+    hostile = make_run(
+        tmp_path / "0",
+        model="a/b: 50%\x1b[31m'\"\n",
+        data=data,
+        sweep="\x1b",
+        notes=("\x1b",),
+        config={"model": {"_target_": target, "\x1b/..": "\x1b"}},
+    )
+    (hostile.path / "input_example.csv").write_text("a,b,c\n1,2,3\n")
+    tracker.open(None)
+    tracker.log(hostile)
+    (run,) = logged(tracker)
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "a/b: 50%\\x1b[31m'\"\\n"
+    assert not [text for text in (*run.data.tags.values(), *run.data.params.values()) if "\x1b" in text]
+
+
 @pytest.mark.parametrize(
     ("status", "theirs"), [("finished", "FINISHED"), ("failed", "FAILED"), ("interrupted", "KILLED")]
 )
