@@ -18,7 +18,8 @@ from ltrbench.compare import compare, compare_importances
 from ltrbench.compare.importances import as_csv, as_markdown, spearman
 from ltrbench.compare.publish import publish
 from ltrbench.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
-from ltrbench.results import Run, _write_importances
+from ltrbench.results import Run
+from ltrbench.results.writing import _write_importances
 
 NAMES = ("title", "body", "clicks", "age")
 

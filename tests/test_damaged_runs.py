@@ -453,7 +453,7 @@ def test_show_reads_a_run_that_recorded_no_moment_and_a_drift_without_figures(
             edited("runs", 0, "metrics", "test/ndcg@10", to=float("nan")),
             r"runs\[0\]\.metrics\.test/ndcg@10 is nan",
         ),
-        (edited("runs", 0, "command", to=None), r"runs\[0\]\.command is None"),
+        (edited("runs", 0, "command", to=7), r"runs\[0\]\.command is 7"),
         (edited("machine", to=[]), r"machine is \[\]"),
         (pipe, "not a regular file"),
     ],

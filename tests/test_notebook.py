@@ -222,9 +222,9 @@ def test_frames_of_several_comparisons_can_be_joined(tmp_path: Path) -> None:
 def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:
     finished_run(tmp_path / "run", "native")
     code = (
-        "import sys, ltrbench\n"
+        "import pathlib, sys, ltrbench\n"
         "data = ltrbench.RankingDataset(features=[[0.5]], labels=[1], query_start=[0, 1])\n"
-        "run = ltrbench.read_run(ltrbench.results.Path('run'))\n"
+        "run = ltrbench.read_run(pathlib.Path('run'))\n"
         "for item in (data, run, *ltrbench.compare([run])): repr(item), item._repr_html_()\n"
         "assert 'pandas' not in sys.modules"
     )

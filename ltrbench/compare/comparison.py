@@ -184,7 +184,7 @@ def _compare_on(
     data: str, runs: Sequence[Run], metric: str, asked: Settings, first_notes: Sequence[str]
 ) -> Comparison:
     groups = by_label(runs)
-    reported = (name for run in runs for name in reported_metrics(run.result))
+    reported = (name for run in runs for name in reported_metrics(run))
     names = list(dict.fromkeys([metric, *reported]))
     place = test_cell_of if asked.allow_mismatch else cell_of
     arranged = arrange(judge(groups, names, asked.convention, place))
@@ -341,7 +341,7 @@ def default_metric(runs: Sequence[Run]) -> str:
     Raises:
         ConfigError: where none that it reports is known here.
     """
-    names = reported_metrics(runs[0].result)
+    names = reported_metrics(runs[0])
     if not names:
         reasons = unknown_metrics([runs[0].result]) or ["it reports no metric."]
         raise ConfigError(f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10.")

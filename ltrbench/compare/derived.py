@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.cells import cell_of
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.evaluation import is_known
+from ltrbench.metrics.evaluation import is_known, parse_metric
 from ltrbench.metrics.plugins import is_plugin_version
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, naming
+from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
 
 Place = tuple[str, int | None, str | None, str | None, str | None]
 """Data set, fold, and the fingerprints of train, valid and test."""
@@ -49,9 +50,19 @@ def place_of(run: Run) -> Place:
     return str(run.result.data["name"]), *cell_of(run)
 
 
-def reported_metrics(result: RunResult) -> list[str]:
-    """The metrics that a run reports of test, such as ndcg@10, without those that are not known here."""
-    return [name for name in _names_of(result) if is_known(name)]
+def reported_metrics(run: Run) -> list[str]:
+    """The metrics that a run reports of test, such as ndcg@10, without those that are not known here.
+
+    Raises:
+        ResultError: where a cutoff is none.
+    """
+    names = [name for name in _names_of(run.result) if is_known(name)]
+    try:
+        for name in names:
+            parse_metric(name)
+    except ConfigError as error:
+        raise ResultError(f"{run.path / RESULT_FILE}: {error}") from None
+    return names
 
 
 def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
@@ -88,7 +99,7 @@ def derived_run(
         scored: "test", and "valid" where there are scores of it.
         reported: the splits whose figures it reports.
     """
-    names = reported_metrics(like.result)
+    names = reported_metrics(like)
     with naming(like):
         means = {
             f"{split}/{name}": None if np.isnan(mean) else mean

@@ -102,7 +102,7 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
     (run,) = _imported_in([like], wanted, folder)
     test = run.scored("test")
-    per_query = evaluate(test.judgments, test.scores, reported_metrics(like.result)).per_query
+    per_query = evaluate(test.judgments, test.scores, reported_metrics(like)).per_query
     with claim(folder, options="--output DIR"):
         return write_run(folder, run.result, scored=run.held, per_query=per_query)
 

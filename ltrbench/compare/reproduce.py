@@ -73,7 +73,7 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
 
 
 class _RunRecord(TypedDict):
-    command: str
+    command: str | None
     metrics: Mapping[str, float | None]
 
 

@@ -116,8 +116,8 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
         for row in comparison.rows:
             figures = [row.metrics.get(metric) for metric in metrics]
             times = [row.seconds.get(kind) for kind in seconds]
-            names = [in_csv(comparison.data), in_csv(row.label)]
-            writer.writerow([*names, *figures, *_csv_cells(comparison, row), *times])
+            cells = [comparison.data, row.label, *figures, *_csv_cells(comparison, row), *times]
+            writer.writerow([in_csv(cell) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
 
 
@@ -142,15 +142,15 @@ _CSV_COLUMNS = (
 
 
 def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
-    own, baseline = row.interval, in_csv(comparison.baseline)
+    own = row.interval
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, baseline, *[None] * 10, *tail]
+        return [*ends, comparison.baseline, *[None] * 10, *tail]
     said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
     between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
-    counts = [said.wins, said.ties, said.losses, said.num_queries, in_csv(said.note) or None]
-    return [*ends, baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
+    counts = [said.wins, said.ties, said.losses, said.num_queries, said.note or None]
+    return [*ends, comparison.baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
 
 
 @dataclass(frozen=True)

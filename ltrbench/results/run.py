@@ -1,0 +1,269 @@
+"""A run in memory: its record, and its scores, curves and importances, each read when it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments
+from ltrbench.data.dataset import check_file_rows
+from ltrbench.errors import DataError, ResultError
+from ltrbench.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
+from ltrbench.metrics import evaluate
+from ltrbench.notebook import html_table, one_line
+from ltrbench.records import Table, read_table
+from ltrbench.results.files import (
+    CURVE_FILE,
+    EXAMPLE_FILE,
+    IMPORTANCES_FILE,
+    PER_QUERY_FILE,
+    REMEDY,
+    RESULT_FILE,
+    SCORES_FILE,
+)
+from ltrbench.results.record import RunResult
+from ltrbench.shapes import Features
+from ltrbench.untrusted import load_npz
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NEW_NAMES = {"permutation": ACROSS}
+"""What earlier versions called a kind of importance -> what it is called now."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSplit:
+    """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype.
+
+    `file_rows`, (D,), are the rows, from 0, at which the documents stood in what was read; None: in this
+    order.
+    """
+
+    judgments: Judgments
+    scores: NDArray[np.floating[Any]]
+    file_rows: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Metric values by iteration: name -> one value for each of `iterations`, such as "valid/ndcg@10"."""
+
+    iterations: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A run that stands in a folder, or one that is made of others' scores and held in memory.
+
+    Attributes:
+        path: its folder; of one held in memory, the file that its scores come from.
+        held: "valid", "test" -> its scores; None: they are in the folder.
+    """
+
+    path: Path
+    result: RunResult
+    held: Mapping[str, ScoredSplit] | None = None
+
+    def __repr__(self) -> str:
+        result, name = self.result, _main_metric(self.result.metrics)
+        identity = {"model": result.model, "data": result.data.get("name"), "fold": result.data.get("fold")}
+        metric = {name.removeprefix("test/"): result.metrics[name]} if name else {}
+        return one_line("Run", {**identity, "seed": result.seed, "status": result.status, **metric})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        result = self.result
+        metrics = [[name, "-" if mean is None else f"{mean:.4f}"] for name, mean in result.metrics.items()]
+        seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
+        error = [["error", result.error.partition("\n")[0]]] if result.error else []
+        return html_table(repr(self), [["path", str(self.path)], *error, *metrics, *seconds])
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row a query of test: query_id, num_documents, and a column a metric that the run reports.
+
+        Values are computed from the raw scores, and NaN where a query is left out of the metric's mean.
+
+        Raises:
+            ResultError: where the run has no scores of test, as one that failed.
+        """
+        # Late, because pandas takes half a second that --help does not have.
+        import pandas as pd
+
+        test = self.scored("test")
+        names = [name.removeprefix("test/") for name in self.result.metrics if name.startswith("test/")]
+        per_query = evaluate(test.judgments, test.scores, names).per_query
+        queries = {"query_id": test.judgments.query_ids, "num_documents": test.judgments.query_sizes}
+        return pd.DataFrame({**queries, **per_query})
+
+    def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
+        """The raw scores of "valid" or "test" with their judgments.
+
+        Args:
+            judgments: of that split, where another run on the same data has read them; only scores are read.
+
+        Raises:
+            ResultError: where the run has no scores of that split, or the file cannot be read.
+        """
+        if self.held is not None:
+            if split not in self.held:
+                raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
+            return self.held[split]
+        return self._stored(split, judgments)
+
+    def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
+        own = ("scores", "file_rows")
+        wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
+        path = self.path / SCORES_FILE
+        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=REMEDY)
+        arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
+        if "scores" not in arrays:
+            raise ResultError(f"{path} holds no scores of '{split}'.")
+        scores, file_rows = (arrays.pop(name, None) for name in own)
+        try:
+            known = Judgments(**_as_texts(arrays)) if judgments is None else judgments
+            scored = ScoredSplit(known, scores, file_rows)  # type: ignore[arg-type]  # checked on the next line
+            _check_scored(scored, self.result.data.get(split, {}).get("documents"))
+        except (TypeError, DataError) as error:
+            reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
+            raise ResultError(f"{path}: {split}: {reason}. {REMEDY}.") from None
+        return scored
+
+    def _table(self, name: str, first: Sequence[str]) -> Table | None:
+        """A CSV file of the run; None where it has none."""
+        # A link that leads nowhere is no absent file.
+        path = self.path / name
+        return read_table(path, first, REMEDY) if path.exists() or path.is_symlink() else None
+
+    def learning_curve(self) -> LearningCurve:
+        """Metric values by iteration; empty where none were recorded."""
+        table = self._table(CURVE_FILE, ["iteration"])
+        if table is None:
+            return LearningCurve()
+        numbers = table.numbers(0)
+        odd = ~((np.diff(numbers, prepend=-1) > 0) & (numbers == np.floor(numbers)) & (numbers < 2**31))
+        if odd.any():
+            row = int(odd.argmax())
+            raise table.refusal(
+                f"iteration {table.rows[row][0]!r} is not a whole number above that of the line before", row
+            )
+        values = {name: table.numbers(place).tolist() for place, name in enumerate(table.header) if place}
+        return LearningCurve(numbers.astype(np.int64).tolist(), values)
+
+    def per_query(self) -> dict[str, NDArray[Any]]:
+        """The columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
+
+        Empty where none was recorded.
+        """
+        table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
+        if table is None:
+            return {}
+        columns: dict[str, NDArray[Any]] = {
+            name: table.numbers(place) for place, name in enumerate(table.header) if place
+        }
+        sizes = columns["num_documents"]
+        odd = ~((sizes > 0) & (sizes == np.floor(sizes)) & (sizes < 2**31))
+        if odd.any():
+            row = int(odd.argmax())
+            raise table.refusal(f"{table.rows[row][1]!r} is not a number of documents", row)
+        ids = np.array(table.texts(0), dtype=object)
+        return {"query_id": ids, **columns, "num_documents": sizes.astype(np.int64)}
+
+    def importances(self) -> Importances:
+        """Importances of the features; without a kind where none was recorded."""
+        table = self._table(IMPORTANCES_FILE, ["feature"])
+        if table is None:
+            return Importances((), {})
+        names, kinds = table.texts(0), [_NEW_NAMES.get(kind, kind) for kind in table.header[1:]]
+        if len(set(names)) != len(names) or len(set(kinds)) != len(kinds):
+            raise table.refusal("a feature or a kind of importance is in it twice")
+        for kind in kinds:
+            if kind in KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
+                raise table.refusal(f"of the interval of '{kind}' one end is absent")
+        values = {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)}
+        if SPLIT in values:
+            # Earlier versions wrote how many splits.
+            values[SPLIT] = shares(values[SPLIT])
+        return Importances(names, values)
+
+    def input_example(self) -> Features:
+        """(n, F), a few documents as the model takes them; none where the run keeps none."""
+        table = self._table(EXAMPLE_FILE, [])
+        if table is None:
+            return np.empty((0, 0), dtype=np.float32)
+        num_features = self.result.data.get("train", {}).get("features", len(table.header))
+        if len(table.header) != num_features:
+            raise table.refusal(
+                f"it has {len(table.header)} columns; the model takes {num_features} features"
+            )
+        columns = [table.numbers(place) for place in range(len(table.header))]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _as_texts(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The same arrays, where those of text hold characters only.
+
+    Raises:
+        DataError: where a number stands in the place of a character.
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind == "U" and array.size:
+            codes = np.ascontiguousarray(array).view(np.uint32)
+            if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+                raise DataError(f"{name} holds what is no text")
+    return dict(arrays)
+
+
+def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
+    """Raises DataError where scores, their places in the file and the judgments do not belong together.
+
+    Args:
+        num_documents: what the run recorded of the split; None: nothing.
+    """
+    scores, count = scored.scores, scored.judgments.num_documents
+    if num_documents not in (None, count):
+        raise DataError(f"labels of {count} documents, where {RESULT_FILE} records {num_documents}")
+    if scores.dtype.kind != "f" or scores.shape != (count,):
+        raise DataError(
+            f"scores are {scores.dtype} of shape {scores.shape}; a floating-point number was expected for "
+            f"each of the {count} documents"
+        )
+    if np.isnan(scores).any():
+        raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
+    if scored.file_rows is not None:
+        check_file_rows(scored.file_rows, count)
+
+
+@contextlib.contextmanager
+def naming(run: Run) -> Iterator[None]:
+    """Has errors about labels and scores of a run say which run they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{run.path}: {error}") from None
+
+
+def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
+    """The ndcg of test with the largest cutoff; without one, the first metric of test."""
+    names = [name for name in metrics if name.startswith("test/")]
+    cutoffs = {name: name.partition("@")[2] for name in names if name.partition("@")[0] == "test/ndcg"}
+    if not cutoffs:
+        return names[0] if names else None
+    return max(cutoffs, key=lambda name: int(cutoffs[name]) if cutoffs[name].isdecimal() else math.inf)
+
+
+def mean_importances(runs: Iterable[Run]) -> Importances:
+    """The mean over folds of the mean over seeds of the runs, at least one, of a model."""
+    folds: dict[int | None, list[Importances]] = {}
+    for run in runs:
+        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
+    return averaged(folds.values())

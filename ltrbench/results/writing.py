@@ -1,0 +1,199 @@
+"""Writing a run into its folder, which is claimed before anything is computed."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.errors import ResultError
+from ltrbench.importance import Importances
+from ltrbench.rankers import Ranker
+from ltrbench.results.files import (
+    CURVE_FILE,
+    EXAMPLE_FILE,
+    IMPORTANCES_FILE,
+    MODEL_FOLDER,
+    PER_QUERY_FILE,
+    RESULT_FILE,
+    RUN_FILES,
+    SCORES_FILE,
+)
+from ltrbench.results.reading import read_run
+from ltrbench.results.record import FAILED, FORMAT, RunResult
+from ltrbench.results.run import LearningCurve, Run, ScoredSplit
+from ltrbench.shapes import PerQuery
+
+NUM_EXAMPLES = 3
+
+
+def write_run(
+    folder: Path,
+    result: RunResult,
+    ranker: Ranker | None = None,
+    scored: Mapping[str, ScoredSplit] | None = None,
+    per_query: Mapping[str, PerQuery] | None = None,
+    curve: LearningCurve | None = None,
+    importances: Importances | None = None,
+    example: RankingDataset | None = None,
+    check_model: Callable[[Path], None] = lambda _: None,
+) -> Run:
+    """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
+
+    Args:
+        check_model: called with the folder of the saved model before anything is moved; what it raises leaves
+            no file of the run.
+        scored: "valid", "test" -> scores.
+        per_query: metric -> (Q,) values of test.
+        example: whose first documents show what the model takes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
+        staging = Path(staging_name)
+        if ranker is not None:
+            (staging / MODEL_FOLDER).mkdir()
+            ranker.save(staging / MODEL_FOLDER)
+            check_model(staging / MODEL_FOLDER)
+        if scored:
+            np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
+        if scored and per_query:
+            _write_per_query(staging / PER_QUERY_FILE, scored["test"].judgments, per_query)
+        if curve is not None and curve.iterations:
+            _write_curve(staging / CURVE_FILE, curve)
+        if importances is not None and importances.values:
+            _write_importances(staging / IMPORTANCES_FILE, importances)
+        if example is not None:
+            _write_example(staging / EXAMPLE_FILE, example)
+        text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
+        (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        for name in RUN_FILES:
+            if (staging / name).exists():
+                (staging / name).rename(folder / name)
+    return Run(folder, result)
+
+
+@contextlib.contextmanager
+def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
+    """Makes sure, before anything is computed, that a run can be written here, and by nobody else meanwhile.
+
+    Args:
+        options: what chooses another folder, for messages.
+
+    Raises:
+        ResultError: where another run is at work there, or something stands there that a run would write.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = [name for name in RUN_FILES if (folder / name).exists()]
+    if RESULT_FILE in taken and MODEL_FOLDER not in taken and read_run(folder).result.status == FAILED:
+        taken = []  # a failed run may be tried again; a finished one takes the place of its files
+    if taken:
+        raise ResultError(
+            f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "
+            f"need, or choose another folder with {options}"
+        )
+    with occupy(folder, "run", options):
+        yield
+
+
+@contextlib.contextmanager
+def occupy(folder: Path, user: str, options: str) -> Iterator[None]:
+    """Keeps others out of a folder, made where there is none, for as long as the block lasts.
+
+    Args:
+        user: what is at work in it, for messages: "run", "sweep".
+        options: what chooses another folder.
+
+    Raises:
+        ResultError: where somebody is at work there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = folder / ".running"
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        raise ResultError(
+            f"{folder} is in use by another {user}. Choose another folder with {options}; if that {user} was "
+            f"killed, delete {mark}."
+        ) from None
+    try:
+        yield
+    finally:
+        mark.unlink()
+
+
+def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for split, item in scored.items():
+        arrays[f"{split}_scores"] = item.scores
+        if item.file_rows is not None:
+            arrays[f"{split}_file_rows"] = item.file_rows
+        for column in fields(Judgments):
+            value = getattr(item.judgments, column.name)
+            if value is not None:
+                arrays[f"{split}_{column.name}"] = value
+    return arrays
+
+
+def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
+    # A carriage return would end the line for a reader, and is not quoted by itself.
+    quote_all = any("\r" in name for name in names)
+    return csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
+
+
+def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, judgments.query_ids.tolist())
+        writer.writerow(["query_id", "num_documents", *per_query])
+        columns = [_cells(values) for values in per_query.values()]
+        writer.writerows(
+            zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), *columns, strict=True)
+        )
+
+
+def _write_curve(path: Path, curve: LearningCurve) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["iteration", *curve.values])
+        writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))
+
+
+def _write_importances(path: Path, importances: Importances) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, importances.feature_names)
+        writer.writerow(["feature", *importances.values])
+        columns = [_cells(values) for values in importances.values.values()]
+        writer.writerows(zip(importances.feature_names, *columns, strict=True))
+
+
+def _write_example(path: Path, dataset: RankingDataset) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, dataset.feature_names)
+        writer.writerow(dataset.feature_names)
+        # As float64, whose text gives the float32 back to the bit.
+        writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
+
+
+def _cells(values: NDArray[np.float64]) -> list[str]:
+    """Numbers in full, so that they are read back the same; what is not a number is empty."""
+    return ["" if math.isnan(value) else repr(value) for value in values.tolist()]
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: what is not a number is null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
