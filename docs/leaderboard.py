@@ -10,6 +10,7 @@ from ltrbench.markdown import markdown_table
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
 METRIC = "ndcg@10"
+_WIDEST = 1000  # columns, far more than the table has
 BEGIN, END = "<!-- leaderboard: docs/leaderboard.py writes what follows -->\n", "<!-- leaderboard ends -->\n"
 
 
@@ -22,7 +23,8 @@ def leaderboard() -> str:
         for model in models
     ]
     header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES)]
-    return markdown_table(header, cells) + "\n"
+    # With a width, links in cells stay links.
+    return markdown_table(header, cells, _WIDEST) + "\n"
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:

@@ -360,7 +360,7 @@ def test_a_field_of_another_type_is_refused(fitted: tuple[type[Ranker], Path]) -
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("feature", NUM_FEATURES), ("feature", -1), ("sign", 0.5), ("sign", float("nan")), ("metric", "none@1")],
+    [("feature", NUM_FEATURES), ("feature", -1), ("sign", 0.5), ("sign", float("nan")), ("metric", 10)],
 )
 def test_a_single_feature_that_there_is_not_is_refused(
     data: RankingDataset, tmp_path: Path, field: str, value: object
