@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("kernels", deadline=None)
 settings.load_profile("kernels")
+
+
+@pytest.fixture(autouse=True)
+def no_handler_stays() -> Iterator[None]:
+    """Removes the log handlers of a run in this process: they write to a test's streams, which are closed."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        handler.close()
 
 
 @pytest.fixture(scope="session")

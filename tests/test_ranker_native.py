@@ -240,7 +240,7 @@ def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(d
     assert not small().concerns(data)
     (concern,) = small(metric="err").concerns(high)
     assert concern.startswith("Refused: labels[")
-    with pytest.raises(DataError, match="above ERR's highest grade, 4.*set highest_grade"):
+    with pytest.raises(DataError, match=r"above ERR's highest grade, 4.*set highest_grade"):
         small(metric="err").fit(high)
 
 
