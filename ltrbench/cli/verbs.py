@@ -154,7 +154,11 @@ def _run_list(store: str, experiment: str) -> str:
 
 def _newest_store(folder: Path) -> tuple[str, str]:
     """The store and the experiment of the newest tracked run, wherever the command is given."""
-    tracked = [run for run in find_runs([folder]) if run.result.config.get("tracking", {}).get("uri")]
+    try:
+        runs = find_runs([folder])
+    except ResultError as error:
+        raise ResultError(f"{error} Or name a store with --uri.") from None
+    tracked = [run for run in runs if run.result.config.get("tracking", {}).get("uri")]
     if not tracked:
         raise ResultError(f"no run below {folder} was tracked; run one, or name a store with --uri.")
     result = max(tracked, key=lambda run: run.result.started).result
