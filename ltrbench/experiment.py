@@ -50,6 +50,7 @@ from ltrbench.results import (
     Run,
     RunResult,
     ScoredSplit,
+    check_readable,
     claim,
     read_run,
     write_run,
@@ -238,6 +239,7 @@ def run(
     """
     mirror = tracker or NoTracking()
     begun = _begin(experiment)
+    check_readable(begun)
     with claim(folder):
         try:
             with mirror.watching():
@@ -302,8 +304,13 @@ def _parameters(experiment: Experiment, fields: Mapping[str, Any]) -> tuple[str,
         return NO_PARAMETERS, {}
     shared = None if experiment.params == OWN else experiment.config.get("params", {})
     own = _own_settings(fields, shared, " ".join(experiment.ranker.unmatched()))
-    takes_any = any(name in fields and name not in own for name in shared or SHARED)
+    takes_any = _has_all_shared(fields) and any(name not in own for name in shared or SHARED)
     return (experiment.params if takes_any else OWN), own
+
+
+def _has_all_shared(fields: Mapping[str, Any]) -> bool:
+    """Whether a class with these fields takes the shared parameters, and not a few of the same names."""
+    return all(name in fields for name in SHARED)
 
 
 def _own_settings(
@@ -315,15 +322,12 @@ def _own_settings(
         shared: the values of the shared parameters; None where the ranker was given none.
         unmatched: the sentences of `Ranker.unmatched`; a parameter that they name is explained there.
     """
-    accepted = {name: fields[name] for name in SHARED if name in fields}
-    own = (
-        {}
-        if len(accepted) == len(SHARED)
-        else {name: value for name, value in fields.items() if name not in (*accepted, *OF_EVERY_RANKER)}
-    )
+    if not _has_all_shared(fields):
+        return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+    accepted = {name: fields[name] for name in SHARED}
     if shared is None:
-        return own | {name: value for name, value in accepted.items() if value is not None}
-    return own | {
+        return {name: value for name, value in accepted.items() if value is not None}
+    return {
         name: value
         for name, value in accepted.items()
         if name in shared and value != shared[name]
@@ -495,7 +499,9 @@ def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
 
 
 def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
-    described: dict[str, Any] = {"name": source.name, "fold": getattr(source, "fold", None)}
+    fold = getattr(source, "fold", None)
+    # A user's source may mean something else by it, which is recorded among its fields.
+    described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}
     for name, split in splits:
         described[name] = {
             "fingerprint": split.fingerprint,

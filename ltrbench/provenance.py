@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import math
 import os
 import platform
@@ -13,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +78,23 @@ def described(instance: Any) -> dict[str, Any]:
 
 
 def _fields(instance: Any) -> dict[str, Any]:
-    return {item.name: plain(getattr(instance, item.name)) for item in fields(instance) if item.init}
+    declared = _declared(type(instance))
+    values = {item.name: getattr(instance, item.name) for item in fields(instance) if item.init}
+    # The class of a dataclass stands beside its fields, unless the annotation says it.
+    said = {name for name, value in values.items() if type(value) in declared.get(name, ())}
+    return {
+        name: _fields(value) if name in said and is_dataclass(value) else plain(value)
+        for name, value in values.items()
+    }
+
+
+def _declared(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """Field -> the classes that its annotation names; empty where annotations cannot be resolved."""
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        return {}
+    return {name: get_args(hint) or (hint,) for name, hint in hints.items()}
 
 
 def plain(value: Any) -> Any:
@@ -111,11 +129,15 @@ def _plain_object(value: Any) -> Any:
     if isinstance(fingerprint, str):
         return {"fingerprint": fingerprint}
     if is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+        return {"_target_": _dotted(type(value)), **_fields(value)}
+    if isinstance(value, functools.partial):
+        return plain({"_target_": value.func, "args": value.args, **value.keywords})
     if hasattr(value, "__qualname__"):
         return _dotted(value)
-    # The default text of an object is its address, which is another one in each process.
-    return _dotted(type(value)) if "__repr__" not in _defined(value) else repr(value)
+    if "__repr__" not in _defined(value):
+        return _dotted(type(value))
+    # An address is another one in each process.
+    return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
 def _defined(value: Any) -> set[str]:
@@ -124,7 +146,9 @@ def _defined(value: Any) -> set[str]:
 
 
 def _in_words(array: NDArray[Any]) -> str:
-    digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()
+    # The bytes of an array of objects are addresses.
+    content = json.dumps(plain(array.tolist())).encode() if array.dtype.hasobject else array.tobytes()
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return f"{array.dtype} array of shape {array.shape}, digest {digest}"
 
 

@@ -170,6 +170,41 @@ def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_p
     assert read_run(tmp_path / "pickled").result.status == FINISHED
 
 
+def test_a_run_takes_no_file_of_a_failed_attempt_in_its_folder_for_its_own(tmp_path: Path) -> None:
+    with pytest.raises(SavedModelError):
+        run(Experiment(model="random", ranker=Pickled(), source=Toy()), tmp_path)
+    assert read_run(tmp_path).importances().kinds
+    run(Experiment(model="random", ranker=RandomRanker(), source=Toy(), importance=None), tmp_path)
+    assert not read_run(tmp_path).importances().kinds
+
+
+def test_of_a_run_whose_model_cannot_be_saved_the_scores_are_kept(tmp_path: Path) -> None:
+    class Unsaved(RandomRanker):
+        def save(self, folder: Path) -> None:
+            raise TypeError("Object of type int64 is not JSON serializable")
+
+    with pytest.raises(SavedModelError, match=r"Unsaved\.save failed \(TypeError: Object of type int64"):
+        run(Experiment(model="unsaved", ranker=Unsaved(), source=Toy()), tmp_path)
+    result = read_run(tmp_path).result
+    assert result.status == FAILED
+    assert read_run(tmp_path).scored("test").scores.size
+    assert not (tmp_path / "model").exists()
+
+
+def test_numbers_of_numpy_are_settings_like_others(tmp_path: Path) -> None:
+    ranker = native(num_leaves=np.int64(4), learning_rate=np.float64(0.25))
+    done = run(Experiment(model="native", ranker=ranker, source=Toy()), tmp_path)
+    assert done.result.status == FINISHED
+    again = NativeRanker.load(tmp_path / "model")
+    assert (again.num_leaves, again.learning_rate) == (4, 0.25)
+
+
+def test_what_could_not_be_read_again_is_refused_before_the_fit(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"seed is 18446744073709551616"):
+        run(Experiment(model="random", ranker=RandomRanker(seed=2**64), source=Toy()), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_unpickling_works_as_before_after_a_run(tmp_path: Path) -> None:
     before = {name: getattr(pickle, name) for name in ("load", "loads", "Unpickler")}
     run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path)
@@ -258,6 +293,42 @@ def test_1_and_1_point_0_are_one_setting(tmp_path: Path) -> None:
     ]
     (comparison,) = compare(runs)
     assert [(row.label, len(row.runs)) for row in comparison.rows] == [("mine l2=1", 2), ("mine l2=2", 1)]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A policy without settings."""
+
+
+@dataclass(frozen=True)
+class Cosine(Linear):
+    """Another one."""
+
+
+def test_policies_of_other_classes_are_other_settings(tmp_path: Path) -> None:
+    @dataclass(kw_only=True)
+    class Scheduled(RandomRanker):
+        schedule: Linear = field(default_factory=Linear)
+        early_stopping: bool = True  # a name that other libraries use as well
+
+    policies = (Linear(), Cosine())
+    runs = [small(Scheduled(schedule=own), tmp_path / type(own).__name__) for own in policies]
+    assert all(read_run(done.path).result.status == FINISHED for done in runs)
+    (comparison,) = compare(runs)
+    assert len(comparison.rows) == 2
+
+
+def test_the_name_of_a_shared_parameter_alone_makes_no_setting_matched(tmp_path: Path) -> None:
+    @dataclass(kw_only=True)
+    class Forest(RandomRanker):
+        is_yardstick: ClassVar[bool] = False
+        num_trees: int = 30
+
+    runs = [matched(Forest(num_trees=number), tmp_path / str(number), "forest") for number in (30, 100)]
+    assert [done.result.params for done in runs] == ["own", "own"]
+    assert [done.result.own_settings for done in runs] == [{"num_trees": 30}, {"num_trees": 100}]
+    (comparison,) = compare(runs)
+    assert [row.label for row in comparison.rows] == ["forest num_trees=30", "forest num_trees=100"]
 
 
 def test_two_classes_under_one_name_are_two_rows(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ltrbench.provenance import commit
+from ltrbench.provenance import commit, plain
 
 
 @pytest.fixture
@@ -38,3 +40,17 @@ def test_outside_of_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert commit() is None
+
+
+def test_what_is_recorded_is_the_same_in_every_process() -> None:
+    told = [
+        plain(value)
+        for value in (
+            partial(sorted, reverse=True),
+            np.random.default_rng(0),
+            np.array(["a", None], dtype=object),
+        )
+    ]
+    assert not any(" at 0x" in str(value) for value in told)
+    assert told[0] == {"_target_": "builtins.sorted", "args": [], "reverse": True}
+    assert told[2] == plain(np.array(["a", None], dtype=object))

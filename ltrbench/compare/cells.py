@@ -143,10 +143,16 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     kinds = [(run.result.model, run.result.params) for run in runs]
     groups: dict[str, list[Run]] = {}
     for run, own, kind in zip(runs, settings, kinds, strict=True):
-        rivals = [other for other, its in zip(settings, kinds, strict=True) if its == kind]
         of_model = {params for model, params in kinds if model == kind[0]}
-        # Under library parameters every setting differs from the matched ones: the one word says it.
-        words = [f"params={kind[1]}"] if len(of_model) > 1 and _has_params(run) else []
+        says_params = len(of_model) > 1 and _has_params(run)
+        words = [f"params={kind[1]}"] if says_params else []
+        # Under library parameters every setting differs from the matched ones: the one word says it. Where it
+        # is not said, all runs of the model are told apart by their settings.
+        rivals = [
+            other
+            for other, its in zip(settings, kinds, strict=True)
+            if its[0] == kind[0] and (its == kind or not says_params)
+        ]
         words += _varied(own, rivals, _NOT_A_SETTING)
         groups.setdefault(" ".join([kind[0], *words]), []).append(run)
     return groups

@@ -58,9 +58,11 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
         The files written; none for a run that recorded neither.
     """
     series = finished([Drawn(run.result.model, run.result.model, (run,))])
-    stopping = run.result.settings.get("model", {}).get("early_stopping") or {}
+    # A user's backend may mean something else by the name than our rule.
+    stopping = run.result.settings.get("model", {}).get("early_stopping")
+    stopping = stopping if isinstance(stopping, Mapping) else {}
     figures = {
-        "learning_curve.png": curves_by_iteration(series, stopping.get("metric", "")),
+        "learning_curve.png": curves_by_iteration(series, str(stopping.get("metric", ""))),
         "importances.png": importance_bars(series),
     }
     return _write(folder, figures)

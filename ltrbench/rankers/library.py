@@ -107,7 +107,14 @@ def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: by
     """Writes the library's own model file and the settings beside it."""
     (folder / model_file).write_bytes(model)
     settings = {"ranker": dataclasses.asdict(ranker), "model_digest": model_digest(model)}
-    (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+    (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2, default=_as_number) + "\n")
+
+
+def _as_number(value: object) -> object:
+    """A number of NumPy's, as `np.arange` gives settings, as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written as JSON")
 
 
 def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:

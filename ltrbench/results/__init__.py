@@ -32,7 +32,7 @@ from ltrbench.results.files import (
     SCORES_FILE,
 )
 from ltrbench.results.reading import find_runs, holds_runs, read_run
-from ltrbench.results.record import FAILED, FINISHED, NO_PARAMETERS, OWN, TIMES, RunResult
+from ltrbench.results.record import FAILED, FINISHED, NO_PARAMETERS, OWN, TIMES, RunResult, check_readable
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
 from ltrbench.results.writing import claim, occupy, write_run
 
@@ -54,6 +54,7 @@ __all__ = [
     "Run",
     "RunResult",
     "ScoredSplit",
+    "check_readable",
     "claim",
     "find_runs",
     "holds_runs",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
+from ltrbench.errors import ConfigError
 from ltrbench.records import Amount, Count, Must, Name, mistake, types_of
+from ltrbench.results.files import RESULT_FILE
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
@@ -73,19 +77,11 @@ class PublishedRecord(TypedDict):
     figures: Mapping[str, Mapping[str, float]]
 
 
-class _StoppingRecord(TypedDict, total=False):
-    metric: str
-
-
-class _ModelSettings(TypedDict, total=False):
-    early_stopping: _StoppingRecord | None
-
-
 class _DataSettings(TypedDict, total=False):
     published: PublishedRecord | None
 
 
-RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": _ModelSettings}, total=False)
+RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]}, total=False)
 """`RunResult.ranker`, as far as it is read."""
 SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings}, total=False)
 """`RunResult.source`, likewise."""
@@ -102,7 +98,7 @@ class _TrackingSettings(TypedDict, total=False):
 class ConfigRecord(TypedDict, total=False):
     """`RunResult.config`, as far as it is read."""
 
-    model: _ModelSettings
+    model: Mapping[str, Any]
     data: _DataSettings
     importance: _ImportanceSettings | None
     permutation_importance: _ImportanceSettings | None
@@ -211,6 +207,33 @@ class RunResult:
         settings = self.config.get("importance") or self.config.get("permutation_importance") or {}
         metric = settings.get("metric")
         return None if metric is None else str(metric)
+
+
+def as_json(result: RunResult) -> dict[str, Any]:
+    """Returns what result.json holds of a result: null where a number is none, which JSON does not have."""
+    return {"format": FORMAT, **_without_nan(asdict(result))}
+
+
+def check_readable(result: RunResult) -> None:
+    """Checks before a run that its record can be read afterwards: a user's class may hold what it cannot.
+
+    Raises:
+        ConfigError: with the field that is of another type than readers expect.
+    """
+    values = json.loads(json.dumps(as_json(result), default=str))
+    reason = _mistyped({name: values[name] for name in types_of(RunResult)})
+    if reason:
+        raise ConfigError(f"the run could not be read again: in its {RESULT_FILE} {reason}.")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def reason_to_refuse(values: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.importance import Importances
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.saved import SavedModelError
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -30,7 +31,7 @@ from ltrbench.results.files import (
     SCORES_FILE,
 )
 from ltrbench.results.reading import read_run
-from ltrbench.results.record import FAILED, FORMAT, RunResult
+from ltrbench.results.record import FAILED, RunResult, as_json
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit
 from ltrbench.shapes import PerQuery
 
@@ -56,13 +57,16 @@ def write_run(
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
         example: whose first documents show what the model takes.
+
+    Raises:
+        SavedModelError: where the ranker cannot be saved.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
         staging = Path(staging_name)
         if ranker is not None:
             (staging / MODEL_FOLDER).mkdir()
-            ranker.save(staging / MODEL_FOLDER)
+            _save(ranker, staging / MODEL_FOLDER)
             check_model(staging / MODEL_FOLDER)
         if scored:
             np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
@@ -74,12 +78,29 @@ def write_run(
             _write_importances(staging / IMPORTANCES_FILE, importances)
         if example is not None:
             _write_example(staging / EXAMPLE_FILE, example)
-        text = json.dumps({"format": FORMAT, **_without_nan(asdict(result))}, indent=2, default=str)
+        text = json.dumps(as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        # Those of a failed attempt would be taken for this run's.
+        for name in reversed(RUN_FILES):
+            if name != MODEL_FOLDER:  # which a failed attempt does not leave
+                (folder / name).unlink(missing_ok=True)
         for name in RUN_FILES:
             if (staging / name).exists():
                 (staging / name).rename(folder / name)
     return Run(folder, result)
+
+
+def _save(ranker: Ranker, folder: Path) -> None:
+    try:
+        ranker.save(folder)
+    except OSError:  # as on a full disk
+        raise
+    except Exception as error:
+        name = type(ranker).__name__
+        raise SavedModelError(
+            f"{name}.save failed ({type(error).__name__}: {error}). Mend it, or choose settings that it can "
+            "save; the scores of the run are kept."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -94,7 +115,7 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
     """
     folder.mkdir(parents=True, exist_ok=True)
     taken = [name for name in RUN_FILES if (folder / name).exists()]
-    if RESULT_FILE in taken and MODEL_FOLDER not in taken and read_run(folder).result.status == FAILED:
+    if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
         taken = []  # a failed run may be tried again; a finished one takes the place of its files
     if taken:
         raise ResultError(
@@ -103,6 +124,14 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
         )
     with occupy(folder, "run", options):
         yield
+
+
+def _has_failed(folder: Path) -> bool:
+    """Whether the run in a folder has failed; not so one that cannot be read, and may have finished."""
+    try:
+        return read_run(folder).result.status == FAILED
+    except ResultError:
+        return False
 
 
 @contextlib.contextmanager
@@ -186,14 +215,3 @@ def _write_example(path: Path, dataset: RankingDataset) -> None:
 def _cells(values: NDArray[np.float64]) -> list[str]:
     """Numbers in full, so that they are read back the same; what is not a number is empty."""
     return ["" if math.isnan(value) else repr(value) for value in values.tolist()]
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: what is not a number is null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
