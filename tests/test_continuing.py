@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from run_cases import finished_run
 from test_command_line import COMMAND, run, statuses
 
-from ltrbench.cli.continuing import Sweep, as_products, interruption, numbered, runs_of
+from ltrbench.cli.continuing import Sweep, announcement, as_products, interruption, numbered, runs_of
+from ltrbench.cli.launch import Session, _interrupted
 from ltrbench.errors import ResultError
 from ltrbench.results import FAILED, Run, read_run, write_run
 
@@ -80,6 +81,55 @@ def test_jobs_are_numbered_behind_those_in_the_folder_and_a_failed_one_is_replac
     sweep = Sweep(tmp_path)
     jobs = [["seed=1"], ["seed=2"], ["seed=3"]]
     assert numbered(sweep, jobs, runs_of(tmp_path)) == {2: ("seed=2",), 6: ("seed=1",), 7: ("seed=3",)}
+
+
+def test_a_job_is_numbered_by_what_hydra_recorded_where_its_folder_has_another_name(tmp_path: Path) -> None:
+    for number, status in ((0, "finished"), (1, FAILED)):
+        folder = tmp_path / f"{number}_s{number}"
+        stored(folder, f"seed={number}", status=status)
+        (folder / ".hydra").mkdir()
+        (folder / ".hydra/hydra.yaml").write_text(f"hydra:\n  job:\n    name: x\n    num: {number}\n")
+    jobs = numbered(Sweep(tmp_path), [["seed=1"], ["seed=2"]], runs_of(tmp_path))
+    assert jobs == {1: ("seed=1",), 2: ("seed=2",)}
+
+
+def test_a_command_says_which_jobs_it_repeats_and_which_it_adds(tmp_path: Path) -> None:
+    stored(tmp_path / "0", "seed=0")
+    stored(tmp_path / "1", "seed=1", status=FAILED)
+    sweep = Sweep(tmp_path, jobs={1: ("seed=1",), 2: ("seed=2",), 4: ("seed=4",)})
+    assert "This command repeats job 1 and adds jobs 2, 4, and" in announcement(sweep, runs_of(tmp_path))
+
+
+def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = Session(interrupted=True, sweep=Sweep(Path("s")))
+    monkeypatch.setattr("ltrbench.cli.launch.HydraConfig.get", lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        session.job(None)  # type: ignore[arg-type]  # what fails in it is no matter
+    assert session.errors == []
+    assert session.sweep is not None
+    assert not session.sweep.failed
+
+
+def test_an_interrupted_study_is_not_said_to_lose_nothing() -> None:
+    assert "nothing of the study was kept" in _interrupted(Session(in_study=True), ["experiment=parity"])
+    assert "before the run began" in _interrupted(Session(folders=[Path("not there")]), ["seed=1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["seed=1,2", "-m", "hydra.sweeper.max_batch_size=-1"], "max_batch_size is -1"),
+        (["model=glob(zzz*)", "-m"], "the sweep has no job"),
+        (["model=random,native", "-m", "--cfg", "job"], "leave out -m"),
+    ],
+)
+def test_a_sweep_without_jobs_or_with_a_flag_for_one_job_is_refused(
+    words: list[str], place: str, tmp_path: Path
+) -> None:
+    done = run(*words, "tracking=none", "hydra.sweep.dir=s", folder=tmp_path, check=2)
+    assert place in done.stderr
 
 
 def test_a_finished_job_is_refused_with_the_command_for_the_others(tmp_path: Path) -> None:

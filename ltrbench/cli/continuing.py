@@ -73,18 +73,29 @@ def numbered(sweep: Sweep, jobs: Sequence[Sequence[str]], runs: Sequence[Run]) -
     done = {_key(run.result.overrides or ()): run for run in runs if run.result.status == FINISHED}
     if any(_key(job) in done for job in jobs):
         raise ResultError(_already_done(sweep, jobs, done))
-    failed = {_key(run.result.overrides or ()): run.path.relative_to(sweep.folder) for run in runs}
-    taken = [int(path.name) for path in sweep.folder.iterdir() if path.name.isdecimal()]
-    free = max(taken, default=-1) + 1
+    failed = {_key(run.result.overrides or ()): _number(run.path) for run in runs}
+    taken = [_number(path) for path in (*sweep.folder.iterdir(), *(run.path for run in runs))]
+    free = max((number for number in taken if number is not None), default=-1) + 1
     numbers: dict[int, Overrides] = {}
     for job in jobs:
-        place = str(failed.pop(_key(job), ""))
-        if place.isdecimal():
-            numbers[int(place)] = tuple(job)
-        else:
-            numbers[free] = tuple(job)
-            free += 1
+        number = failed.pop(_key(job), None)
+        if number is None:
+            number, free = free, free + 1
+        numbers[number] = tuple(job)
     return dict(sorted(numbers.items()))
+
+
+def _number(path: Path) -> int | None:
+    """The number of the job that ran in a folder: its name, or what Hydra wrote into it; None without any."""
+    if path.name.isdecimal():
+        return int(path.name)
+    settings = path / ".hydra" / "hydra.yaml"
+    if not settings.is_file():
+        return None
+    found = re.search(
+        r"^    num: (\d+)$", settings.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+    )
+    return None if found is None else int(found[1])
 
 
 def _already_done(sweep: Sweep, jobs: Sequence[Sequence[str]], done: Mapping[Overrides, Run]) -> str:
@@ -105,16 +116,32 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     begun = sorted({run.result.started[:16].replace("T", " ") for run in runs})
     when = begun[0] if len(begun) == 1 else f"{begun[0]} to {begun[-1]}"
     finished = sum(run.result.status == FINISHED for run in runs)
-    first, last = min(sweep.jobs), max(sweep.jobs)
-    of_jobs = f"job {first}" if first == last else f"jobs {first} to {last}"
+    repeated = {_number(run.path) for run in runs}
+    what = {
+        "repeats": [number for number in sweep.jobs if number in repeated],
+        "adds": [number for number in sweep.jobs if number not in repeated],
+    }
+    does = " and ".join(f"{verb} {_in_words(numbers)}" for verb, numbers in what.items() if numbers)
     products = as_products([run.result.overrides or () for run in runs])
     settings = "; ".join(" ".join(product) for product in products)
     return (
         f"{sweep.folder} already holds runs of earlier commands ({finished} finished, "
-        f"{len(runs) - finished} failed, begun {when} UTC: {settings}). This command adds {of_jobs}, and the "
+        f"{len(runs) - finished} failed, begun {when} UTC: {settings}). This command {does}, and the "
         "table covers every run in the folder. For a table of this command alone choose another folder with "
         "hydra.sweep.dir=..."
     )
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    """
+    >>> _in_words([3, 4, 5]), _in_words([1, 3]), _in_words([7])
+    ('jobs 3 to 5', 'jobs 1, 3', 'job 7')
+    """
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return f"job {first}"
+    is_range = len(numbers) > 2 and last - first == len(numbers) - 1
+    return f"jobs {first} to {last}" if is_range else f"jobs {', '.join(map(str, numbers))}"
 
 
 def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
@@ -135,10 +162,11 @@ def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
     for state, jobs in of_state.items():
         lines += [f"  {state + ':':<12} {' '.join(product)}" for product in as_products(jobs)]
     remaining = [*of_state["interrupted"], *of_state["not started"]]
-    if remaining:
-        lines += ["To run the remaining jobs into the same folder:"]
-        lines += [f"  {sweep.command(product)}" for product in as_products(remaining)]
-    else:
+    for what, wanted in (("failed", of_state["failed"]), ("remaining", remaining)):
+        if wanted:
+            lines += [f"To run the {what} jobs into the same folder:"]
+            lines += [f"  {sweep.command(product)}" for product in as_products(wanted)]
+    if not remaining:
         lines += [
             f"No job remains. The table of the folder: {program()} compare {shlex.quote(str(sweep.folder))}"
         ]

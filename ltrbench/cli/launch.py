@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,6 +49,7 @@ from ltrbench.cli.sweep import register_sweeper, swept_settings
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment import run
+from ltrbench.rankers.saved import SavedModelError
 from ltrbench.results import FINISHED, RESULT_FILE, Run, occupy, read_run
 from ltrbench.tracking import Tracker
 
@@ -76,6 +78,8 @@ class Session:
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
     comparison_folder: Path | None = None
+    in_study: bool = False
+    interrupted: bool = False
 
     def job(self, config: DictConfig) -> None:
         """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
@@ -84,10 +88,14 @@ class Session:
         try:
             check_keys(config, composed)
             if config.study is not None:
+                self.in_study = True
                 _study(config)
             else:
                 self._run(config, composed)
         except Exception as error:
+            if self.interrupted:
+                # Compiled code turns what a signal handler raises into a SystemError.
+                raise KeyboardInterrupt from error
             if self.sweep is not None:
                 self.sweep.failed.add(composed.job.num)
             # Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case.
@@ -114,6 +122,8 @@ class Session:
         try:
             with showing(config.progress, experiment.model) as on_progress:
                 run(experiment, folder, tracker, on_progress)
+        except SavedModelError:
+            raise
         except ResultError:
             # The folder is another run's, whose numbers must not be shown as this one's.
             self.folders.remove(folder)
@@ -237,8 +247,7 @@ def launch(arguments: list[str]) -> int:
         LtrbenchError: on a mistake in the configuration; any other error is a failed run's.
     """
     session = Session()
-    # A scheduler that ends the command lets it record and close what it was doing, as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _heed_signals(session)
     # What is held for as long as the command lasts is not the session's: a launcher may pickle the session.
     with contextlib.ExitStack() as held:
         try:
@@ -249,6 +258,19 @@ def launch(arguments: list[str]) -> int:
             return INTERRUPTED
     session.report()
     return session.exit_code
+
+
+def _heed_signals(session: Session) -> None:
+    """Has Ctrl-C, and a scheduler's SIGTERM, end the command after it has recorded and closed what it did."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        session.interrupted = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    # A command in the background ignores Ctrl-C, which is meant for the one in the foreground.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _launch(session: Session, held: contextlib.ExitStack, arguments: list[str]) -> None:
@@ -275,14 +297,16 @@ def _interrupted(session: Session, arguments: list[str]) -> str:
     """What is finished, what is lost, and how to continue."""
     if session.sweep is not None and session.sweep.jobs:
         return interruption(session.sweep, session.runs)
+    again = f"To run it again: {program()} {shlex.join(arguments)}"
+    if session.in_study:
+        return f"interrupted; nothing of the study was kept. {again}"
     if any(run.result.status == FINISHED for run in session.runs):
         return "interrupted after the run was finished; nothing of it is lost."
-    if not session.folders:
-        return "interrupted before any run began; nothing is lost."
+    if not session.runs:
+        return f"interrupted before the run began; nothing is lost. {again}"
     return (
         "interrupted; no model and no scores were kept, and result.json in "
-        f"{_relative(session.folders[-1])} holds the settings only. To run it again: "
-        f"{program()} {shlex.join(arguments)}"
+        f"{_relative(session.folders[-1])} holds the settings only. {again}"
     )
 
 
@@ -341,6 +365,8 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
         raise ConfigError(
             "--experimental-rerun loads a pickle, which ltrbench never does; repeat the overrides instead."
         )
+    if parsed.multirun and (parsed.cfg or parsed.info):
+        raise ConfigError("--cfg and --info show one job; leave out -m, and give each setting one value.")
     waiting = Counter(parsed.overrides)
     flags = []
     for argument in arguments:

@@ -18,6 +18,7 @@ from ltrbench.cli.continuing import SWEEP_FILE, Overrides
 from ltrbench.cli.keys import check_keys
 from ltrbench.cli.progress import counting
 from ltrbench.config import build_experiment, build_tracker
+from ltrbench.errors import ConfigError
 
 # Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's
 # own.
@@ -46,7 +47,16 @@ class CheckedSweeper(BasicSweeper):
         assert self.launcher is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         overrides = parser.parse_overrides([*self._parse_config(), *with_folds(arguments)])
-        (jobs,) = self.split_arguments(overrides, None)
+        if self.max_batch_size is not None and self.max_batch_size < 1:
+            raise ConfigError(
+                f"hydra.sweeper.max_batch_size is {self.max_batch_size}; give 1 or more, or null for no "
+                "limit."
+            )
+        (jobs,) = self.split_arguments(overrides, None) or [[]]
+        if not jobs:
+            raise ConfigError(
+                "the sweep has no job: a pattern in it, as in model=glob(native*), matches nothing."
+            )
         self.validate_batch_is_legal(jobs)
         folder = Path(self.config.hydra.sweep.dir)
         numbered = self.begin(folder, jobs)
