@@ -3,10 +3,11 @@
 A pickle may run code when it is read, so that no model may hold one. `pickles_in` names the files that do,
 from their bytes. `unpickling_raises` is for what it cannot see, such as a pickle inside of another format.
 
-What of a pickle runs code is a function or class that it names, and Python raises the audit event
-pickle.find_class for every name that any unpickler looks up (PEP 578), so that no import can evade it. The
+What of a pickle runs code is a function or class that it names. Python's own unpicklers raise the audit event
+pickle.find_class for every name that they look up (PEP 578), whichever module imported them and when. The
 functions of `pickle` are replaced as well, for pickles that name nothing; a module that has imported one of
-them by name may still read such a pickle, which holds numbers and texts only.
+them by name may still read such a pickle, which holds numbers and texts only. Both act in the thread that
+entered `unpickling_raises` alone: a thread that is started meanwhile unpickles as ever.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from typing import Any, NoReturn
 
 _REASON = "unpickling is refused here: a saved model must load without pickle"
 _BEGINNING = re.compile(rb"\x80[\x02-\x05]")
-"""The protocol of a pickle; protocols 0 and 1 begin with their content."""
+"""The protocol of a pickle; protocols 0 and 1 begin with their content. The length that a safetensors file
+begins with may have the same bytes."""
 _OBJECTS = re.compile(rb"\x93NUMPY.{1,20}'descr': '\|O'", re.DOTALL)
 """A numpy array of objects, which are pickled."""
 _HEAD = 256
@@ -117,7 +119,7 @@ def pickles_in(folder: Path) -> list[Path]:
 def _holds_pickle(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if _BEGINNING.match(head) or _OBJECTS.match(head):
+    if _begins_pickled(head):
         return True
     # What only ends as an archive does, or is encrypted, is left to `unpickling_raises`.
     with contextlib.suppress(zipfile.BadZipFile, RuntimeError), zipfile.ZipFile(path) as archive:
@@ -127,8 +129,23 @@ def _holds_pickle(path: Path) -> bool:
 
 def _is_pickled(archive: zipfile.ZipFile, member: str) -> bool:
     with archive.open(member) as file:
-        head = file.read(_HEAD)
-    return bool(_BEGINNING.match(head) or _OBJECTS.match(head))
+        return _begins_pickled(file.read(_HEAD))
+
+
+def _begins_pickled(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a pickle, or of an array that holds one."""
+    return bool(_OBJECTS.match(head) or (_BEGINNING.match(head) and _is_of_operations(head)))
+
+
+def _is_of_operations(head: bytes) -> bool:
+    """Whether bytes are operations of a pickle up to its end, or to theirs."""
+    try:
+        for _ in pickletools.genops(head):
+            pass
+    except ValueError as error:
+        # Of an unknown operation; all else that it raises is the end of the bytes.
+        return not str(error).startswith("at position")
+    return True
 
 
 def _is_old_pickle(content: bytes) -> bool:

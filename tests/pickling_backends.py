@@ -1,4 +1,7 @@
-"""Backends that break one promise of the contract each: their saved models hold pickles, or other scores."""
+"""Backends that break one promise of the contract each: their saved models hold pickles, or other scores.
+
+`Compiling` breaks none.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,13 @@ from typing import Any, Self
 
 import joblib
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
+from ltrbench.data import RankingDataset
+from ltrbench.rankers.base import FitSummary
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.shapes import Features
 
 
 class Pickled(RandomRanker):
@@ -126,6 +134,48 @@ class Unread(RandomRanker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         raise NotImplementedError("to be written")
+
+
+class Unusable(RandomRanker):
+    """No pickle, but what was loaded cannot predict."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = super().load(folder)
+        ranker.seed = None  # type: ignore[assignment]
+        ranker.predict = None  # type: ignore[assignment]
+        return ranker
+
+
+class Compiling(RandomRanker):
+    """Its weights are read-only once they are loaded, and numba compiles `predict` for that type of array; it
+    unpickles the globals of the function meanwhile."""
+
+    def fit(self, train: RankingDataset, *_: Any) -> Self:
+        self._weights = np.linspace(-1, 1, train.num_features)
+        self.summary = FitSummary()
+        return self
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        scores: NDArray[np.float64] = _weighted(features, self._weights)
+        return scores
+
+    def save(self, folder: Path) -> None:
+        (folder / "weights.bin").write_bytes(self._weights.tobytes())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker = cls()
+        ranker._weights = np.frombuffer((folder / "weights.bin").read_bytes())
+        return ranker
+
+
+@njit
+def _weighted(features, weights):  # type: ignore[no-untyped-def]
+    scores = np.zeros(len(features))
+    for row in range(len(features)):
+        scores[row] = (features[row] * weights).sum()
+    return scores
 
 
 PICKLING = (Pickled, OldPickle, InJson, OfNumbers, Caught, ObjectArray, Compressed)

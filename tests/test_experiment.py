@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pickling_backends import PICKLING, Forgetful, Pickled, Unread
+from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, Unusable
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
@@ -32,6 +32,7 @@ from ltrbench.rankers.saved import SavedModelError
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.results import FAILED, FINISHED, Run, read_run
 from ltrbench.tracking import Tracker
+from ltrbench.unpickling import pickles_in
 
 
 @dataclass
@@ -148,6 +149,7 @@ def test_a_run_whose_model_is_a_pickle_fails_with_the_file_and_the_remedy(
     [
         (Forgetful, "other scores .* for document 0"),
         (Unread, "cannot read .*NotImplementedError"),
+        (Unusable, r"Unusable.predict fails on what Unusable.load read \(TypeError"),
     ],
 )
 def test_a_run_whose_model_cannot_be_used_fails(
@@ -155,6 +157,30 @@ def test_a_run_whose_model_cannot_be_used_fails(
 ) -> None:
     with pytest.raises(SavedModelError, match=reason):
         run(Experiment(model="other", ranker=kind(), source=Toy()), tmp_path)
+
+
+def test_a_saved_model_may_compile_its_predict(tmp_path: Path) -> None:
+    run(Experiment(model="compiling", ranker=Compiling(), source=Toy()), tmp_path)
+    assert (tmp_path / "model" / "weights.bin").exists()
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "content",
+    [None, 1.5, {"a": [1, (2,)]}, Splits, list(range(100_000)), "a" * 1000, b"a" * 1000, "opcode" * 100],
+    ids=lambda content: repr(content)[:15],
+)
+def test_a_pickle_is_found_whatever_it_holds(tmp_path: Path, protocol: int, content: object) -> None:
+    packed = tmp_path / "weights.bin"
+    packed.write_bytes(pickle.dumps(content, protocol))
+    assert pickles_in(tmp_path) == [packed]
+
+
+@pytest.mark.parametrize("length", [0x280, 0x380, 0x480, 0x580, 0x10280, 0x1010480])
+def test_a_safetensors_file_is_no_pickle(tmp_path: Path, length: int) -> None:
+    header = b'{"weights":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'.ljust(length)
+    (tmp_path / "model.safetensors").write_bytes(length.to_bytes(8, "little") + header + b"....")
+    assert pickles_in(tmp_path) == []
 
 
 def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ class SavedModelError(ResultError):
 
 
 def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArray[np.floating[Any]]) -> None:
-    """Loads what a ranker saved into a folder, where unpickling raises, and predicts again.
+    """Loads what a ranker saved into a folder, while unpickling raises, and predicts again.
+
+    `predict` may unpickle, because numba does so when it compiles a function. A `predict` that reads a pickle
+    of the folder late is found by the bytes of the files, before `load`.
 
     Args:
         features: (D, F), of documents to which the ranker has given `scores`, (D,).
@@ -44,7 +47,7 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
         )
     with unpickling_raises() as tried:
         try:
-            again = type(ranker).load(folder).predict(features)
+            loaded = type(ranker).load(folder)
         except Exception as error:
             if tried():
                 raise _unpickles(name, folder) from None
@@ -54,6 +57,13 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
             ) from error
     if tried():
         raise _unpickles(name, folder)
+    try:
+        again = loaded.predict(features)
+    except Exception as error:
+        raise SavedModelError(
+            f"{name}.predict fails on what {name}.load read ({type(error).__name__}: {error}). Mend save or "
+            "load, or the model of the run cannot be used."
+        ) from error
     if not np.array_equal(again, scores, equal_nan=True):
         raise SavedModelError(
             f"{name}.load gives other scores than the ranker that was saved: "
