@@ -132,6 +132,13 @@ def test_the_scores_are_those_of_the_regressor_itself() -> None:
         np.testing.assert_allclose(scores, expected, rtol=1e-9)
 
 
+def test_features_are_scored_as_the_float32_that_they_are_rounded_to() -> None:
+    ranker = AnyRanker(kind="line").fit(TRAIN)
+    exact = TEST.features.astype(np.float64) + 1e-9
+    assert not np.array_equal(exact, exact.astype(np.float32))
+    assert_same(ranker.predict(exact), ranker.predict(exact.astype(np.float32)))
+
+
 def test_the_seed_is_every_random_state_that_is_left_open(add: Callable[[Any], str]) -> None:
     def scores(kind: str, seed: int) -> Any:
         return AnyRanker(kind=kind, seed=seed).fit(TRAIN).predict(TEST.features)

@@ -101,7 +101,7 @@ class SklearnRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         model = check_fitted(self._model)
-        check_features(features, model.n_features_in_)
+        features = check_features(features, model.n_features_in_)
         try:
             return estimators.predict(model, features, resolve_threads(self.num_threads))
         except ValueError as error:
