@@ -9,6 +9,8 @@ import html
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from ltrbench.escaping import visible
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80  # characters
 _SHORT.maxlist = 6
@@ -48,6 +50,4 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    # Control characters, and those that turn the direction of text, as Python writes them.
-    seen = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return html.escape("".join(seen))
+    return html.escape(visible(text))
