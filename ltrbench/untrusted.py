@@ -17,6 +17,7 @@ import math
 import re
 import stat
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -36,6 +37,8 @@ MOST_JSON_BYTES = 16 * 2**20
 MOST_JSON_DEPTH = 50
 """Levels of lists and objects at the most: recursive functions take a few hundred."""
 MOST_ARRAYS = 1000
+_PART = 2**20
+"""Bytes of an array that are read at a time."""
 
 _DEFLATE_RATIO = 1032
 """Bytes that one byte of a deflate stream can stand for at the most (zlib's technical details)."""
@@ -177,7 +180,8 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
     """Reads one array, after its declared size has been held against the member's.
 
     Raises:
-        ValueError: where it is no array of numbers, booleans or text, or is not of its declared size.
+        ValueError: where it is no array of numbers, booleans or text, or is not of its declared size; where
+            text holds what is no character.
     """
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"'{member.filename}' is packed in a way that numpy does not write")
@@ -197,12 +201,26 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
                 f"'{member.filename}' declares the shape {shape} of {dtype}, {size:,} bytes, but "
                 f"{member.file_size - len(begin) - len(header):,} bytes are in the file"
             )
-        values = file.read(size)
+        array = np.empty(math.prod(shape), dtype)
+        into, filled = array.view(np.uint8), 0
+        # In parts, so that the file's bytes and the array are never both in memory as a whole.
+        while part := file.read(min(_PART, size - filled)):
+            into[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
+            filled += len(part)
         # To the end of the member, where its checksum is looked at.
-        if len(values) != size or file.read(1):
+        if filled != size or file.read(1):
             raise ValueError(f"'{member.filename}' does not have the bytes that it declares")
-    array: NDArray[Any] = np.frombuffer(values, dtype).astype(dtype.newbyteorder("="))
+    if not dtype.isnative:
+        array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
+    if dtype.kind == "U":
+        _check_characters(array.view(np.uint32), member.filename)
     return array.reshape(shape[::-1]).T if declared[2] == b"True" else array.reshape(shape)
+
+
+def _check_characters(codes: NDArray[np.uint32], name: str) -> None:
+    """Raises ValueError where a number stands in the place of a character."""
+    if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+        raise ValueError(f"'{name}' holds what is no text")
 
 
 def _reason(error: Exception) -> str:

@@ -263,7 +263,7 @@ DAMAGED_SCORES: dict[str, tuple[Callable[[Path], None], str]] = {
             run,
             test_query_ids=np.full(len(scores_of(run, "test_query_ids")), 0x7FFFFFFF, np.uint32).view("<U1"),
         ),
-        "query_ids holds what is no text",
+        "query_ids.npy' holds what is no text",
     ),
     "places that are no rows": (
         lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)),

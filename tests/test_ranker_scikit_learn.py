@@ -134,7 +134,7 @@ def test_the_scores_are_those_of_the_regressor_itself() -> None:
 
 def test_features_are_scored_as_the_float32_that_they_are_rounded_to() -> None:
     ranker = AnyRanker(kind="line").fit(TRAIN)
-    exact = TEST.features.astype(np.float64) + 1e-9
+    exact: Any = TEST.features.astype(np.float64) + 1e-9
     assert not np.array_equal(exact, exact.astype(np.float32))
     assert_same(ranker.predict(exact), ranker.predict(exact.astype(np.float32)))
 

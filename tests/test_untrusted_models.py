@@ -7,6 +7,7 @@ import json
 import os
 import re
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,13 +27,14 @@ from ltrbench.native.forest import plant, reference_scores
 from ltrbench.native.tree import NO_FEATURE, Tree
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.library import write_model
+from ltrbench.rankers.library import parsing, write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.loading import load_ranker
 from ltrbench.rankers.native import MODEL_FILE, NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.untrusted import load_npz
 
 Arrays = dict[str, NDArray[Any]]
 NUM_FEATURES = 40  # of the synthetic set
@@ -76,6 +78,17 @@ def put(name: str, place: int, value: float) -> Callable[[Arrays], None]:
 def make(name: str, how: Callable[[NDArray[Any]], Any]) -> Callable[[Arrays], None]:
     def change(arrays: Arrays) -> None:
         arrays[name] = how(arrays[name])
+
+    return change
+
+
+def with_code(code: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Puts a number in the place of the first character of an array of text."""
+
+    def change(texts: NDArray[Any]) -> NDArray[Any]:
+        codes = texts.copy()
+        codes.view(np.uint32)[0] = code
+        return codes
 
     return change
 
@@ -153,6 +166,14 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "no features": (drop("feature"), "lacks the array 'feature'"),
     "a name too few": (make("feature_names", lambda names: names[:1]), "one of the 1 features"),
     "names that are numbers": (make("feature_names", lambda names: np.arange(len(names))), "feature_names"),
+    "a name of 0x7fffffff": (
+        make("feature_names", with_code(0x7FFFFFFF)),
+        "names.npy' holds what is no text",
+    ),
+    "a name of half a character": (
+        make("feature_names", with_code(0xD800)),
+        "names.npy' holds what is no text",
+    ),
     "names alike": (make("feature_names", lambda names: np.full(len(names), "a")), "feature_names"),
     "position factors of two lengths": (
         lambda arrays: arrays.update(position_bias_position=np.zeros(3), position_bias_bias=np.zeros(2)),
@@ -229,6 +250,29 @@ def test_an_array_that_declares_more_than_its_file_holds_is_refused_before_memor
     rewrite_member(saved, native, "value", content)
     with pytest.raises(ResultError, match=f"'value.npy' {reason}"):
         NativeRanker.load(saved)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", ["f8", "i4", "u2", "U3", "b1"])
+def test_an_array_is_read_in_either_order_of_bytes(tmp_path: Path, kind: str, order: str) -> None:
+    values = np.array([[0, 1, 1], [1, 0, 300]]).astype(order + kind)
+    np.savez_compressed(tmp_path / "a.npz", c=values, fortran=np.asfortranarray(values), empty=values[:0])
+    arrays = load_npz(tmp_path / "a.npz")
+    for array in arrays.values():
+        assert array.dtype.isnative
+        assert array.flags.writeable
+    np.testing.assert_array_equal(arrays["c"], values)
+    np.testing.assert_array_equal(arrays["fortran"], values)
+    assert arrays["empty"].shape == (0, 3)
+
+
+def test_an_array_is_read_into_its_own_memory_alone(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", values=np.ones(4_000_000))
+    tracemalloc.start()
+    size = load_npz(tmp_path / "a.npz")["values"].nbytes
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * size
 
 
 def test_a_member_that_unpacks_to_more_than_is_read_is_refused(native: NativeRanker, saved: Path) -> None:
@@ -488,6 +532,31 @@ def test_a_lightgbm_model_is_refused_that_lightgbm_would_follow_out_of_its_array
     write_model(tmp_path, ranker, "model.txt", changed.encode())
     with pytest.raises(ResultError, match=rf"model.txt is no model that LightGBM reads \(.*({reason})"):
         LightGBMRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["threshold", "left_child", "num_leaves", "shrinkage", "leaf_value"])
+def test_a_lightgbm_tree_of_one_leaf_without_a_line_is_refused(
+    data: RankingDataset, tmp_path: Path, line: str
+) -> None:
+    ranker = LightGBMRanker(num_trees=1, min_docs_in_leaf=100_000).fit(data)
+    ranker.save(tmp_path)
+    text = (tmp_path / "model.txt").read_text()
+    whole, tree = re.search(r"tree_sizes=(\d+)", text), re.search(rf"\n{line}=.*", text)
+    assert whole is not None
+    assert tree is not None
+    size = int(whole[1]) - len(tree[0])
+    changed = text.replace(tree[0], "", 1).replace(whole[0], f"tree_sizes={size}")
+    write_model(tmp_path, ranker, "model.txt", changed.encode())
+    with pytest.raises(ResultError, match=rf"model.txt is no model that LightGBM reads \(.*{line}"):
+        LightGBMRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("a"), IndexError(), TypeError(), OverflowError("b"), ValueError()]
+)
+def test_whatever_reading_a_damaged_model_raises_is_a_refusal(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(ResultError, match="is no model that LightGBM reads"), parsing(tmp_path, "LightGBM"):
+        raise error
 
 
 @pytest.mark.parametrize("extra", [{}, {"linear_tree": True}, {"boosting": "dart"}], ids=str)

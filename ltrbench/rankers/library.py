@@ -41,6 +41,9 @@ BuiltT = TypeVar("BuiltT")
 COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
 """The remedy where a model file is damaged."""
 
+_OF_DAMAGED_MODELS = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
+"""What reading a damaged model file may raise, besides a library's own errors."""
+
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
     """The shared hyperparameters that are left to the library's own defaults."""
@@ -147,7 +150,7 @@ def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None
     Args:
         errors: the library's own; the words of any may be broken, too, where they quote the file.
     """
-    refused: tuple[type[Exception], ...] = (*errors, ValueError, RecursionError)
+    refused: tuple[type[Exception], ...] = (*errors, *_OF_DAMAGED_MODELS)
     try:
         yield
     except refused as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -130,7 +129,7 @@ class Run:
             raise ResultError(f"{path} holds no scores of '{split}'.")
         scores, file_rows = (arrays.pop(name, None) for name in own)
         try:
-            known = Judgments(**_as_texts(arrays)) if judgments is None else judgments
+            known = Judgments(**arrays) if judgments is None else judgments
             scored = ScoredSplit(known, scores, file_rows)  # type: ignore[arg-type]  # checked on the next line
             _check_scored(scored, self.result.data.get(split, {}).get("documents"))
         except (TypeError, DataError) as error:
@@ -207,20 +206,6 @@ class Run:
             )
         columns = [table.numbers(place) for place in range(len(table.header))]
         return np.stack(columns, axis=1).astype(np.float32)
-
-
-def _as_texts(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The same arrays, where those of text hold characters only.
-
-    Raises:
-        DataError: where a number stands in the place of a character.
-    """
-    for name, array in arrays.items():
-        if array.dtype.kind == "U" and array.size:
-            codes = np.ascontiguousarray(array).view(np.uint32)
-            if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
-                raise DataError(f"{name} holds what is no text")
-    return dict(arrays)
 
 
 def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:

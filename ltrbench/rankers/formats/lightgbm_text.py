@@ -125,7 +125,7 @@ def _linear(names: dict[str, str], num_leaves: int, num_features: int) -> list[A
 
 def _words(names: dict[str, str], name: str, length: int) -> list[str]:
     words = names.get(name, "").split()
-    if len(words) != length or not _NUMBERS.fullmatch(names.get(name, "")):
+    if name not in names or len(words) != length or not _NUMBERS.fullmatch(names[name]):
         raise ValueError(f"{name} does not have {length} numbers")
     return words
 
