@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xgboost as xgb
 from numpy.typing import NDArray
 
 from ltrbench.cli import main
@@ -320,6 +321,77 @@ def test_a_tree_of_any_depth_predicts_and_explains(
     assert contributions is not None
     np.testing.assert_allclose(contributions.sum(axis=1), scores)
     assert loaded.trees().trees[0].weight == 0.5
+
+
+def lightgbm_chain(ranker: LightGBMRanker, folder: Path, depth: int) -> None:
+    """Makes the only tree of a saved model a chain: split i has leaf i on the left."""
+    ranker.save(folder)
+    text = (folder / "model.txt").read_text()
+    splits, leaves = np.arange(depth), np.ones(depth + 1, dtype=int)
+    lines: dict[str, Any] = {
+        "num_leaves": depth + 1,
+        "num_cat": 0,
+        "split_feature": splits % NUM_FEATURES,
+        **dict.fromkeys(("split_gain", "threshold", "decision_type"), splits * 0),
+        "left_child": -1 - splits,
+        "right_child": np.where(splits < depth - 1, splits + 1, -1 - depth),
+        **dict.fromkeys(("leaf_value", "leaf_weight", "leaf_count"), leaves),
+        **dict.fromkeys(("internal_value", "internal_weight", "internal_count"), depth + 1 - splits),
+        "is_linear": 0,
+        "shrinkage": 1,
+    }
+    tree = "Tree=0\n" + "".join(
+        f"{name}={' '.join(map(str, np.ravel(value).tolist()))}\n" for name, value in lines.items()
+    )
+    head, _, end = re.split(r"(?=Tree=0\n)|(?=end of trees\n)", text)
+    head = re.sub(r"tree_sizes=.*", f"tree_sizes={len(tree) + 2}", head)
+    write_model(folder, ranker, "model.txt", f"{head}{tree}\n\n{end}".encode())
+
+
+def xgboost_chain(ranker: XGBoostRanker, folder: Path, depth: int) -> None:
+    """Makes the only tree of a saved model the chain that `a_chain` is."""
+    ranker.save(folder)
+    booster = xgb.Booster(model_file=bytearray((folder / "model.ubj").read_bytes()))
+    model = json.loads(bytes(booster.save_raw("json")))
+    (tree,) = model["learner"]["gradient_booster"]["model"]["trees"]
+    chain = a_chain(depth, NUM_FEATURES)
+    is_leaf = chain.feature == NO_FEATURE
+    nodes = np.arange(len(is_leaf))
+    tree["tree_param"]["num_nodes"] = str(len(nodes))
+    tree["left_children"] = np.where(is_leaf, -1, chain.left).tolist()
+    tree["right_children"] = np.where(is_leaf, -1, chain.right).tolist()
+    tree["parents"] = [2147483647, *((nodes[1:] - 1) // 2 * 2).tolist()]
+    tree["split_indices"] = np.where(is_leaf, 0, chain.feature).tolist()
+    for name in ("split_conditions", "base_weights", "loss_changes"):
+        tree[name] = [0.0] * len(nodes)
+    tree["sum_hessian"] = chain.num_documents.astype(float).tolist()
+    tree["default_left"] = tree["split_type"] = [0] * len(nodes)
+    changed = xgb.Booster(model_file=bytearray(json.dumps(model).encode()))
+    write_model(folder, ranker, "model.ubj", bytes(changed.save_raw("ubj")))
+
+
+@pytest.mark.parametrize(
+    ("ranker", "save_chain"),
+    [(LightGBMRanker(num_trees=1), lightgbm_chain), (XGBoostRanker(num_trees=1), xgboost_chain)],
+    ids=["LightGBM", "XGBoost"],
+)
+def test_a_tree_too_deep_for_the_library_to_explain_predicts_and_is_neither_explained_nor_shown(
+    data: RankingDataset, tmp_path: Path, ranker: Any, save_chain: Callable[[Any, Path, int], None]
+) -> None:
+    ranker.fit(data)
+    save_chain(ranker, tmp_path, 200)
+    shallow = type(ranker).load(tmp_path)
+    explained = shallow.contributions(data.features[:2]).sum(axis=1)
+    np.testing.assert_allclose(explained, shallow.predict(data.features[:2]), rtol=1e-4)
+    save_chain(ranker, tmp_path, 3000)
+    deep = type(ranker).load(tmp_path)
+    assert np.isfinite(deep.predict(data.features)).all()
+    with pytest.raises(ConfigError, match=r"more than 1,024 levels.*bound on the depth"):
+        deep.contributions(data.features[:1])
+    # LightGBM's own dump of a tree so deep would end the process.
+    save_chain(ranker, tmp_path, 100_000)
+    with pytest.raises((ConfigError, RecursionError)):
+        type(ranker).load(tmp_path).trees()
 
 
 RANKERS = [

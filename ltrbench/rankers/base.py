@@ -126,6 +126,7 @@ class Ranker(ABC):
 
         Raises:
             DataError: where it is no array of numbers, or F is not what the model was fitted on.
+            ConfigError: where a tree is too deep for the backend to explain it.
         """
         return None
 

@@ -28,6 +28,7 @@ from ltrbench.rankers.base import (
     read_model_json,
 )
 from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.rankers.formats.splits import MOST_LEVELS
 from ltrbench.untrusted import read_bytes
 
 SETTINGS_FILE = "settings.json"
@@ -159,6 +160,15 @@ def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None
         raise ResultError(
             f"{path} is no model that {library} reads ({reason}). {COPY_OR_FIT_AGAIN}."
         ) from None
+
+
+def refuse_deep(is_deep: bool, library: str) -> None:
+    """Raises ConfigError where a tree is so deep that the library would run out of memory on it."""
+    if is_deep:
+        raise ConfigError(
+            f"a tree of the model has more than {MOST_LEVELS:,} levels, too deep to be shown or explained: "
+            f"{library} would run out of memory. Fit with a bound on the depth of trees."
+        )
 
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:

@@ -43,6 +43,7 @@ from ltrbench.rankers.library import (
     parsing,
     read_model,
     refuse_collisions,
+    refuse_deep,
     refuse_unknown,
     require_choice,
     ties_by_row,
@@ -161,6 +162,7 @@ class LightGBMRanker(BoostingRanker):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._booster: lgb.Booster | None = None
+        self._is_deep = False  # of a loaded model only
         require_choice("objective", self.objective, ("lambdarank", "rank_xendcg"))
         require("sigmoid", self.sigmoid, above=0)
         require(
@@ -204,6 +206,7 @@ class LightGBMRanker(BoostingRanker):
         kept = monitor.best_iteration or booster.current_iteration()
         # Through the text, as lgb.train does: it drops the trimmed trees and lets go of the training data.
         self._booster = lgb.Booster(model_str=booster.model_to_string(num_iteration=kept))
+        self._is_deep = False
         self.summary = FitSummary(kept, num_iterations, monitor.seconds)
         return self
 
@@ -224,6 +227,7 @@ class LightGBMRanker(BoostingRanker):
     def contributions(self, features: Features) -> NDArray[np.float64] | None:
         booster = check_fitted(self._booster)
         features = check_features(features, booster.num_feature())
+        refuse_deep(self._is_deep, "LightGBM")
         if self.extra.get("linear_tree"):
             return None  # LightGBM has none of linear leaves
         if not len(features):
@@ -234,7 +238,9 @@ class LightGBMRanker(BoostingRanker):
         return np.asarray(booster.predict(features, pred_contrib=True, num_threads=threads)) / divisor
 
     def trees(self) -> Ensemble:
-        model = check_fitted(self._booster).dump_model()
+        booster = check_fitted(self._booster)
+        refuse_deep(self._is_deep, "LightGBM")
+        model = booster.dump_model()
         # A random forest (extra.boosting=rf) takes the mean of its trees.
         divisor = len(model["tree_info"]) if model["average_output"] else 1
         return Ensemble(
@@ -254,7 +260,7 @@ class LightGBMRanker(BoostingRanker):
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
         with parsing(folder / MODEL_FILE, "LightGBM", lgb.basic.LightGBMError):
-            check_text(model.decode())
+            ranker._is_deep = check_text(model.decode())
             ranker._booster = lgb.Booster(model_str=model.decode())
         return ranker
 

@@ -40,6 +40,7 @@ from ltrbench.rankers.library import (
     parsing,
     read_model,
     refuse_collisions,
+    refuse_deep,
     require_choice,
     ties_by_row,
     unset_fields,
@@ -146,6 +147,7 @@ class XGBoostRanker(BoostingRanker):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._booster: xgb.Booster | None = None
+        self._is_deep = False  # of a loaded model only
         require_choice("objective", self.objective, ("ndcg", "map", "pairwise"))
         require_choice("lambdarank_pair_method", self.lambdarank_pair_method, ("topk", "mean"))
         require_choice("grow_policy", self.grow_policy, ("depthwise", "lossguide"))
@@ -177,7 +179,7 @@ class XGBoostRanker(BoostingRanker):
             num_iterations = self.num_trees
         kept = monitor.best_iteration or booster.num_boosted_rounds()
         # A slice holds the kept trees only, and lets go of the training data.
-        self._booster = self._with_threads(booster[:kept])
+        self._booster, self._is_deep = self._with_threads(booster[:kept]), False
         self.summary = FitSummary(kept, num_iterations, monitor.seconds)
         return self
 
@@ -204,6 +206,7 @@ class XGBoostRanker(BoostingRanker):
         """Its expectations weigh a tree's branches by their hessians, where the others count documents."""
         booster = check_fitted(self._booster)
         features = check_features(features, booster.num_features())
+        refuse_deep(self._is_deep, "XGBoost")
         if not len(features):
             return np.empty((0, booster.num_features() + 1))
         matrix = xgb.DMatrix(features, nthread=resolve_threads(self.num_threads))
@@ -233,7 +236,7 @@ class XGBoostRanker(BoostingRanker):
     def load(cls, folder: Path) -> Self:
         ranker, model = read_model(folder, cls, MODEL_FILE)
         with parsing(folder / MODEL_FILE, "XGBoost", xgb.core.XGBoostError):
-            check_ubjson(model)
+            ranker._is_deep = check_ubjson(model)
             ranker._booster = ranker._with_threads(xgb.Booster(model_file=bytearray(model)))
         return ranker
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.formats.splits import check_children, check_features
+from ltrbench.rankers.formats.splits import check_children, check_features, is_deep
 
 _LINE = re.compile(r"(\w+)=(.*)")
 _PARAMETER = re.compile(r"\[\w+: .*\]")
@@ -30,8 +30,12 @@ _INTEGERS = ("split_feature", "decision_type", "left_child", "right_child", "num
 Array = NDArray[np.float64]
 
 
-def check_text(text: str) -> None:
-    """Raises ValueError where a text is none that `Booster.model_to_string` wrote of a ranker's trees."""
+def check_text(text: str) -> bool:
+    """Raises ValueError where a text is none that `Booster.model_to_string` wrote of a ranker's trees.
+
+    Returns:
+        Whether a tree `is_deep`.
+    """
     head, separator, _ = text.partition("\n\nTree=0\n")
     if not separator:
         raise ValueError("it has no trees")
@@ -53,12 +57,13 @@ def check_text(text: str) -> None:
     ends = np.cumsum([len(head) + 2, *sizes]).tolist()
     if not text.isascii() or min(sizes) < 1 or not text[ends[-1] :].startswith("end of trees\n"):
         raise ValueError("tree_sizes are not those of its trees")
-    total = sum(
-        _largest(_tree(text[first:end], i), num_features) for i, (first, end) in enumerate(pairwise(ends))
-    )
-    if not math.isfinite(total):
+    checked = [
+        _checked(_tree(text[first:end], i), num_features) for i, (first, end) in enumerate(pairwise(ends))
+    ]
+    if not math.isfinite(sum(largest for largest, _ in checked)):
         raise ValueError("the sum of the largest value of each tree is not finite")
     _check_end(text[ends[-1] :])
+    return any(deep for _, deep in checked)
 
 
 def _tree(block: str, number: int) -> dict[str, str]:
@@ -75,8 +80,8 @@ def _tree(block: str, number: int) -> dict[str, str]:
     return names
 
 
-def _largest(names: dict[str, str], num_features: int) -> float:
-    """Checks a tree; the largest score, without its sign, that a leaf may give."""
+def _checked(names: dict[str, str], num_features: int) -> tuple[float, bool]:
+    """Checks a tree; the largest score, without its sign, that a leaf may give, and whether it is deep."""
     num_leaves, num_cat = _whole(names, "num_leaves"), _whole(names, "num_cat")
     if num_leaves < 1 or num_cat != 0:
         raise ValueError("a tree has no leaf, or splits by categories")
@@ -100,7 +105,7 @@ def _largest(names: dict[str, str], num_features: int) -> float:
     largest = sum(float(np.abs(value).max(initial=0.0)) for value in values)
     if not shrinkage or not math.isfinite(largest / abs(shrinkage)):
         raise ValueError("a value of a leaf, or the shrinkage, is not finite")
-    return largest
+    return largest, is_deep(left.astype(np.int64), right.astype(np.int64))
 
 
 def _check_nodes(left: Array, right: Array, num_leaves: int) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+MOST_LEVELS: Final = 1024
+"""Levels of a tree that a library explains or writes out: the memory for contributions grows with their
+square, and LightGBM's dump of a tree calls itself at each level."""
 
 
 def check_children(children: NDArray[np.int64], parents: NDArray[np.int64], num_nodes: int) -> None:
@@ -25,3 +29,19 @@ def check_features(features: NDArray[np.number[Any]], num_features: int) -> None
     """Raises ValueError where a split is on a feature that there is not."""
     if ((features < 0) | (features >= num_features)).any():
         raise ValueError(f"a tree splits on a feature that is none of the {num_features}")
+
+
+def is_deep(left: NDArray[np.integer[Any]], right: NDArray[np.integer[Any]]) -> bool:
+    """Whether a checked tree has more than `MOST_LEVELS` levels.
+
+    Args:
+        left: (N,), the child of each node, 0 the root; negative: a leaf, or none.
+        right: (N,), likewise.
+    """
+    if len(left) <= MOST_LEVELS:
+        return False
+    level = np.zeros(1, dtype=np.int64)
+    for _ in range(MOST_LEVELS):
+        below = np.concatenate([left[level], right[level]])
+        level = below[below >= 0]
+    return len(level) > 0

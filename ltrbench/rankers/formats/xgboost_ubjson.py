@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.formats.splits import check_features
+from ltrbench.rankers.formats.splits import check_features, is_deep
 
 _DEPTH = 20
 _NUMBERS = {"i": "b", "U": "B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
@@ -35,8 +35,12 @@ _OF_NODES = {
 _OF_CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 
 
-def check_ubjson(content: bytes) -> None:
-    """Raises ValueError where bytes are none that `Booster.save_raw("ubj")` wrote of a ranker's trees."""
+def check_ubjson(content: bytes) -> bool:
+    """Raises ValueError where bytes are none that `Booster.save_raw("ubj")` wrote of a ranker's trees.
+
+    Returns:
+        Whether a tree `is_deep`.
+    """
     reader = _Reader(content)
     model = reader.value(reader.marker(), _DEPTH)
     if reader.place != len(content):
@@ -62,6 +66,7 @@ def check_ubjson(content: bytes) -> None:
     largest = base_score + sum(_largest(tree, number, num_features) for number, tree in enumerate(trees))
     if not largest < np.finfo(np.float32).max:
         raise ValueError("the sum of the largest value of each tree is not finite")
+    return any(is_deep(tree["left_children"], tree["right_children"]) for tree in trees)
 
 
 def _check_rounds(forest: Mapping[str, Any], num_trees: int) -> None:
