@@ -46,6 +46,7 @@ def test_a_group_takes_its_names_and_after_a_comma_the_others() -> None:
 def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> None:
     assert words("model=lightgbm model.feature_fraction_b") == ["model.feature_fraction_bynode="]
     assert words("model=lightgbm,native -m model.feature_fraction_b") == ["model.feature_fraction_bynode="]
+    assert words("seed=1,2 -m model=lightgbm model.feature_fraction_b") == ["model.feature_fraction_bynode="]
     assert words("model.feature_fraction_b") == []
     assert words("params.num_l") == ["params.num_leaves="]
     assert words("+params.num_l") == ["+params.num_leaves="]
@@ -67,7 +68,10 @@ def test_a_setting_takes_true_and_false_or_a_file(tmp_path: Path, monkeypatch: p
 
 
 def test_the_yamls_of_a_config_dir_are_completed() -> None:
-    assert words(f"--config-dir {USER_BACKEND / 'conf'} model=mean") == ["model=mean_feature"]
+    given = f"--config-dir {USER_BACKEND / 'conf'}"
+    assert words(f"{given} model=mean") == ["model=mean_feature"]
+    assert words(f"{given} params.num_l") == ["params.num_leaves="]
+    assert words(f"{given} model=mean_feature model.po") == ["model.power="]
 
 
 def test_words_that_do_not_compose_do_not_end_completion() -> None:

@@ -21,6 +21,7 @@ from hydra import compose
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from hydra.version import setbase
@@ -82,7 +83,7 @@ def _flags(word: str) -> Iterator[Candidate]:
 
 def _overrides(before: list[str], word: str) -> Iterator[Candidate]:
     """Keys before the sign of equality, behind it values."""
-    arguments = get_args_parser().parse_known_args(before)[0]
+    arguments = get_args_parser().parse_known_intermixed_args(before)[0]
     with _configurations(arguments.config_dir) as loader:
         mark = word[: len(word) - len(word.lstrip("+~"))]
         key, given, value = word.lstrip("+~").partition("=")
@@ -103,7 +104,9 @@ def _configurations(config_dir: str | None) -> Iterator[ConfigLoader]:
     register_schema()
     places = create_config_search_path(str(conf_dir()))
     if config_dir:
-        places.append("command-line", str(Path(config_dir).expanduser().absolute()))
+        # Where Hydra puts it: before the schema, which has to be last.
+        address = f"file://{Path(config_dir).expanduser().absolute()}"
+        places.prepend("command-line", address, SearchPathQuery(provider="schema"))
     setbase("1.3")
     Hydra.create_main_hydra2(SCRIPT, places)
     try:
