@@ -8,10 +8,15 @@ from pathlib import Path
 from types import ModuleType
 
 
-def import_user_module(name: str) -> ModuleType:
-    """Imports a module, which may be in the current folder or installed."""
+def search_current_folder() -> None:
+    """Makes the modules in the current folder importable, also after the process has changed its folder."""
     # `python -m` has the current folder on the path already; an installed entry point does not.
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
+
+
+def import_user_module(name: str) -> ModuleType:
+    """Imports a module, which may be in the current folder or installed."""
+    search_current_folder()
     return importlib.import_module(name)

@@ -252,6 +252,22 @@ def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Pat
     assert len(done.stdout.split()) == 240
 
 
+def test_the_console_script_finds_a_users_modules_where_jobs_change_the_folder(tmp_path: Path) -> None:
+    for path in ("mean_feature.py", "conf/model/mean_feature.yaml"):
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((USER_BACKEND / path).read_bytes())
+    script = tmp_path / "bin/ltrbench"
+    script.parent.mkdir()
+    script.write_text("import sys\nfrom ltrbench.cli import main\nsys.exit(main())\n")
+    words = ["--config-dir", "conf", "model=mean_feature", "hydra.job.chdir=true", *SMALL]
+    done = subprocess.run(
+        [sys.executable, str(script), *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| mean_feature |" in done.stdout
+
+
 def test_the_shares_split_by_query_under_the_split_seed(letor: Path, tmp_path: Path) -> None:
     words = (
         "model=random",

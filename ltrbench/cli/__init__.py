@@ -16,6 +16,7 @@ import click
 from ltrbench.cli.errors import as_paragraph, debugging, exit_code
 from ltrbench.cli.program import COMPLETING, as_called, program
 from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.user_modules import search_current_folder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,6 +56,8 @@ def _dispatch(words: list[str]) -> int:
         return outcome if isinstance(outcome, int) else 0
     from ltrbench.cli.launch import launch
 
+    # Before a job starts, because with hydra.job.chdir=true each runs in its own folder.
+    search_current_folder()
     return launch(words)
 
 
