@@ -387,3 +387,15 @@ def test_compare_prints_its_table_where_its_files_cannot_be_written(
     assert "| native " in printed.out
     assert f"{output} cannot be written: No space left" in printed.err
     assert not output.exists()
+
+
+def test_all_versions_are_published_where_runs_had_different_ones(tmp_path: Path) -> None:
+    hashes = {"native": "sha256:bad5", "xgboost": "sha256:7abf"}
+    runs = [
+        write(tmp_path / model, model, versions={"python": "3", "rbpm": version})
+        for model, version in hashes.items()
+    ]
+    publish(compare(runs), tmp_path / "out")
+    environment = json.loads((tmp_path / "out/environment.json").read_text())
+    assert environment["versions"] == {"python": "3", "rbpm": "sha256:7abf and sha256:bad5"}
+    assert "rbpm sha256:7abf and sha256:bad5" in (tmp_path / "out/table.md").read_text()

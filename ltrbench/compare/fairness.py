@@ -24,6 +24,8 @@ from ltrbench.compare.cells import (
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.markdown import assignments, listed
 from ltrbench.metrics import Convention, evaluate, parse_metric
+from ltrbench.metrics.functions import METRICS
+from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult
 
 SHOWN = 12
@@ -106,6 +108,7 @@ def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: C
         _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
         *_seed_notes(counted),
         *_circumstances(results),
+        *_changed_plugins(counted),
         *_budgets(counted, metric, convention),
         *_chosen_on_test(results),
         *_unmatched(results),
@@ -159,6 +162,25 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
     )
     if len(commits) > 1:
         yield f"The runs were made by different commits of the code: {', '.join(commits)}."
+
+
+def _changed_plugins(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    """Metrics whose plug-in is not what it was when the runs reported them."""
+    judged = [item for own in counted.values() for item in own]
+    loaded = plugin_versions()
+    for name in dict.fromkeys(name for item in judged for name in item.evaluation.means):
+        module = METRICS[parse_metric(name)[0]].function.__module__
+        recorded = [
+            item.run.result.versions[module]
+            for item in judged
+            if module in item.run.result.versions and f"test/{name}" in item.run.result.metrics
+        ]
+        others = [version for version in recorded if version != loaded.get(module)]
+        if module in loaded and others:
+            yield (
+                f"{name} is computed with {module} {loaded[module]}; {len(others)} "
+                f"run{'s' * (len(others) > 1)} reported it with {listed(_several(others))}."
+            )
 
 
 def parameters(results: Sequence[RunResult]) -> str:

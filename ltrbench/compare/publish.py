@@ -38,6 +38,7 @@ from ltrbench.compare.slices import Slice
 from ltrbench.compare.tables import as_csv, as_latex, render
 from ltrbench.errors import ResultError
 from ltrbench.escaping import in_csv, in_markdown
+from ltrbench.markdown import listed
 from ltrbench.plots import draw
 from ltrbench.results import Run
 
@@ -177,7 +178,12 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
 
 
 def _versions(runs: Sequence[Run]) -> dict[str, str]:
-    return {name: version for run in runs for name, version in run.result.versions.items()}
+    """Package or plug-in -> its version; all of them where runs had different ones."""
+    versions: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for name, version in run.result.versions.items():
+            versions.setdefault(name, {})[version] = None
+    return {name: listed(sorted(own)) for name, own in versions.items()}
 
 
 def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:

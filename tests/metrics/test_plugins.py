@@ -289,6 +289,19 @@ def test_compare_without_the_plugin_shows_the_other_metrics_and_names_the_missin
     assert "numpy" not in note
 
 
+def test_compare_says_where_a_plugin_is_not_the_one_that_a_run_reported_its_metric_with(folder: Path) -> None:
+    plugin()
+    load_plugins(["lab_metrics"], "plugins")
+    loaded, old = plugin_versions(), {"lab_metrics": "sha256:7abf"}
+    (changed,) = compare(reporting(folder / "old", "top_gain@3", "ndcg@5", versions=old))
+    (note,) = [note for note in changed.notes if "lab_metrics" in note]
+    assert note.startswith(f"top_gain@3 is computed with lab_metrics {loaded['lab_metrics']}; 2 runs")
+    assert "sha256:7abf" in note
+    for name, names, versions in (("same", ["top_gain@3"], loaded), ("not_shown", ["ndcg@5"], old)):
+        (comparison,) = compare(reporting(folder / name, *names, versions=versions))
+        assert not [note for note in comparison.notes if "lab_metrics" in note]
+
+
 def test_compare_of_runs_that_report_nothing_known_says_what_is_missing(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"top_gain@3: .*--plugin MODULE.*--metric"):
         compare(reporting(folder, "top_gain@3"))
