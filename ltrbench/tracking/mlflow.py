@@ -203,7 +203,13 @@ class MLflowTracker(Tracker):
         client = self._opened_client()
         with self._reaching_the_store(_TO_ANSWER):
             logged = self._find_logged(client, run)
-        if logged is None or not logged.model_id:
+        if logged is None:
+            raise TrackingError(
+                f"{run.path} is not in {self.where}: it was made without tracking, or tracked elsewhere, and "
+                f"'{name}' can be a model of this store only. Run it again with tracking=mlflow, or choose a "
+                "new sweep folder."
+            )
+        if not logged.model_id:
             raise TrackingError(
                 f"{run.path} has no MLflow model to register as '{name}'; only models of ltrbench's own "
                 "classes have one, where tracking.models is true."

@@ -81,42 +81,58 @@ def run_name(result: RunResult) -> str:
 def sweep_title(result: RunResult) -> str:
     """Of the sweep that a run is a job of: what is compared, on what data, over which settings.
 
+    Experiments that are swept stand in the place of models and data that the command does not name.
+
     >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"], "seed": ["1", "2"]}
-    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1, "swept": swept}
-    >>> sweep_title(RunResult(**of, data={"name": "mq2008"}))
+    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1}
+    >>> sweep_title(RunResult(**of, swept=swept, data={"name": "mq2008"}))
     'native, lightgbm on mq2008: num_leaves, seed'
+    >>> sweep_title(RunResult(**of, swept={"experiment": ["a", "b"]}, data={"name": "mq2008"}))
+    'experiment a, b'
     """
-    swept = dict(result.swept)
-    models = swept.pop("model", [result.model])
-    data = swept.pop("data", [result.data.get("name", "")])
-    title = f"{', '.join(models)} on {', '.join(data)}"
+    swept, given = dict(result.swept), settings_of(result.overrides or ())
+    experiments = swept.pop("experiment", [])
+    models, data = (
+        swept.pop(key, [name] if key in given or not experiments else [])
+        for key, name in (("model", result.model), ("data", result.data.get("name", "")))
+    )
+    compared = [", ".join(models), f"experiment {', '.join(experiments)}" if experiments else ""]
+    title = " on ".join(filter(None, [", ".join(filter(None, compared)), ", ".join(data)]))
     settings = ", ".join(short_names(swept).values())
     return _name(f"{title}: {settings}" if settings else title)
 
 
 def sweep_params(result: RunResult) -> list[Param]:
-    """The configuration of the sweep that a run is a job of: what the jobs share, and each setting in which
-    they differ with all of its values.
+    """The configuration of the sweep that a run is a job of, as far as any of its jobs knows it.
 
-    What is below `model`, or below a group that is swept, holds for some jobs only: of it there is what the
-    command set.
+    These are each swept setting with all of its values, and the other settings of the command. Where only
+    plain values are swept, the composed configuration holds for all jobs too, except below `model` and
+    `data`, whose settings may be computed from swept ones. A swept group, such as an experiment, may
+    compose anything.
     """
-    given, of_some_jobs = (
-        settings_of(result.overrides or ()),
-        tuple(f"{key}." for key in ("model", *result.swept)),
-    )
-    shared = {
-        name: value
-        for name, value in _flatten(result.config)
-        if name in given or not name.startswith(of_some_jobs)
-    }
+    given = {key: value for key, value in settings_of(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
-    groups = {"model": result.model, "params": result.params, "data": result.data.get("name")}
-    return _params({**shared, **groups, **swept})
+    composed: dict[str, Any] = {}
+    if all(_is_plain(key, result.config) for key in swept):
+        of_some_jobs = ("model.", "data.", *(f"{key}." for key in swept))
+        flat = _flatten(result.config)
+        composed = {name: value for name, value in flat if not name.startswith(of_some_jobs)}
+        composed |= {"model": result.model, "params": result.params, "data": result.data.get("name")}
+    return _params({**given, **composed, **swept})
+
+
+def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
+    """Whether a swept setting is a value of the configuration, and no group of YAML files."""
+    value: Any = config
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return not isinstance(value, Mapping)
 
 
 def sweep_command(result: RunResult) -> str:
-    """What makes the sweep again that a run is a job of, as a shell takes it."""
+    """The overrides of the sweep that a run is a job of, as a shell takes them; a run records no flags."""
     words = []
     for override in result.overrides or ():
         key = override.partition("=")[0]

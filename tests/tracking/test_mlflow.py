@@ -32,7 +32,7 @@ from ltrbench.results import (
 )
 from ltrbench.tracking import mlflow as adapter
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of
-from ltrbench.tracking.mlflow_entities import run_params, run_tags
+from ltrbench.tracking.mlflow_entities import run_params, run_tags, sweep_params, sweep_title
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on.
@@ -189,18 +189,57 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
         assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
         assert parent.data.params == {
             "model": "native, lightgbm",
-            "params": "matched",
             "data": "mq2008",
             "params.num_leaves": "15, 31",
             "params.num_trees": "50",
             "seed": "1, 2",
-            "early_stopping.patience": "100",
-            "metrics": "['ndcg@10']",
         }
         assert parent.data.tags["command"] == (
             "python -m ltrbench data=mq2008 params.num_trees=50 model=native,lightgbm "
             "params.num_leaves=15,31 seed=1,2 -m"
         )
+
+
+def test_the_parent_has_the_composed_configuration_where_plain_values_are_swept(tmp_path: Path) -> None:
+    swept = {"data.fold": ("1", "2"), "seed": ("1", "2")}
+    result = replace(
+        make_job(tmp_path, "native", 15, 1).result,
+        swept=swept,
+        overrides=("model.l2=3", "data.fold=1", "seed=1"),
+        config={
+            "model": {"l2": 3, "seed": 1},
+            "data": {"fold": 1, "train": "Fold1/train.txt"},
+            "early_stopping": {"patience": 100},
+            "seed": 1,
+        },
+    )
+    assert {param.key: param.value for param in sweep_params(result)} == {
+        "model": "native",
+        "model.l2": "3",
+        "params": "matched",
+        "data": "mq2008",
+        "data.fold": "1, 2",
+        "early_stopping.patience": "100",
+        "seed": "1, 2",
+    }
+
+
+def test_the_parent_of_swept_experiments_does_not_state_what_one_of_them_composed(tmp_path: Path) -> None:
+    varied = {"experiment": ("ea", "eb")}
+    result = replace(
+        make_job(tmp_path, "random", 15, 3).result,
+        swept=varied,
+        overrides=("params.num_trees=50", "experiment=ea"),
+    )
+    assert {param.key: param.value for param in sweep_params(result)} == {
+        "experiment": "ea, eb",
+        "params.num_trees": "50",
+    }
+    assert sweep_title(result) == "experiment ea, eb"
+    result = replace(
+        result, swept={**varied, "model": ("native", "lightgbm")}, overrides=("data=mq2008", "experiment=ea")
+    )
+    assert sweep_title(result) == "native, lightgbm, experiment ea, eb on mq2008"
 
 
 def columns_of_view(tracker: MLflowTracker) -> list[str]:

@@ -218,6 +218,18 @@ def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tm
         bare.register("ranker", done, "the only one")
 
 
+def test_a_run_that_is_not_in_the_store_is_not_said_to_lack_a_model(
+    runs: dict[str, Run], tracker: MLflowTracker
+) -> None:
+    tracker.open(None)
+    with pytest.raises(
+        TrackingError, match=r"is not in sqlite:///.*tracking=mlflow.*sweep folder"
+    ) as failure:
+        tracker.register("ranker", runs["native"], "the best")
+    assert "own classes" not in str(failure.value)
+    assert str(runs["native"].path) in str(failure.value)
+
+
 def test_a_class_outside_ltrbench_is_not_loaded_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'os\.system' is not a class of ltrbench's own"):
         load_ranker("os.system", tmp_path)
