@@ -102,18 +102,22 @@ def sweep_title(result: RunResult) -> str:
     return _name(f"{title}: {settings}" if settings else title)
 
 
+_GROUPS_OF_A_NODE = ("model", "data", "params")
+"""Groups whose YAML files compose settings below the node of their own name only."""
+
+
 def sweep_params(result: RunResult) -> list[Param]:
     """The configuration of the sweep that a run is a job of, as far as any of its jobs knows it.
 
-    These are each swept setting with all of its values, and the other settings of the command. Where only
-    plain values are swept, the composed configuration holds for all jobs too, except below `model` and
-    `data`, whose settings may be computed from swept ones. A swept group, such as an experiment, may
-    compose anything.
+    These are each swept setting with all of its values, and the other settings of the command. The composed
+    configuration holds for all jobs too, except below a swept group, and below `model` and `data`, whose
+    settings may be computed from swept ones. A swept experiment may compose anything: nothing composed is
+    stated beside it.
     """
     given = {key: value for key, value in settings_of(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
     composed: dict[str, Any] = {}
-    if all(_is_plain(key, result.config) for key in swept):
+    if all(key in _GROUPS_OF_A_NODE or _is_plain(key, result.config) for key in swept):
         of_some_jobs = ("model.", "data.", *(f"{key}." for key in swept))
         flat = _flatten(result.config)
         composed = {name: value for name, value in flat if not name.startswith(of_some_jobs)}

@@ -189,10 +189,13 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
         assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
         assert parent.data.params == {
             "model": "native, lightgbm",
+            "params": "matched",
             "data": "mq2008",
             "params.num_leaves": "15, 31",
             "params.num_trees": "50",
             "seed": "1, 2",
+            "early_stopping.patience": "100",
+            "metrics": "['ndcg@10']",
         }
         assert parent.data.tags["command"] == (
             "python -m ltrbench data=mq2008 params.num_trees=50 model=native,lightgbm "
