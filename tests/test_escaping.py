@@ -60,7 +60,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
         names = (HOSTILE, "b")
         worth = Importances(names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])})
         scored = {"test": run.scored("test")}
-        write_run(run.path, replace(run.result, data=data), scored=scored, importances=worth)
+        curve = run.learning_curve()
+        write_run(run.path, replace(run.result, data=data), scored=scored, curve=curve, importances=worth)
         found.append(read_run(run.path))
     return found
 
