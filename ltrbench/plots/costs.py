@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Point = tuple[float, float]
-"""What a series costs, and what it is worth."""
+"""Cost and metric of a series."""
 
 _LABEL_WIDTH = 0.6
 """Inches that the label of a tick needs, up to `≤ 0.0001`."""
@@ -38,7 +38,7 @@ _FRONT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What is on the axis across.
+    """A cost, as the horizontal axis shows it.
 
     Attributes:
         name: in the title, such as "the time to fit".
@@ -100,7 +100,7 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
 
 
 def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
-    """A stair, whose corners it returns: its height is what so much buys. A point alone has none."""
+    """Draws the Pareto front as steps and returns their corners; none where there is a single point."""
     if len(points) < 2:
         return []
     right = axes.get_xlim()[1]
