@@ -7,6 +7,7 @@ how often a 95 % interval holds the truth. conf/experiment/calibration.yaml runs
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -189,14 +190,16 @@ def coverage(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
 def simultaneous_coverage(values: NDArray[np.float64], drawn: Drawn) -> float:
     """The share of studies in which every difference to the system that came out best is in its interval."""
     truth = values.mean(axis=1)
+    pairs = list(itertools.combinations(range(len(truth)), 2))
     held = 0
     for block, samples in enumerate(drawn.samples(values)):
         for sample in map(PairedSample.of, samples):
             best = int(np.argmax(sample.means))
-            found = simultaneous_intervals(sample, best, drawn.num_draws, drawn.seed + block)
+            found = simultaneous_intervals(sample, pairs, drawn.num_draws, drawn.seed + block)
             held += all(
-                interval is None or _holds(interval, difference)
-                for interval, difference in zip(found, truth - truth[best], strict=True)
+                _holds(interval, truth[a] - truth[b])
+                for interval, (a, b) in zip(found, pairs, strict=True)
+                if best in (a, b)
             )
     return held / drawn.num_studies
 

@@ -8,6 +8,7 @@ data (`Pair.over_folds`, the folds as repetitions).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -232,8 +233,13 @@ def _rows(
         own = dict(zip(labels, system_intervals(sample, asked.num_draws, asked.seed), strict=True))
     if queries is not None and best is not None:
         reference = labels.index(best)
-        simultaneous = simultaneous_intervals(sample, reference, asked.num_draws, asked.seed)
-        to_best = dict(zip(labels, simultaneous, strict=True))
+        places = list(itertools.combinations(range(len(labels)), 2))
+        simultaneous = simultaneous_intervals(sample, places, asked.num_draws, asked.seed)
+        for (a, b), interval in zip(places, simultaneous, strict=True):
+            if a == reference:
+                to_best[labels[b]] = None if interval is None else interval.turned()
+            elif b == reference:
+                to_best[labels[a]] = interval
     to_base = {pair.a: pair for pair in _to_baseline(against(pairs, base), to_best, asked)}
     return [
         _row(label, judged, own.get(label), to_base.get(label), to_best.get(label))

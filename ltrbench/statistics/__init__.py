@@ -6,12 +6,25 @@
     paired.py         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
     multiplicity.py   Holm, Benjamini-Hochberg
     folds.py          over folds: corrected resampled t, Bayesian correlated t
+    replicates.py     several trainings: multi-reader multi-case analysis, resampled training sets, folds
+    claims.py         from an interval to a claim, and the scopes of claims
     datasets.py       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
     power.py          the minimum detectable difference, the queries that one needs
 
 What cannot be computed is None with its reason, never NaN. docs/statistics.md says when to use which.
 """
 
+from ltrbench.statistics.claims import (
+    BETTER,
+    EQUIVALENT,
+    METHODS,
+    MODELS,
+    RETRAINED,
+    SCOPES,
+    UNDECIDED,
+    WORSE,
+    claim_of,
+)
 from ltrbench.statistics.datasets import DataSetTest, PairOfRanks, friedman
 from ltrbench.statistics.folds import (
     ROPE,
@@ -20,32 +33,64 @@ from ltrbench.statistics.folds import (
     bayesian_correlated_t,
     corrected_resampled_t,
 )
-from ltrbench.statistics.intervals import CONFIDENCE, FEW_QUERIES, Interval, simultaneous_intervals
+from ltrbench.statistics.intervals import (
+    CONFIDENCE,
+    FEW_QUERIES,
+    LEVEL,
+    Interval,
+    simultaneous_intervals,
+)
 from ltrbench.statistics.multiplicity import benjamini_hochberg, holm
 from ltrbench.statistics.paired import TESTS, PairStatistics, compare_pairs, system_intervals
 from ltrbench.statistics.power import minimum_detectable_difference, queries_needed
+from ltrbench.statistics.replicates import (
+    FEWEST_REPLICATES,
+    Inference,
+    VarianceParts,
+    fold_replicates,
+    independent_replicates,
+    resampling_factor,
+    shared_replicates,
+)
 from ltrbench.statistics.sample import PairedSample
 
 __all__ = [
+    "BETTER",
     "CONFIDENCE",
+    "EQUIVALENT",
+    "FEWEST_REPLICATES",
     "FEW_QUERIES",
+    "LEVEL",
+    "METHODS",
+    "MODELS",
+    "RETRAINED",
     "ROPE",
+    "SCOPES",
     "TESTS",
+    "UNDECIDED",
+    "WORSE",
     "DataSetTest",
     "FoldTest",
+    "Inference",
     "Interval",
     "PairOfRanks",
     "PairStatistics",
     "PairedSample",
     "RopeProbabilities",
+    "VarianceParts",
     "bayesian_correlated_t",
     "benjamini_hochberg",
+    "claim_of",
     "compare_pairs",
     "corrected_resampled_t",
+    "fold_replicates",
     "friedman",
     "holm",
+    "independent_replicates",
     "minimum_detectable_difference",
     "queries_needed",
+    "resampling_factor",
+    "shared_replicates",
     "simultaneous_intervals",
     "system_intervals",
 ]

@@ -7,7 +7,6 @@ covers the truth.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from ltrbench.statistics.resampling import Bootstrap, bootstrap
 from ltrbench.statistics.sample import PairedSample
 
-CONFIDENCE = 0.95
+CONFIDENCE, LEVEL = 0.95, 0.05
 FEW_QUERIES = 100
 """Under so many queries an interval is Student's t."""
 
@@ -29,7 +28,12 @@ FEW = "few queries"
 
 @dataclass(frozen=True)
 class Interval:
-    """Of 95 %. `method` is bca, t, max-t, bonferroni-t or corrected-t; `note` what to know of it."""
+    """An interval of 95 %, unless said otherwise.
+
+    Attributes:
+        method: bca, t, max-t, bonferroni-t, corrected-t, or one of `Inference.method`.
+        note: what to know of it.
+    """
 
     low: float
     high: float
@@ -117,44 +121,54 @@ def _bca_ends(
 
 
 def simultaneous_intervals(
-    sample: PairedSample, reference: int, num_draws: int = 10_000, seed: int = 0
+    sample: PairedSample,
+    pairs: Sequence[tuple[int, int]],
+    num_draws: int = 10_000,
+    seed: int = 0,
+    level: float = LEVEL,
 ) -> list[Interval | None]:
-    """Of each system's difference to one of them, `values[k] - values[reference]`, that hold all at once.
+    """Returns intervals of `values[a] - values[b]` of each pair (a, b) that hold all at once.
 
-    d_k -+ c SE_k, where c is the 95 % quantile over the bootstrap draws of max |d*_ij - d_ij| / SE_ij over
-    all pairs of systems (max-T: Westfall and Young, 1993; Romano and Wolf, 2005, Econometrica 73). Over all
-    pairs and not only those with the reference, so that the reference may be the system that came out best:
-    95 % of samples have every one of the true differences in its interval, whichever system that is.
+    d_p -+ c SE_p, where c is the quantile at 1 - level over the bootstrap draws of max |d*_ip - d_p| / SE_p
+    over the pairs p (max-T: Westfall and Young, 1993; Romano and Wolf, 2005, Econometrica 73). Given all
+    pairs of systems, they also hold for the pairs with the system that came out best. A single pair has the
+    interval of its difference alone.
 
-    Assumes what the bootstrap does. Under 100 queries c is Student's quantile at 5 % divided by the number of
-    pairs (Bonferroni). None for the reference itself, and for all where a stratum has under two queries.
+    Assumes what the bootstrap does. Under 100 queries c is Student's quantile at the level divided by the
+    number of pairs (Bonferroni). None for all where a stratum has under two queries.
     """
+    if len(pairs) == 1 and level == LEVEL:
+        return difference_intervals(sample, pairs, num_draws, seed)
     if unknown_spread(sample):
-        return [None] * len(sample.values)
-    pairs = list(itertools.combinations(range(len(sample.values)), 2))
+        return [None] * len(pairs)
+    differences = sample.differences(pairs)
     few = sample.num_queries < FEW_QUERIES
-    factor = 0.0 if few else _max_t(sample, pairs, num_draws, seed)
-    to_reference = sample.differences([(system, reference) for system in range(len(sample.values))])
+    factor = 0.0 if few else _max_t(sample, differences, pairs, num_draws, seed, level)
     intervals: list[Interval | None] = []
     for mean, error, degrees in zip(
-        to_reference.means, to_reference.standard_errors, to_reference.degrees, strict=True
+        differences.means, differences.standard_errors, differences.degrees, strict=True
     ):
         if few and error:
-            factor = float(stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / len(pairs)))
+            factor = float(stdtrit(degrees, 1 - level / 2 / len(pairs)))
         half = factor * error
         method, note = ("bonferroni-t", FEW) if few else ("max-t", "")
         intervals.append(Interval(float(mean - half), float(mean + half), method, note))
-    intervals[reference] = None
     return intervals
 
 
-def _max_t(sample: PairedSample, pairs: list[tuple[int, int]], num_draws: int, seed: int) -> float:
+def _max_t(
+    sample: PairedSample,
+    differences: PairedSample,
+    pairs: Sequence[tuple[int, int]],
+    num_draws: int,
+    seed: int,
+    level: float,
+) -> float:
     """c, of those pairs that differ at all."""
     draws, point = bootstrap(sample, num_draws, seed)
     largest = np.zeros(num_draws)
-    for a, b in pairs:
-        error = float(sample.differences([(a, b)]).standard_errors[0])
+    for (a, b), error in zip(pairs, differences.standard_errors, strict=True):
         if error:
             apart = (draws[:, a] - draws[:, b]) - (point[a] - point[b])
             np.maximum(largest, np.abs(apart) / error, out=largest)
-    return float(np.quantile(largest, CONFIDENCE))
+    return float(np.quantile(largest, 1 - level))

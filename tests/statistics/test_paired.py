@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -211,7 +212,7 @@ def test_without_two_queries_there_is_no_inference_and_the_note_says_why() -> No
         assert pair.p_values == dict.fromkeys(TESTS)
     assert (one.wins, none.num_queries) == (1, 0)
     assert system_intervals(PairedSample.of(np.array([[0.5]]))) == [None]
-    assert simultaneous_intervals(PairedSample.of(np.array([[0.5], [0.2]])), 0) == [None, None]
+    assert simultaneous_intervals(PairedSample.of(np.array([[0.5], [0.2]])), [(0, 1)]) == [None]
 
 
 def test_a_fold_of_one_query_has_no_spread_to_judge_by() -> None:
@@ -273,11 +274,11 @@ def test_simultaneous_intervals_are_wider_than_each_by_itself_and_narrower_than_
     sample = PairedSample.of(ndcg_like(4, 400))
     best = int(np.argmax(sample.means))
     others = [system for system in range(4) if system != best]
-    together = simultaneous_intervals(sample, best, DRAWS)
-    alone = compare_pairs(sample, [(system, best) for system in others], DRAWS)
-    assert together[best] is None
-    for system, pair in zip(others, alone, strict=True):
-        interval, error = together[system], pair.standard_error
+    pairs = [(system, best) for system in others] + list(itertools.combinations(others, 2))
+    together = simultaneous_intervals(sample, pairs, DRAWS)
+    alone = compare_pairs(sample, pairs, DRAWS)
+    for interval, pair in zip(together, alone, strict=True):
+        error = pair.standard_error
         assert interval is not None
         assert error is not None
         assert interval.method == "max-t"
@@ -286,9 +287,15 @@ def test_simultaneous_intervals_are_wider_than_each_by_itself_and_narrower_than_
         assert (interval.low + interval.high) / 2 == pytest.approx(pair.difference)
 
 
+def test_a_family_of_one_pair_has_the_interval_of_its_difference() -> None:
+    sample = PairedSample.of(ndcg_like(2, 400))
+    (pair,) = compare_pairs(sample, [(0, 1)], DRAWS)
+    assert simultaneous_intervals(sample, [(0, 1)], DRAWS) == [pair.interval]
+
+
 def test_few_queries_and_identical_systems_have_simultaneous_intervals_too() -> None:
     values = ndcg_like(2, 30)
-    same, other, _ = simultaneous_intervals(PairedSample.of(values[[1, 0, 1]]), 2)
+    same, other, _ = simultaneous_intervals(PairedSample.of(values[[1, 0, 1]]), [(0, 2), (1, 2), (0, 1)])
     assert same is not None
     assert (same.low, same.high) == (0, 0)
     assert other is not None
@@ -302,7 +309,7 @@ def test_the_bits_do_not_depend_on_threads() -> None:
     code = (
         "from ltrbench.statistics import *; from paired_samples import folded; s = folded(3, 4000, 2); "
         "print(repr((compare_pairs(s, [(0, 1), (2, 1)], 300), system_intervals(s, 300), "
-        "simultaneous_intervals(s, 0, 300))))"
+        "simultaneous_intervals(s, [(0, 1), (0, 2)], 300))))"
     )
     printed = {
         subprocess.run(
