@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from run_cases import finished_run
+from scipy import stats
 from toy_runs import NUM_QUERIES, write
 
 from ltrbench.cli import main
@@ -46,18 +47,18 @@ def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
 def test_the_verdict_names_the_best_and_whom_it_beats(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     assert verdict(comparison).startswith(f"{comparison.best} has the highest ndcg@10, 0.")
-    assert "shown to be better than random_" in verdict(comparison)
+    assert "Trained on other queries: better than random_; undecided against " in verdict(comparison)
 
 
 def test_the_verdict_against_a_baseline_says_better_worse_and_level(tmp_path: Path) -> None:
     said = verdict(comparison_of(tmp_path, Settings(baseline="xgboost")))
-    assert said.startswith("Against xgboost, in ndcg@10: random_ (-0.")
-    assert "is shown to be worse" in said
+    assert said.startswith("Against xgboost, in ndcg@10. Trained on other queries: random_ (-0.")
+    assert "is worse" in said
 
 
 def test_one_row_allows_no_verdict(tmp_path: Path) -> None:
     (comparison,) = compare([write(tmp_path, "native")])
-    assert "nothing can be said" in verdict(comparison)
+    assert "nothing is claimed" in verdict(comparison)
 
 
 def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
@@ -84,9 +85,16 @@ def test_differences_to_the_best_have_simultaneous_intervals_wider_than_planned_
     for label in {row.label for row in planned.rows} - {best, "native"}:
         wide = chosen.row(label).to_baseline
         assert wide is not None
-        assert wide.statistics.interval == chosen.row(label).to_best
-        assert wide.statistics.interval is not None
-        assert wide.statistics.interval.method == "max-t"
+        narrow = planned.row(label).to_baseline
+        assert narrow is not None
+        assert wide.interval is not None
+        assert narrow.interval is not None
+        assert wide.interval == chosen.row(label).to_best
+        # Over all three pairs and not over two.
+        assert wide.inference is not None
+        error, factor = wide.inference.standard_error, stats.t.ppf(1 - 0.025 / 3, len(FOLDS) - 1)
+        assert wide.interval.high - wide.interval.low == pytest.approx(2 * factor * error)
+        assert narrow.interval.high - narrow.interval.low < wide.interval.high - wide.interval.low
 
 
 def test_folds_are_tested_with_one_degree_of_freedom_less_than_there_are_and_a_third_of_test(
@@ -170,7 +178,7 @@ def test_mistakes_in_attributes_are_told_with_their_line(tmp_path: Path) -> None
         slices(comparison, ["kind"], read_attributes(file))
 
 
-def test_a_latex_table_has_a_row_a_model_the_best_bold_and_nothing_unescaped(tmp_path: Path) -> None:
+def test_a_latex_table_has_a_row_a_model_and_nothing_unescaped(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     text = as_latex(comparison)
     body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
@@ -178,9 +186,24 @@ def test_a_latex_table_has_a_row_a_model_the_best_bold_and_nothing_unescaped(tmp
     assert [row[0] for row in rows] == ["native", "xgboost", "random\\_"]
     columns = text.partition("{tabular}{")[2].partition("}")[0]
     assert {len(row) for row in rows} == {len(columns)}
-    best = next(row for row in rows if row[0] == comparison.best)
-    assert best[1].startswith("\\textbf{")
     assert "fit" not in text
+
+
+def test_latex_is_bold_where_a_row_is_claimed_better_than_every_other_and_in_no_other_metric(
+    tmp_path: Path,
+) -> None:
+    undecided = as_latex(comparison_of(tmp_path / "all"))
+    assert "textbf" not in undecided
+    runs = [
+        write(tmp_path / f"{model}{fold}", model, fold=fold, skill=skill)
+        for model, skill in (("native", 2.0), ("random_", 0.0))
+        for fold in FOLDS
+    ]
+    (comparison,) = compare(runs)
+    text = as_latex(comparison)
+    mean = comparison.row("native").metrics["ndcg@10"]
+    assert text.count("textbf") == 1
+    assert f"\\textbf{{{mean:.4f}}}" in text
 
 
 def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
@@ -189,9 +212,10 @@ def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
     assert [row["model"] for row in rows] == ["native", "xgboost", "random_"]
     pair = comparison.rows[1].to_baseline
     assert pair is not None
-    assert pair.statistics.interval is not None
+    assert pair.interval is not None
     assert float(rows[1]["difference"]) == pair.statistics.difference
-    assert float(rows[1]["difference_low"]) == pair.statistics.interval.low
+    assert float(rows[1]["difference_low"]) == pair.interval.low
+    assert (rows[1]["claim"], rows[1]["scope"]) == (pair.claim, pair.scope) == ("undecided", "methods")
     assert rows[0]["difference"] == rows[0]["note"] == ""
     # In the baseline's row too, whose difference is empty, each figure stands under its own name.
     assert [(float(row["trees"]), float(row["fit_seconds"])) for row in rows] == [
@@ -288,23 +312,24 @@ def test_a_pair_turned_round_is_the_pair_the_other_way(tmp_path: Path) -> None:
 
 def test_the_table_says_what_these_queries_can_show_and_what_a_named_difference_takes(tmp_path: Path) -> None:
     text = render(comparison_of(tmp_path, Settings(baseline="native", detect=0.01)))
-    assert "These queries show a true difference to native of 0.0" in text
+    assert "Minimum detectable difference to native" in text
     assert "For 0.01 it takes" in text
-    assert "practically equal (within 0.005)" in text
+    assert "practically equal (within ±0.005)" in text
 
 
-def test_too_few_draws_for_so_many_pairs_are_told_with_the_remedy(tmp_path: Path) -> None:
+def test_too_few_draws_are_told_with_the_remedy(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path, Settings(num_draws=10))
-    assert what_draws_cannot_show(comparison).endswith("Give --draws 600, or name a --baseline.")
+    assert "10 bootstrap draws" in what_draws_cannot_show(comparison)
+    assert "--draws 2000" in what_draws_cannot_show(comparison)
     assert what_draws_cannot_show(replace(comparison, settings=Settings())) == ""
 
 
 def test_identical_rows_and_single_queries_have_a_verdict_of_their_own(tmp_path: Path) -> None:
     run = write(tmp_path / "a", "native")
     twin = Run(run.path, replace(run.result, model="twin"))
-    assert verdict(compare([run, twin])[0]).startswith("All rows rank every query alike in ndcg@10")
+    assert "equivalent to twin" in verdict(compare([run, twin])[0])
     few = [write(tmp_path / f"few{model}", model, counted=1) for model in ("native", "xgboost")]
-    assert verdict(compare(few)[0]) == "Nothing can be said of differences: one query only."
+    assert verdict(compare(few)[0]) == "Nothing is claimed of differences: one query only."
 
 
 def test_settings_of_one_data_set_are_no_data_sets(tmp_path: Path) -> None:

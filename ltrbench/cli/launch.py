@@ -162,7 +162,7 @@ class Session:
         if self.sweep is None or not self.comparisons:
             return
         from ltrbench.compare.publish import publish
-        from ltrbench.compare.record import figures
+        from ltrbench.compare.record import claims, figures
 
         folder = self.sweep.folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
@@ -172,7 +172,7 @@ class Session:
             shown = figures(self.comparisons)
             if best is not None:
                 text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
-            self.tracker.summarize(folder, text, best.run if best else None, shown)
+            self.tracker.summarize(folder, text, best.run if best else None, shown, claims(self.comparisons))
 
     def _register(self, tracker: Tracker, name: str) -> None:
         best = self._best()

@@ -2,8 +2,9 @@
 
 A table holds the runs of one data set with one way of splitting it. Its rows are models; where runs of a
 model have different settings, a row is a model with its settings. The runs of a row are arranged in cells:
-the fold, and what was trained on and judged by their fingerprints. Runs of a row in one cell differ in
-their seed only; their per-query values are averaged first, so that a query counts once.
+the fold, and what was trained on and judged by their fingerprints. Runs of a row in one cell are its
+trainings there: they differ in their seed, or in the resample of the training queries. Their per-query values
+are averaged where a mean is told, so that a query counts once.
 
 Every value is computed anew from the stored raw scores, under the convention of the comparison, so that
 what a run reported itself never stands in the way.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from ltrbench.errors import UndefinedMetricError
 from ltrbench.metrics import Convention, Evaluation, evaluate, parse_metric
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.results import Run, naming
-from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
 
 SPLITS = ("train", "valid", "test")
@@ -39,7 +39,10 @@ _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain"}
 
 
 class Cell(NamedTuple):
-    """What a run was trained on and judged by: the fold, and the fingerprints; None where there is none."""
+    """What a run was trained on and judged by: the fold, and the fingerprints; None where there is none.
+
+    Of a run on a resample, `train` is the training set that was resampled.
+    """
 
     fold: int | None
     train: str | None
@@ -64,6 +67,25 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
+class Trainings:
+    """The distinct trainings of one row in one cell.
+
+    Attributes:
+        values: (R, Q), of the queries of the cell that count, in the units of `PairedQueries.sample`.
+        keys: (R,), the seed of each training; of resampled training sets, the number of the resample.
+        resample: how training sets were resampled, without the number of one; None: they were not.
+        is_constant: whether several seeds were tried and gave the same scores, which count as one training.
+        ranker_class: what was trained.
+    """
+
+    values: NDArray[np.float64]
+    keys: tuple[int, ...]
+    resample: Mapping[str, Any] | None
+    is_constant: bool
+    ranker_class: str
+
+
+@dataclass(frozen=True, eq=False)
 class PairedQueries:
     """The queries that all of some rows were judged on and that count, with each row's values on them.
 
@@ -76,6 +98,7 @@ class PairedQueries:
         query_in_cell: (Q,), its number among the queries of the cell's judgments.
         judgments: of each of `cells`.
         test_share: n_test / n_train in queries, the mean over the cells; None where a run does not tell.
+        trainings: of each of `labels`, of each of `cells`.
     """
 
     labels: tuple[str, ...]
@@ -85,6 +108,7 @@ class PairedQueries:
     query_in_cell: NDArray[np.int64]
     judgments: tuple[Judgments, ...]
     test_share: float | None
+    trainings: tuple[tuple[Trainings, ...], ...]
 
     def of_query(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """(Q,), from one array a cell with a value for each query of its judgments."""
@@ -139,7 +163,7 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[Cell, list[str]]:
 
 def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
-    settings = [flatten(run.result.settings.get("model", {})) for run in runs]
+    settings = [flatten(run.result.settings.get("model", {})) | _resampled(run) for run in runs]
     kinds = [(run.result.model, run.result.params) for run in runs]
     groups: dict[str, list[Run]] = {}
     for run, own, kind in zip(runs, settings, kinds, strict=True):
@@ -158,29 +182,51 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return groups
 
 
+def _resampled(run: Run) -> dict[str, Any]:
+    """How training sets were resampled, as a setting of the row: such runs are no repetitions of others."""
+    resample = resample_of(run)
+    return {} if resample is None else {f"replicates.{key}": value for key, value in resample.items()}
+
+
+def resample_of(run: Run) -> dict[str, Any] | None:
+    """How the training set was resampled, without the number of the resample; None where it was not."""
+    resample = run.result.data.get("resample")
+    return None if resample is None else {key: resample[key] for key in ("kind", "share", "seed")}
+
+
+def replicate_of(run: Run) -> tuple[int | None, int]:
+    """The number of its resample, None for the training set itself; and the seed."""
+    return run.result.data.get("resample", {}).get("index"), run.result.seed
+
+
 def _has_params(run: Run) -> bool:
     """Not so a yardstick, which has none to match; but scores from elsewhere are told from a model's own."""
     return run.result.best_iteration is not None or not run.result.seconds
 
 
 def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Of runs that are one row, cell and seed the one that was made last, and a sentence for each such."""
-    same: dict[tuple[str, str, Cell, int], list[Run]] = {}
+    """Of runs that are one row, cell and replicate the one made last, and a sentence for each such."""
+    same: dict[tuple[str, str, Cell, tuple[int | None, int]], list[Run]] = {}
     for label, group in by_label(runs).items():
         for run in group:
-            key = label, str(run.result.data["name"]), cell_of(run), run.result.seed
+            key = label, str(run.result.data["name"]), cell_of(run), replicate_of(run)
             same.setdefault(key, []).append(run)
     last = {key: max(group, key=lambda run: run.result.started) for key, group in same.items()}
     notes = [
-        f"{label} has {len(group)} runs of seed {seed} with the same settings on {_places([cell])}: only the "
+        f"{label} has {len(group)} runs of {_replicate(*replicate)} with the same settings on "
+        f"{_places([cell])}: only the "
         f"last, {last[key].path}, is counted, and not "
         f"{', '.join(str(run.path) for run in group if run is not last[key])}."
         for key, group in same.items()
-        for label, _, cell, seed in [key]
+        for label, _, cell, replicate in [key]
         if len(group) > 1
     ]
     kept = {id(run) for run in last.values()}
     return [run for run in runs if id(run) in kept], notes
+
+
+def _replicate(resample: int | None, seed: int) -> str:
+    return f"seed {seed}" if resample is None else f"resample {resample} and seed {seed}"
 
 
 def _varied(own: dict[str, Any], rivals: Sequence[dict[str, Any]], but: Sequence[str]) -> list[str]:
@@ -212,7 +258,8 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def cell_of(run: Run) -> Cell:
     """Where the run stands."""
     data = run.result.data
-    return Cell(data.get("fold"), *(data.get(split, {}).get("fingerprint") for split in SPLITS))
+    train, valid, test = (data.get(split, {}).get("fingerprint") for split in SPLITS)
+    return Cell(data.get("fold"), data.get("resample", {}).get("train", train), valid, test)
 
 
 def test_cell_of(run: Run) -> Cell:
@@ -274,25 +321,48 @@ def _is_defined(name: str, convention: Convention, judged: Iterable[tuple[Run, J
 
 
 def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
-    """The runs of one row, those that differ in their seed only together."""
+    """The runs of one row, those that differ in their seed or resample only together."""
     cells: dict[Cell, list[Judged]] = {}
     for item in judged:
         cells.setdefault(item.cell, []).append(item)
     return cells
 
 
-def mean_over_seeds(judged: Sequence[Judged], metric: str) -> PerQuery:
-    """(Q,), so that a query counts once however many seeds there are."""
-    seeds = np.stack([item.evaluation.per_query[metric] for item in judged])
-    means: PerQuery = seeds.mean(axis=0)
-    return means
-
-
 def seeds_change_nothing(judged: Sequence[Judged]) -> bool:
-    """Whether a row has several seeds, and every one of them gave the same scores."""
-    cells = by_cell(judged).values()
-    return any(len(own) > 1 for own in cells) and all(
-        np.array_equal(own[0].scores, item.scores) for own in cells for item in own[1:]
+    """Whether a row has several seeds on the same training set, and every one gave the same scores."""
+    trainings = [own for cell in by_cell(judged).values() for own in _by_resample(cell).values()]
+    return any(len(own) > 1 for own in trainings) and all(map(_is_alike, trainings))
+
+
+def _by_resample(judged: Sequence[Judged]) -> dict[int | None, list[Judged]]:
+    """The runs of one cell, those on the same training queries together, in the order of the resamples."""
+    groups: dict[int | None, list[Judged]] = {}
+    for item in judged:
+        groups.setdefault(replicate_of(item.run)[0], []).append(item)
+    return dict(sorted(groups.items(), key=lambda item: item[0] or 0))
+
+
+def _is_alike(judged: Sequence[Judged]) -> bool:
+    return all(np.array_equal(judged[0].scores, item.scores) for item in judged[1:])
+
+
+def trainings_of(judged: Sequence[Judged], metric: str) -> Trainings:
+    """The trainings of one row in one cell, with the values of all of the cell's queries, NaN where none."""
+    resamples, first = _by_resample(judged), judged[0]
+    is_constant = len(judged) > 1 and len(resamples) == 1 and _is_alike(judged)
+    if len(resamples) > 1:
+        # Seeds of one resample are averaged: what varies is the training set.
+        runs = {int(number or 0): own for number, own in resamples.items()}
+    else:
+        seeds = sorted(judged, key=lambda item: item.run.result.seed)
+        runs = {item.run.result.seed: [item] for item in (seeds[:1] if is_constant else seeds)}
+    values = [np.mean([item.evaluation.per_query[metric] for item in own], axis=0) for own in runs.values()]
+    return Trainings(
+        values=np.stack(values),
+        keys=tuple(runs),
+        resample=resample_of(first.run) if len(resamples) > 1 else None,
+        is_constant=is_constant,
+        ranker_class=str(first.run.result.ranker.get("class", first.run.result.model)),
     )
 
 
@@ -357,16 +427,16 @@ def _places(cells: Sequence[Cell]) -> str:
 
 
 def _missing_seeds(judged: Mapping[str, Sequence[Judged]]) -> list[str]:
-    """A sentence for each row that has some seeds in one cell and not in another."""
+    """A sentence for each row that has some replicates in one cell and not in another."""
     notes = []
     for label, own in judged.items():
-        of_cell = {cell: {item.run.result.seed for item in items} for cell, items in by_cell(own).items()}
+        of_cell = {cell: {replicate_of(item.run) for item in items} for cell, items in by_cell(own).items()}
         every = set().union(*of_cell.values())
-        absent = {cell: every - seeds for cell, seeds in of_cell.items() if seeds != every}
+        absent = {cell: every - those for cell, those in of_cell.items() if those != every}
         notes += [
-            f"{label} has no run of seed {', '.join(map(str, sorted(seeds)))} on {_places([cell])}: its mean "
-            "there is over the other seeds."
-            for cell, seeds in absent.items()
+            f"{label} has no run of {', '.join(_replicate(*one) for one in sorted(missing))} on "
+            f"{_places([cell])}: its mean there is over the others."
+            for cell, missing in absent.items()
         ]
     return notes
 
@@ -377,26 +447,28 @@ def pair_queries(
     """The values of rows query by query, over all cells; None where no query counts in any."""
     cells = {label: by_cell(counted[label]) for label in labels}
     places = list(cells[labels[0]]) if labels else []
-    blocks, strata, numbers, weights = [], [], [], []
+    of_place, strata, numbers, weights = [], [], [], []
     for place, cell in enumerate(places):
         weighting = cells[labels[0]][cell][0].evaluation.weightings[metric]
-        values = np.stack([weighting.rescaled(mean_over_seeds(own[cell], metric)) for own in cells.values()])
-        counting = np.flatnonzero(~np.isnan(values).any(axis=0))
-        blocks.append(values[:, counting])
+        found = [trainings_of(own[cell], metric) for own in cells.values()]
+        counting = np.flatnonzero(~np.isnan(np.concatenate([own.values for own in found])).any(axis=0))
+        of_place.append([replace(own, values=weighting.rescaled(own.values)[:, counting]) for own in found])
         numbers.append(counting)
         strata.append(np.full(len(counting), place))
         weights.append(weighting.weights[counting])
     if not sum(map(len, numbers)):
         return None
+    means = [np.concatenate([own.values.mean(axis=0) for own in row]) for row in zip(*of_place, strict=True)]
     cell_of_query = np.concatenate(strata)
     return PairedQueries(
         labels=tuple(labels),
-        sample=PairedSample.of(np.concatenate(blocks, axis=1), np.concatenate(weights), cell_of_query),
+        sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
         cells=tuple(places),
         cell_of_query=cell_of_query,
         query_in_cell=np.concatenate(numbers),
         judgments=tuple(cells[labels[0]][cell][0].judgments for cell in places),
         test_share=_test_share([cells[labels[0]][cell][0].run for cell in places]),
+        trainings=tuple(zip(*of_place, strict=True)),
     )
 
 

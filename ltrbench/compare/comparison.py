@@ -1,17 +1,15 @@
 """The comparison of one data set: rows with their means, pairs of rows with their tests.
 
-What is tested is the metric's mean over queries (over folds, the mean of the folds' means), paired by query.
-Two questions are kept apart: whether these trained models differ on queries like these (`Pair.statistics`,
-all queries of all folds together), and whether the methods would differ if they were trained again on other
-data (`Pair.over_folds`, the folds as repetitions).
+What is compared is the metric's mean over queries (over folds, the mean of the folds' means), paired by
+query. `Pair.claim` says what may be claimed of a difference, and `Pair.scope` of what: of these trained
+models, or of the methods trained again. `Pair.statistics` describes the trained models.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -35,14 +33,14 @@ from ltrbench.compare.cells import (
 from ltrbench.compare.derived import reported_metrics, unknown_metrics
 from ltrbench.compare.evaluations import means_of, over_cells
 from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
-from ltrbench.compare.pairs import Pair, adjusted, against, all_pairs
+from ltrbench.compare.pairs import Pair, against, all_pairs, decided
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import parse_metric
 from ltrbench.notebook import one_line
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
-from ltrbench.statistics import Interval, simultaneous_intervals, system_intervals
+from ltrbench.statistics import Interval, system_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +59,7 @@ class Row:
         metrics: name -> mean over cells of the mean over queries; None where no query counts.
         interval: of its mean of the comparison's metric; None where it is not in paired tests.
         to_baseline: this minus the baseline; None for the baseline and where the two cannot be paired.
-        to_best: this minus the best row, by simultaneous intervals; None for the best itself.
+        to_best: this minus the best row, simultaneous over all pairs; None for the best itself.
         seconds: kind -> mean over runs.
         peak_memory_mb, trees, model_mb: mean over the runs that have one; None where none has.
     """
@@ -88,12 +86,13 @@ class Comparison:
 
     Attributes:
         data: the name of the data set.
-        metric: what differences are taken in.
+        metric: what differences are taken in; it carries the claims.
         settings: how it was made; what was left open stands here filled in.
         baseline: the label of the row that the others are compared to.
         best: the label of the row with the highest mean of those in paired tests; None with fewer than two.
         rows: in the order of the runs.
-        pairs: all of them, each earlier row minus each later one; adjusted over all.
+        pairs: all of them, each earlier row minus each later one; decided over all.
+        declared: metric -> the pairs of the family, of each other metric that carries claims.
         queries: what the paired tests were made of; None where nothing can be paired.
         notes: what a reader of the numbers must know: skipped queries, failures, what could not be matched.
         published: what others reported on the data set; None where its YAML names nothing.
@@ -109,13 +108,26 @@ class Comparison:
     queries: PairedQueries | None
     notes: tuple[str, ...]
     published: Published | None = None
+    declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
 
     @property
     def family(self) -> tuple[Pair, ...]:
         """The pairs that the question asks for: those with a baseline that was named, or else all."""
-        if self.settings.baseline is None:
+        if self.settings.baseline in (None, BEST):
             return self.pairs
         return tuple(row.to_baseline for row in self.rows if row.to_baseline is not None)
+
+    @property
+    def claims(self) -> tuple[Pair, ...]:
+        """The pairs of the family, of every metric that carries claims."""
+        return (*self.family, *(pair for pairs in self.declared.values() for pair in pairs))
+
+    def claim(self, label: str, metric: str) -> Pair | None:
+        """A row against the baseline by a metric that carries claims; None where nothing is claimed."""
+        if metric == self.metric:
+            return self.row(label).to_baseline
+        pairs = self.declared.get(metric, ())
+        return next((pair for pair in against(pairs, self.baseline) if pair.a == label), None)
 
     @cached_property
     def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
@@ -171,7 +183,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         raise ResultError(refusal(found))
     # Mismatched runs share a table because that was asked for.
     tables = by_name(finished) if found else by_data(finished)
-    metric = asked.metric or default_metric(finished)
+    metric = asked.claimed_metrics[0] or default_metric(finished)
     _check_baseline(tables, asked.baseline)
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     # A failure may have happened before its data was known, so that each stands under the first table.
@@ -186,17 +198,23 @@ def _compare_on(
 ) -> Comparison:
     groups = by_label(runs)
     reported = (name for run in runs for name in reported_metrics(run))
-    names = list(dict.fromkeys([metric, *reported]))
+    names = list(dict.fromkeys([metric, *asked.family, *reported]))
     place = test_cell_of if asked.allow_mismatch else cell_of
     arranged = arrange(judge(groups, names, asked.convention, place))
-    queries = pair_queries(arranged.counted, arranged.paired, metric)
+    paired = {name: pair_queries(arranged.counted, arranged.paired, name) for name in (metric, *asked.family)}
+    queries = paired[metric]
     best = _best(queries)
     base = _find_baseline(groups, asked.baseline, best)
     absent = _absent_baseline(groups, asked.baseline, base)
     if absent:
         asked = replace(asked, baseline=None)
-    pairs = () if queries is None else all_pairs(queries, asked)
+    pairs = () if queries is None else all_pairs(queries, metric, asked)
     rows = _rows(arranged.counted, queries, pairs, base, best, asked)
+    declared = {
+        name: _family(all_pairs(own, name, asked), own, base, asked)
+        for name, own in paired.items()
+        if name != metric and own is not None
+    }
     published = runs[0].result.settings.get("data", {}).get("published")
     return Comparison(
         data=data,
@@ -215,6 +233,7 @@ def _compare_on(
             *warnings(arranged.counted, metric, asked.convention),
         ),
         published=Published(source=published["source"], figures=published["figures"]) if published else None,
+        declared=declared,
     )
 
 
@@ -227,40 +246,27 @@ def _rows(
     asked: Settings,
 ) -> list[Row]:
     own: dict[str, Interval | None] = {}
-    to_best: dict[str, Interval | None] = {}
+    to_base: dict[str, Pair] = {}
     if queries is not None:
-        sample, labels = queries.sample, queries.labels
-        own = dict(zip(labels, system_intervals(sample, asked.num_draws, asked.seed), strict=True))
-    if queries is not None and best is not None:
-        reference = labels.index(best)
-        places = list(itertools.combinations(range(len(labels)), 2))
-        simultaneous = simultaneous_intervals(sample, places, asked.num_draws, asked.seed)
-        for (a, b), interval in zip(places, simultaneous, strict=True):
-            if a == reference:
-                to_best[labels[b]] = None if interval is None else interval.turned()
-            elif b == reference:
-                to_best[labels[a]] = interval
-    to_base = {pair.a: pair for pair in _to_baseline(against(pairs, base), to_best, asked)}
+        intervals = system_intervals(queries.sample, asked.num_draws, asked.seed)
+        own = dict(zip(queries.labels, intervals, strict=True))
+        to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, asked), base)}
+    to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}
     return [
         _row(label, judged, own.get(label), to_base.get(label), to_best.get(label))
         for label, judged in counted.items()
     ]
 
 
-def _to_baseline(
-    family: Sequence[Pair], to_best: Mapping[str, Interval | None], asked: Settings
-) -> Sequence[Pair]:
-    """The pairs with the baseline, as they were asked for.
+def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, asked: Settings) -> tuple[Pair, ...]:
+    """Of all pairs those that the question asks for, decided over just these.
 
     A baseline that was named makes a family of its own. One that the numbers themselves named, the best, does
-    not: any pair might have been in its place, so that p-values stay adjusted over all, and intervals are
-    simultaneous. Nor does the first row, where nobody named a baseline.
+    not: any pair might have been in its place. Nor does the first row, where nobody named a baseline.
     """
-    if asked.baseline is None:
-        return family
-    if asked.baseline == BEST:
-        return [replace(p, statistics=replace(p.statistics, interval=to_best[p.a])) for p in family]
-    return adjusted(family)
+    if asked.baseline in (None, BEST):
+        return tuple(pairs)
+    return decided(against(pairs, base), queries, asked)
 
 
 def _row(

@@ -5,56 +5,61 @@ from __future__ import annotations
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.settings import BEST
-from ltrbench.compare.verdict import LEVEL
+from ltrbench.markdown import listed
+
+_ENOUGH_DRAWS = 2_000
 
 _METHODS = {
-    "bca": "BCa bootstrap",
-    "t": "Student's t (few queries)",
-    "max-t": "max-T bootstrap, simultaneous",
-    "bonferroni-t": "Student's t by Bonferroni, simultaneous (few queries)",
+    "bca": "BCa bootstrap over queries",
+    "t": "Student's t over queries (few queries)",
+    "max-t": "max-T bootstrap over queries",
+    "bonferroni-t": "Student's t over queries by Bonferroni (few queries)",
+    "mrmc-t": "multi-reader multi-case analysis of seeds and queries",
+    "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
+    "resampled-t": "t over resampled training sets and queries",
+    "corrected-t": "corrected resampled t over folds",
 }
 
 
 def family_of(comparison: Comparison) -> str:
-    """What p-values are adjusted over: the differences to a baseline that was named, or all pairs."""
-    if comparison.settings.baseline in (None, BEST):
-        return all_pairs(comparison)
+    """Returns what is decided together: the differences to a named baseline or all pairs; and the metrics."""
     count = len(comparison.family)
-    return f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
+    pairs = f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
+    if comparison.settings.baseline in (None, BEST):
+        pairs = all_pairs(comparison)
+    metrics = [comparison.metric, *comparison.declared]
+    return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
 
 
 def all_pairs(comparison: Comparison) -> str:
-    """What p-values are adjusted over where no baseline was named."""
+    """What is decided together where no baseline was named."""
     return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
 
 
 def how_tested(comparison: Comparison) -> str:
-    """What the difference column is, and that it speaks of these trained models."""
-    settings = comparison.settings
-    intervals = {
-        row.to_baseline.statistics.interval.method
-        for row in comparison.rows
-        if row.to_baseline is not None and row.to_baseline.statistics.interval is not None
-    }
-    methods = " and ".join(_METHODS.get(method, method) for method in sorted(intervals)) or "none"
+    """Returns what the difference column is, and how a claim follows from it."""
+    used = {pair.interval.method for pair in comparison.claims if pair.interval is not None}
+    methods = " and ".join(_METHODS.get(method, method) for method in sorted(used)) or "none"
+    rope = comparison.settings.rope
     return (
-        f"Differences are to {comparison.baseline}, paired by query; intervals: {methods}; p: randomisation "
-        f"test, {settings.num_draws:,} draws (seed {settings.seed}), by Holm over "
-        f"{family_of(comparison)}. They speak of these trained models on queries like these."
+        f"Differences are to {comparison.baseline}, paired by query. Their intervals hold together with 95 % "
+        f"confidence over {family_of(comparison)} ({methods}). Claims: equivalent where the interval lies "
+        f"within ±{rope:g}, else better or worse where it excludes 0, else undecided. {_carriers(comparison)}"
     )
+
+
+def _carriers(comparison: Comparison) -> str:
+    """Which metrics carry claims."""
+    metrics = [comparison.metric, *comparison.declared]
+    return f"{listed(metrics)} {'carries' if len(metrics) == 1 else 'carry'} claims; all else is description."
 
 
 def what_draws_cannot_show(comparison: Comparison) -> str:
-    """Where the smallest p-value that the draws can give, adjusted, is above the level; empty elsewhere."""
-    named = comparison.settings.baseline not in (None, BEST)
-    count = len(comparison.family if named else comparison.pairs)
-    least = count / (comparison.settings.num_draws + 1)
-    if least <= LEVEL:
+    """Returns that the intervals are rough where there are few bootstrap draws; empty elsewhere."""
+    draws = comparison.settings.num_draws
+    if draws >= _ENOUGH_DRAWS:
         return ""
-    return (
-        f"With {comparison.settings.num_draws:,} draws no p-value over {count} pairs can be below "
-        f"{least:.3f}: nothing can be shown. Give --draws {round(10 * count / LEVEL)}, or name a --baseline."
-    )
+    return f"Intervals from {draws} bootstrap draws are rough; give --draws {_ENOUGH_DRAWS} or more."
 
 
 def what_queries_can_show(comparison: Comparison) -> str:
@@ -66,8 +71,8 @@ def what_queries_can_show(comparison: Comparison) -> str:
     low, high = min(detectable), max(detectable)
     span = f"{low:.4f}" if f"{low:.4f}" == f"{high:.4f}" else f"{low:.4f} to {high:.4f}"
     said = (
-        f"These queries show a true difference to {comparison.baseline} of {span} with a probability of 80 % "
-        "(unadjusted, at 5 %)."
+        f"Minimum detectable difference to {comparison.baseline} of these trained models (80 % power, "
+        f"alpha 5 %, unadjusted): {span}."
     )
     detect = comparison.settings.detect
     if detect is None:
@@ -81,9 +86,9 @@ def _needed(pair: Pair) -> str:
 
 
 def about_folds(comparison: Comparison) -> str:
-    """What the table over folds says, and of what."""
+    """Returns what the table over folds describes."""
     return (
-        "Over folds, which speaks of the methods trained again on such data: corrected resampled t "
-        "test (p not adjusted), and the Bayesian correlated t test's probabilities of being worse, "
-        f"practically equal (within {comparison.settings.rope:g}), and better."
+        "Over folds (description, one pair at a time): the corrected resampled t test, and the Bayesian "
+        "correlated t test's probabilities that the method trained on other queries is worse, practically "
+        f"equal (within ±{comparison.settings.rope:g}), or better."
     )

@@ -13,7 +13,7 @@ from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import family_of
 from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice
-from ltrbench.compare.verdict import verdict
+from ltrbench.compare.verdict import claim_with_scope, verdict
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.statistics import Interval
 
@@ -50,7 +50,9 @@ def as_json(
         "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
         "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.judged],
         "rows": [_row_record(comparison, row) for comparison, row in rows],
-        "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.family],
+        "claimed_metrics": [first.metric, *first.declared],
+        "rope": first.settings.rope,
+        "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
         "slices": [
             {"data": data, **asdict(item)} for data, found in (slices or {}).items() for item in found
         ],
@@ -72,10 +74,21 @@ def figures(comparisons: Sequence[Comparison]) -> dict[str, float]:
             if row.to_baseline is not None:
                 against = f"{place}{row.label}/{comparison.metric} minus {comparison.baseline}"
                 said = row.to_baseline.statistics
-                low, high = _ends(said.interval) or (None, None)
+                low, high = _ends(row.to_baseline.interval) or (None, None)
                 found |= {against: said.difference, f"{against} low": low, f"{against} high": high}
                 found[f"{against} p Holm"] = row.to_baseline.p_adjusted["holm"]["randomisation"]
     return {name: value for name, value in found.items() if value is not None}
+
+
+def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """Pair -> claim and scope: "native vs lightgbm, ndcg@10" -> "better (these trained models)"."""
+    return {
+        f"{f'{comparison.data}: ' if len(comparisons) > 1 else ''}{pair.a} vs {pair.b}, {pair.metric}": (
+            claim_with_scope(pair)
+        )
+        for comparison in comparisons
+        for pair in comparison.claims
+    }
 
 
 def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, Any]:
@@ -89,6 +102,7 @@ def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, A
         "label": row.label,
         "data": comparison.data,
         "fold": result.data.get("fold"),
+        "resample": result.data.get("resample"),
         "seed": result.seed,
         "fingerprints": dict(zip(("train", "valid", "test"), judged.cell[1:], strict=True)),
         "metrics": {**result.metrics, **computed},
@@ -110,7 +124,9 @@ def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
         "difference": None if pair is None else pair.statistics.difference,
-        "difference_interval": None if pair is None else _ends(pair.statistics.interval),
+        "difference_interval": None if pair is None else _ends(pair.interval),
+        "scope": None if pair is None else pair.scope,
+        "claim": None if pair is None else pair.claim,
         "num_queries": 0 if pair is None else pair.statistics.num_queries,
         "difference_to_best_interval": _ends(row.to_best),
         "seconds": dict(row.seconds),
@@ -126,9 +142,16 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "data": comparison.data,
         "a": pair.a,
         "b": pair.b,
+        "metric": pair.metric,
+        "scope": pair.scope,
+        "claim": pair.claim,
+        "reason": pair.reason,
         "difference": said.difference,
-        "interval": _ends(said.interval),
-        "interval_method": None if said.interval is None else said.interval.method,
+        "interval": _ends(pair.interval),
+        "interval_method": None if pair.interval is None else pair.interval.method,
+        "inference": None if pair.inference is None else asdict(pair.inference),
+        "models_interval": _ends(said.interval),
+        "models_interval_method": None if said.interval is None else said.interval.method,
         "p_value": dict(said.p_values),
         "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
         "effect_size": said.effect_size,

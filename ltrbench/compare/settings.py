@@ -19,7 +19,10 @@ class Settings:
     """How a comparison is made.
 
     Attributes:
-        metric: what differences are taken in; None: the ndcg with the largest cutoff that the runs report.
+        metric: the primary metric, which carries the claims; None: the ndcg with the largest cutoff that the
+            runs report.
+        family: metrics that carry claims together, corrected for their number; empty: the primary one alone.
+            The first is the primary metric where `metric` is None.
         baseline: a row's label, a model's name, or "best"; None: the first model.
         convention: what every metric is computed under.
         allow_mismatch: whether runs on different data or splits may stand in one table.
@@ -30,6 +33,7 @@ class Settings:
     """
 
     metric: str | None = None
+    family: tuple[str, ...] = ()
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False
@@ -40,8 +44,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises ConfigError on an unknown metric or a number out of range."""
-        if self.metric is not None:
-            parse_metric(self.metric)
+        for name in (self.metric, *self.family):
+            if name is not None:
+                parse_metric(name)
+        if len(set(self.family)) < len(self.family):
+            raise ConfigError(f"the family of metrics is {', '.join(self.family)}; name each metric once.")
+        if self.metric is not None and self.family and self.metric not in self.family:
+            raise ConfigError(
+                f"the family of metrics is {', '.join(self.family)}, without the metric {self.metric} that "
+                "carries the claims; add it."
+            )
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(
@@ -51,3 +63,9 @@ class Settings:
             raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
         if self.seed < 0:
             raise ConfigError(f"the seed of the draws is {self.seed}; it must be 0 or more.")
+
+    @property
+    def claimed_metrics(self) -> tuple[str | None, ...]:
+        """The metrics that carry claims, the primary one first; None stands for the default one."""
+        primary = self.metric or next(iter(self.family), None)
+        return (primary, *(name for name in self.family if name != primary))

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
+from ltrbench.compare.pairs import against
 from ltrbench.compare.slices import Slice
-from ltrbench.compare.verdict import verdict
+from ltrbench.compare.verdict import claim_with_scope, verdict
 from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.notebook import html_table
 from ltrbench.results import TIMES
-from ltrbench.statistics import Interval
+from ltrbench.statistics import SCOPES, WORSE, Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,14 +81,16 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
         for row in comparison.rows
     ]
     frame = pd.DataFrame(records)
-    numbers = [column for column in frame.columns if column not in ("model", "baseline", "note")]
+    texts = ("model", "baseline", "note", "claim", "scope")
+    numbers = [column for column in frame.columns if column not in texts]
     return frame.astype(dict.fromkeys(numbers, float))
 
 
 def as_latex(comparison: Comparison) -> str:
-    """The table for a paper, with the rules of the package booktabs; the best mean of each metric in bold.
+    """The table for a paper, with the rules of the package booktabs.
 
-    It needs \\usepackage{booktabs}. Times, sizes and memory are left out.
+    A mean in bold is claimed to be better than every other row's. The table needs \\usepackage{booktabs}.
+    Times, sizes and memory are left out.
     """
     columns = [column for column in _shown_columns(comparison) if column.of_quality]
     header = " & ".join(in_latex(column.header) for column in columns)
@@ -128,6 +131,8 @@ _CSV_COLUMNS = (
     "difference",
     "difference_low",
     "difference_high",
+    "claim",
+    "scope",
     "p_holm",
     "effect_size",
     "wins",
@@ -146,11 +151,12 @@ def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, comparison.baseline, *[None] * 10, *tail]
-    said, p_value = row.to_baseline.statistics, row.to_baseline.p_adjusted["holm"]["randomisation"]
-    between = [None, None] if said.interval is None else [said.interval.low, said.interval.high]
-    counts = [said.wins, said.ties, said.losses, said.num_queries, said.note or None]
-    return [*ends, comparison.baseline, said.difference, *between, p_value, said.effect_size, *counts, *tail]
+        return [*ends, comparison.baseline, *[None] * 12, *tail]
+    pair, said = row.to_baseline, row.to_baseline.statistics
+    between = [None, None] if pair.interval is None else [pair.interval.low, pair.interval.high]
+    tested = [pair.claim, pair.scope, pair.p_adjusted["holm"]["randomisation"], said.effect_size]
+    counts = [said.wins, said.ties, said.losses, said.num_queries, _note(row) or None]
+    return [*ends, comparison.baseline, said.difference, *between, *tested, *counts, *tail]
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ def _columns(comparison: Comparison) -> list[_Column]:
     first, *others = comparison.rows[0].metrics
 
     def metric(name: str) -> _Column:
-        return _Column(name, lambda row: _format(row.metrics[name], ".4f"), metric=name)
+        return _Column(name, lambda row: _mean(row, name, comparison), metric=name)
 
     def cost(header: str, value: Callable[[Row], float | None], spec: str, optional: bool = True) -> _Column:
         return _Column(header, lambda row: _format(value(row), spec), optional, of_quality=False)
@@ -185,7 +191,7 @@ def _columns(comparison: Comparison) -> list[_Column]:
     difference = f"difference to {comparison.baseline} [95 % interval]"
     paired = [
         _Column(difference, lambda row: _difference(row, comparison)),
-        _Column("p (Holm)", _p_value, optional=True),
+        _Column(f"claim{_common_scope(comparison)}", lambda row: _claim(row, comparison)),
         _Column("better/tied/worse", _wins, optional=True),
         _Column("note", lambda row: _note(row) or _NOTHING, optional=True),
     ]
@@ -270,13 +276,27 @@ def _difference(row: Row, comparison: Comparison) -> str:
     if row.to_baseline is None:
         return "not paired"
     said = row.to_baseline.statistics
-    return _with_interval(said.difference, said.interval)
+    return _with_interval(said.difference, row.to_baseline.interval)
 
 
-def _p_value(row: Row) -> str:
-    if row.to_baseline is None:
+def _mean(row: Row, metric: str, comparison: Comparison) -> str:
+    """The mean, with the claim where the metric was declared to carry claims beside the primary one."""
+    mean = _format(row.metrics[metric], ".4f")
+    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
+    return mean if pair is None else f"{mean} {claim_with_scope(pair)}"
+
+
+def _claim(row: Row, comparison: Comparison) -> str:
+    pair = row.to_baseline
+    if pair is None:
         return _NOTHING
-    return _format(row.to_baseline.p_adjusted["holm"]["randomisation"], ".4f")
+    return pair.claim if _common_scope(comparison) else claim_with_scope(pair)
+
+
+def _common_scope(comparison: Comparison) -> str:
+    """The scope of all claims in the table, for its header; empty where they have several."""
+    scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
+    return f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
 
 
 def _wins(row: Row) -> str:
@@ -289,17 +309,17 @@ def _wins(row: Row) -> str:
 
 def _note(row: Row) -> str:
     """What to know of the difference: identical, few queries, or why there is no interval."""
-    return "" if row.to_baseline is None else row.to_baseline.statistics.note
+    pair = row.to_baseline
+    return "" if pair is None else pair.reason or pair.statistics.note
 
 
 def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
     text = in_latex(column.cell(row))
-    if column.metric is None:
+    if column.metric != comparison.metric:
         return text
-    values = [other.metrics[column.metric] for other in comparison.rows]
-    highest = max((value for value in values if value is not None), default=None)
-    own = row.metrics[column.metric]
-    return f"\\textbf{{{text}}}" if own is not None and own == highest else text
+    others = against(comparison.pairs, row.label)
+    beats_all = len(others) == len(comparison.rows) - 1 > 0 and all(pair.claim == WORSE for pair in others)
+    return f"\\textbf{{{text}}}" if beats_all else text
 
 
 def _counts(comparison: Comparison) -> str:

@@ -1,78 +1,80 @@
-"""The comparison in one sentence, for whoever reads only one."""
+"""The comparison in a few sentences, for whoever reads nothing else: each claim with its scope."""
 
 from __future__ import annotations
 
-from ltrbench.compare.comparison import Comparison, Row
-from ltrbench.compare.pairs import Pair
+from collections.abc import Sequence
+
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.pairs import Pair, against
 from ltrbench.compare.settings import BEST
 from ltrbench.markdown import listed
-from ltrbench.statistics.paired import IDENTICAL
+from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, WORSE
 
-LEVEL = 0.05
-"""The error that is allowed over all pairs together."""
+NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
+"""What stands beside every claim about trained models."""
 
 
 def verdict(comparison: Comparison) -> str:
-    """What the paired tests allow to be said, at 5 % over the family that was asked for (Holm), in one
-    sentence."""
+    """Returns what may be claimed of the best row against the others, or of each row against the baseline."""
     if comparison.best is None:
-        return "There are no two rows that can be paired, so that nothing can be said of differences."
-    reasons = {pair.statistics.note for pair in comparison.pairs if pair.statistics.p_values["t"] is None}
-    if all(pair.p_adjusted["holm"]["randomisation"] is None for pair in comparison.pairs):
-        return f"Nothing can be said of differences: {listed(sorted(reasons))}."
+        return "No two rows can be paired: nothing is claimed of differences."
+    reasons = {pair.reason for pair in comparison.family if pair.reason}
+    if all(pair.interval is None for pair in comparison.family):
+        if not comparison.family:
+            return f"The baseline {comparison.baseline} is left out of paired tests: nothing is claimed."
+        return f"Nothing is claimed of differences: {listed(sorted(reasons))}."
     if comparison.settings.baseline in (None, BEST):
-        return _about_best(comparison)
-    if comparison.row(comparison.baseline).interval is None:
-        return f"The baseline {comparison.baseline} is left out of paired tests: nothing is held against it."
-    return _about_baseline(comparison)
+        best = comparison.best
+        pairs = [pair.turned() for pair in against(comparison.pairs, best)]
+        mean = comparison.row(best).metrics[comparison.metric]
+        lead, name_claims = f"{best} has the highest {comparison.metric}, {mean:.4f}.", _of_best
+    else:
+        pairs = list(against(comparison.family, comparison.baseline))
+        lead, name_claims = f"Against {comparison.baseline}, in {comparison.metric}.", _of_rows
+    rope = comparison.settings.rope
+    sentences = [
+        f"{_capital(name)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
+        for scope, name in reversed(SCOPES.items())
+        if any(pair.scope == scope for pair in pairs)
+    ]
+    if any(pair.scope == MODELS for pair in pairs):
+        sentences.append(f"{_capital(NOT_REPEATED)}.")
+    if reasons:
+        sentences.append(f"Undecided for want of data: {listed(sorted(reasons))}.")
+    return " ".join([lead, *sentences])
 
 
-def _about_best(comparison: Comparison) -> str:
-    best = str(comparison.best)
-    others = {_other(pair, best): pair for pair in comparison.pairs if best in (pair.a, pair.b)}
-    beaten = [label for label, pair in others.items() if is_shown(pair)]
-    level = [label for label in others if label not in beaten]
-    mean = comparison.row(best).metrics[comparison.metric]
-    if all(pair.statistics.note == IDENTICAL for pair in comparison.pairs):
-        return f"All rows rank every query alike in {comparison.metric}, {mean:.4f}."
-    leads = f"{best} has the highest {comparison.metric}, {mean:.4f}"
-    if not level:
-        return f"{leads}, and is shown to be better than {listed(beaten)}."
-    if not beaten:
-        return f"{leads}, but is not shown to be better than {listed(level)}."
-    return f"{leads}: it is shown to be better than {listed(beaten)}, and not than {listed(level)}."
+def claim_with_scope(pair: Pair) -> str:
+    """Returns the claim as tables and tags show it, such as "better (trained on other queries)"."""
+    return f"{pair.claim} ({SCOPES[pair.scope]})"
 
 
-def _about_baseline(comparison: Comparison) -> str:
-    rows = comparison.rows
-    better = [_with_difference(row) for row in rows if _is(row, 1)]
-    worse = [_with_difference(row) for row in rows if _is(row, -1)]
-    level = [row.label for row in rows if row.to_baseline is not None and not is_shown(row.to_baseline)]
+def _of_best(pairs: Sequence[Pair], rope: float) -> str:
+    """Of the best row minus each other."""
+    said = {
+        BETTER: "better than {}",
+        EQUIVALENT: f"equivalent to {{}} (within ±{rope:g})",
+        UNDECIDED: "undecided against {}",
+        # The highest mean, and worse: the simultaneous interval is of the same mean, so that it cannot be.
+        WORSE: "worse than {}",
+    }
+    return "; ".join(
+        words.format(listed([pair.b for pair in pairs if pair.claim == claim]))
+        for claim, words in said.items()
+        if any(pair.claim == claim for pair in pairs)
+    )
+
+
+def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
+    """Of each row minus the baseline."""
     parts = []
-    if better:
-        parts.append(f"{listed(better)} {'is' if len(better) == 1 else 'are'} shown to be better")
-    if worse:
-        parts.append(f"{listed(worse)} {'is' if len(worse) == 1 else 'are'} shown to be worse")
-    if level:
-        parts.append(f"{listed(level)} {'is' if len(level) == 1 else 'are'} not shown to differ")
-    return f"Against {comparison.baseline}, in {comparison.metric}: {'; '.join(parts)}."
+    for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
+        rows = [f"{pair.a} ({pair.statistics.difference:+.4f})" for pair in pairs if pair.claim == claim]
+        word = f"{claim} (within ±{rope:g})" if claim == EQUIVALENT else claim
+        if rows:
+            parts.append(f"{listed(rows)} {'is' if len(rows) == 1 else 'are'} {word}")
+    return "; ".join(parts)
 
 
-def is_shown(pair: Pair) -> bool:
-    """Whether the randomisation test, adjusted by Holm, rejects that the two are alike."""
-    p_value = pair.p_adjusted["holm"]["randomisation"]
-    return p_value is not None and p_value <= LEVEL
-
-
-def _is(row: Row, sign: int) -> bool:
-    pair = row.to_baseline
-    return pair is not None and is_shown(pair) and (pair.statistics.difference or 0.0) * sign > 0
-
-
-def _with_difference(row: Row) -> str:
-    assert row.to_baseline is not None  # as `_is` has it
-    return f"{row.label} ({row.to_baseline.statistics.difference:+.4f})"
-
-
-def _other(pair: Pair, label: str) -> str:
-    return pair.b if pair.a == label else pair.a
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

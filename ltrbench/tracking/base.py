@@ -40,7 +40,12 @@ class Tracker(ABC):
         return contextlib.nullcontext()
 
     def summarize(  # noqa: B027  # a mirror may have no room
-        self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]
+        self,
+        folder: Path,
+        text: str,
+        best: Run | None,
+        figures: Mapping[str, float],
+        claims: Mapping[str, str],
     ) -> None:
         """Mirrors the comparison of a sweep to its parent run, before `close`.
 
@@ -50,6 +55,7 @@ class Tracker(ABC):
             best: the best run by validation; None where no run has one.
             figures: of each row over its folds and seeds, such as "native/ndcg@10", and of the best one such
                 as "test/ndcg@10".
+            claims: what is claimed of each pair of rows, and of what, by the names of the pairs.
         """
 
     @property

@@ -28,6 +28,7 @@ from mlflow.entities import LoggedModelOutput, Metric, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+from mlflow.utils.validation import MAX_PARAMS_TAGS_PER_BATCH
 from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
@@ -39,6 +40,7 @@ from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
     command,
+    metric_key,
     milliseconds,
     model_name,
     origin_tags,
@@ -183,13 +185,22 @@ class MLflowTracker(Tracker):
             client.set_experiment_tag(self._experiment_id, key, value)
         self._experiment_tags |= tags
 
-    def summarize(self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]) -> None:
+    def summarize(
+        self,
+        folder: Path,
+        text: str,
+        best: Run | None,
+        figures: Mapping[str, float],
+        claims: Mapping[str, str],
+    ) -> None:
         client = self._opened_client()
         if not self._parent:
             return
         with self._reaching_the_store(_TO_STORE):
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
             client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
+            tags = [RunTag(metric_key(f"claim/{pair}"), claim) for pair, claim in claims.items()]
+            client.log_batch(self._parent, tags=tags[:MAX_PARAMS_TAGS_PER_BATCH])
             shown = plain_metrics(figures)
             found = None if best is None else self._find_logged(client, best)
             if best is not None and found is not None:

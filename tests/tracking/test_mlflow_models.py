@@ -165,7 +165,13 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
 ) -> None:
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/table.md").write_text("| model |")
-    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"], {"native/ndcg@10": 0.5})
+    logged_to.summarize(
+        tmp_path / "comparison",
+        "| model |",
+        runs["xgboost"],
+        {"native/ndcg@10": 0.5},
+        {"native vs xgboost, ndcg@10": "better (these trained models)"},
+    )
     client = MlflowClient(logged_to.uri)
     (parent,) = (item for item in all_runs(logged_to) if item.data.tags["kind"] == "sweep")
     assert [item.path for item in client.list_artifacts(parent.info.run_id, "comparison")] == [
@@ -174,6 +180,7 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
     assert parent.data.tags["mlflow.note.content"] == "| model |"
     assert client.get_run(parent.data.tags["best_run"]).data.tags["backend"] == "xgboost"
     assert parent.data.metrics["native/ndcg_at_10"] == 0.5
+    assert parent.data.tags["claim/native vs xgboost_ ndcg_at_10"] == "better (these trained models)"
     assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
 
 
@@ -183,7 +190,7 @@ def test_the_parent_of_folds_and_seeds_has_the_means_of_the_best_row(
     (tmp_path / "comparison").mkdir()
     tracker.open("multirun/today")
     tracker.log(runs["native"])
-    tracker.summarize(tmp_path / "comparison", "", runs["native"], {"test/ndcg@10": 0.25})
+    tracker.summarize(tmp_path / "comparison", "", runs["native"], {"test/ndcg@10": 0.25}, {})
     (parent,) = (item for item in all_runs(tracker) if item.data.tags["kind"] == "sweep")
     assert parent.data.metrics["test/ndcg_at_10"] == 0.25
     assert parent.data.metrics["valid/ndcg_at_10"] == runs["native"].result.metrics["valid/ndcg@10"]

@@ -11,9 +11,9 @@ from ltrbench.compare.evaluations import means_of
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import CHANGED, Bullets, Cell, Column, Folded, Part, Section, Table, named
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.verdict import is_shown
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention
+from ltrbench.statistics import BETTER, WORSE
 
 _DECIMALS = 10
 """Means that are alike to so many places are no order of models."""
@@ -86,7 +86,7 @@ def section(shown: Shown) -> Section:
 
 
 def _answer(comparison: Comparison, defined: list[Claim]) -> str:
-    """Whether the order of the models changes, and that of any that are shown to differ."""
+    """Whether the order of the models changes, and that of any that are claimed to differ."""
     if len(defined) == 1:
         return f"No other convention defines {comparison.metric} on these data."
     if len(defined[0].means) < 2:
@@ -98,11 +98,11 @@ def _answer(comparison: Comparison, defined: list[Claim]) -> str:
         )
     those = f"The order of the models changes under {', '.join(claim.convention.name for claim in changed)}"
     tested = (*comparison.pairs, *comparison.family)
-    claimed = [{pair.a, pair.b} for pair in tested if is_shown(pair)]
+    claimed = [{pair.a, pair.b} for pair in tested if pair.claim in (BETTER, WORSE)]
     lost = [claim.convention.name for claim in changed if any({*pair} in claimed for pair in claim.swapped)]
     if not lost:
-        return f"{those}, but only of models that are not shown to differ."
-    return f"{those}; under {', '.join(lost)} it does of models that are shown to differ."
+        return f"{those}, but only of models that are not claimed to differ."
+    return f"{those}; under {', '.join(lost)} it does of models that are claimed to differ."
 
 
 def _cells(claim: Claim, labels: list[str], own: Claim) -> list[Cell]:

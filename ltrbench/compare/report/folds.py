@@ -15,11 +15,10 @@ def section(shown: Shown) -> Section | None:
         return None
     rope = comparison.settings.rope
     lead = (
-        "The tests above speak of these trained models on queries like these. Whether the methods differ "
-        "when they are trained again on such data is a question to the folds, each of which counts once: "
-        "there are few, so that little is shown. The corrected resampled t test allows for their common "
-        "training data; the Bayesian correlated t test gives the probabilities that the first is worse, "
-        f"practically equal (within ±{rope:g} {comparison.metric}), or better."
+        "Each fold counts once. The corrected resampled t test allows for the training queries that folds "
+        "share; the claims rest on it, with the variance of seeds added and all pairs together. Here each "
+        "pair stands alone, as description. The Bayesian correlated t test gives the probabilities that "
+        f"the first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
     )
     columns = [
         Column("pair", numeric=False),

@@ -10,8 +10,8 @@ from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.verdict import is_shown
-from ltrbench.statistics import Interval
+from ltrbench.compare.verdict import claim_with_scope
+from ltrbench.statistics import Interval, claims
 
 _WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
 
@@ -33,9 +33,9 @@ def _columns(shown: Shown) -> list[Column]:
     first, *others = comparison.rows[0].metrics
     own = [Column("model", numeric=False), Column(first, "Mean over test queries, with its 95 % interval.")]
     paired = [
-        Column(f"difference to {comparison.baseline}", "With its 95 % interval."),
+        Column(f"difference to {comparison.baseline}", "With its simultaneous 95 % interval."),
         Column("drawn", "The difference and its interval; the line is no difference.", False, sortable=False),
-        Column("p (Holm)", "Randomisation test, adjusted by Holm."),
+        Column("claim", "What the interval allows to be claimed, and of what.", False),
         Column("better/tied/worse", "Queries on which the model is better than, as good as, and worse."),
         Column("effect size", "Mean over standard deviation of the differences by query."),
     ]
@@ -59,7 +59,7 @@ def _cells(shown: Shown, row: Row) -> list[Cell]:
 def _mean(shown: Shown, row: Row, metric: str, note: str = "") -> Cell:
     known = [value for own in shown.rows if (value := own.metrics[metric]) is not None]
     value = row.metrics[metric]
-    highest = len(known) > 1 and value == max(known)
+    highest = metric == shown.comparison.metric and len(known) > 1 and value == max(known)
     return measured(value, numbers.quality(value), note, STRONG if highest else "")
 
 
@@ -68,23 +68,20 @@ def _compared(row: Row, reach: float) -> list[Cell]:
     if pair is None:
         return [Cell() for _ in range(5)]
     said = pair.statistics
-    p_value = pair.p_adjusted["holm"]["randomisation"]
-    note = numbers.interval(said.interval, numbers.difference)
+    note = numbers.interval(pair.interval, numbers.difference)
     counts = f"{numbers.count(said.wins)} / {numbers.count(said.ties)} / {numbers.count(said.losses)}"
     return [
         measured(said.difference, numbers.difference(said.difference), note, emphasis_of(pair)),
-        Cell("", drawing=_drawn(said.difference, said.interval, reach)),
-        measured(p_value, numbers.p_value(p_value), said.note),
+        Cell("", drawing=_drawn(said.difference, pair.interval, reach)),
+        Cell(claim_with_scope(pair), pair.claim, pair.reason or said.note),
         measured(said.wins - said.losses, counts),
         measured(said.effect_size, numbers.signed(said.effect_size)),
     ]
 
 
 def emphasis_of(pair: Pair) -> str:
-    """Whether the pair's first row is shown to be better or worse than its second; empty for neither."""
-    if not is_shown(pair):
-        return ""
-    return BETTER if (pair.statistics.difference or 0.0) > 0 else WORSE
+    """Whether the pair's first row is claimed to be better or worse than its second; empty for neither."""
+    return {claims.BETTER: BETTER, claims.WORSE: WORSE}.get(pair.claim, "")
 
 
 def _reach(rows: tuple[Row, ...]) -> float:
@@ -92,8 +89,8 @@ def _reach(rows: tuple[Row, ...]) -> float:
     pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
     ends = [abs(pair.statistics.difference or 0.0) for pair in pairs]
     for pair in pairs:
-        if pair.statistics.interval is not None:
-            ends += [abs(pair.statistics.interval.low), abs(pair.statistics.interval.high)]
+        if pair.interval is not None:
+            ends += [abs(pair.interval.low), abs(pair.interval.high)]
     return max(ends, default=0.0) or 1.0
 
 

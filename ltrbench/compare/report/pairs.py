@@ -8,8 +8,6 @@ from ltrbench.compare.pairs import ADJUSTMENTS, Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.leaderboard import emphasis_of
 from ltrbench.compare.report.parts import (
-    BETTER,
-    WORSE,
     Cell,
     Column,
     Folded,
@@ -20,11 +18,11 @@ from ltrbench.compare.report.parts import (
     named,
 )
 from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.verdict import claim_with_scope
 from ltrbench.statistics import TESTS
 
 _SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
 _FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
-_MIRRORED = {BETTER: WORSE, WORSE: BETTER, "": ""}
 
 
 def section(shown: Shown) -> Section | None:
@@ -33,21 +31,21 @@ def section(shown: Shown) -> Section | None:
     if not comparison.pairs:
         return None
     lead = (
-        f"The row's {comparison.metric} minus the column's, with its p-value by Holm over "
-        f"{all_pairs(comparison)} (randomisation test). ▲ and ▼ mark where the row is shown to be "
-        "better or worse at 5 % over all pairs together; the rest may well be chance."
+        f"The row's {comparison.metric} minus the column's, with the claim that its simultaneous 95 % "
+        f"interval over {all_pairs(comparison)} allows. ▲ and ▼ mark the claims better and worse."
     )
     parts: list[Part] = [
         _matrix(shown),
-        Folded("All tests, raw and adjusted", [Prose(_ABOUT_TESTS), _tests(comparison)]),
+        Folded("Tests of these trained models, as description", [Prose(_ABOUT_TESTS), _tests(comparison)]),
     ]
     return Section("pairs", "Pairwise tests", lead, parts)
 
 
 _ABOUT_TESTS = (
-    "The randomisation test asks only that under no difference a query's difference is as likely to have the "
-    "other sign; t asks for a mean close to normal; Wilcoxon's signed rank asks for differences that are "
-    "symmetric about their centre, and is about that centre rather than the mean."
+    "These p-values speak of the trained models only, and decide nothing here. The randomisation test asks "
+    "only that under no difference a query's difference is as likely to have the other sign; t asks for a "
+    "mean close to normal; Wilcoxon's signed rank asks for differences that are symmetric about their "
+    "centre, and is about that centre rather than the mean."
 )
 
 
@@ -62,11 +60,9 @@ def _matrix(shown: Shown) -> Table:
 def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
     if a == b:
         return Cell("")
-    sign, pair = (1, found[a, b]) if (a, b) in found else (-1, found[b, a])
-    difference, p_value = pair.statistics.difference, pair.p_adjusted["holm"]["randomisation"]
-    emphasis = emphasis_of(pair) if sign == 1 else _MIRRORED[emphasis_of(pair)]
-    own = None if difference is None else sign * difference
-    return measured(own, numbers.difference(own), f"p {numbers.p_value(p_value)}", emphasis)
+    pair = found[a, b] if (a, b) in found else found[b, a].turned()
+    difference = pair.statistics.difference
+    return measured(difference, numbers.difference(difference), claim_with_scope(pair), emphasis_of(pair))
 
 
 def _tests(comparison: Comparison) -> Table:

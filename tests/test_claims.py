@@ -1,0 +1,328 @@
+"""Claims of a comparison: their scope follows from what varied, and one procedure decides them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from toy_runs import judgments, write
+
+from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.compare.inference import infer
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.record import as_json, claims
+from ltrbench.compare.tables import as_csv
+from ltrbench.compare.verdict import NOT_REPEATED
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import evaluate
+from ltrbench.results import Run
+from ltrbench.statistics import (
+    METHODS,
+    MODELS,
+    RETRAINED,
+    SCOPES,
+    independent_replicates,
+    resampling_factor,
+    shared_replicates,
+)
+
+SEEDS = (1, 2, 3, 4)
+QUERIES = 150
+"""Counted ones: enough for bootstrap intervals."""
+
+
+def runs_of(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
+    """Trainings of one model on one split, which differ in their seed."""
+    fields = {"fold": None, "counted": QUERIES, **fields}
+    return [write(folder / f"{model}{seed}", model, seed=seed, **fields) for seed in seeds]
+
+
+def deterministic(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
+    """Runs under several seeds with the same scores."""
+    (first,) = runs_of(folder, model, seeds[:1], **fields)
+    held = {"test": first.scored("test")}
+    return [
+        Run(folder / f"{model}{seed}", _with_seed(first, seed), held=held) if seed != seeds[0] else first
+        for seed in seeds
+    ]
+
+
+def _with_seed(run: Run, seed: int) -> Any:
+    return replace(run.result, seed=seed)
+
+
+def resampled(folder: Path, model: str, numbers: tuple[int, ...], kind: str = "bootstrap") -> list[Run]:
+    runs = []
+    for number in numbers:
+        (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}")
+        resample = {"kind": kind, "share": 0.5, "number": 5, "index": number, "seed": 0}
+        data = {**run.result.data, "resample": {**resample, "train": "all", "queries": 90}}
+            runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
+    return runs
+
+
+def only(runs: list[Run], settings: Settings | None = None) -> Comparison:
+    (comparison,) = compare(runs, settings)
+    return comparison
+
+
+def pair_of(comparison: Comparison) -> Pair:
+    (pair,) = comparison.pairs
+    return pair
+
+
+def values_of(runs: list[Run]) -> np.ndarray[Any, Any]:
+    """(R, Q), NDCG@10 of the queries that count."""
+    found = []
+    for run in runs:
+        scored = run.scored("test")
+        own = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).per_query["ndcg@10"]
+        found.append(own[~np.isnan(own)])
+    return np.stack(found)
+
+
+def test_one_training_of_each_model_claims_nothing_about_the_methods(tmp_path: Path) -> None:
+    comparison = only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "xgboost", (1,), skill=0.3)])
+    pair = pair_of(comparison)
+    assert (pair.scope, pair.claim, pair.inference) == (MODELS, "better", None)
+    assert pair.interval == pair.statistics.interval
+    assert NOT_REPEATED in verdict(comparison).lower()
+    assert f"claim ({SCOPES[MODELS]})" in render(comparison)
+
+
+def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> None:
+    native, xgboost = runs_of(tmp_path, "native"), runs_of(tmp_path, "xgboost", skill=0.9)
+    pair = pair_of(only([*native, *xgboost]))
+    shares = np.full(QUERIES, 1 / QUERIES)
+    assert pair.scope == RETRAINED
+    assert pair.inference is not None
+    expected = independent_replicates(values_of(native), values_of(xgboost), shares)
+    assert pair.inference.standard_error == pytest.approx(expected.standard_error)
+    assert pair.inference.difference == pytest.approx(pair.statistics.difference)
+    assert pair.inference.num_replicates == (len(SEEDS), len(SEEDS))
+
+
+def test_seeds_of_one_library_are_shared_trainings(tmp_path: Path) -> None:
+    one, other = (
+        runs_of(tmp_path / "1", "native", settings={"l2": 1}),
+        runs_of(tmp_path / "2", "native", settings={"l2": 2}, skill=0.9),
+    )
+    pair = pair_of(only([*one, *other]))
+    expected = shared_replicates(values_of(one), values_of(other), np.full(QUERIES, 1 / QUERIES))
+    assert pair.inference is not None
+    assert (pair.scope, pair.inference.method) == (RETRAINED, "paired-mrmc-t")
+    assert pair.inference.standard_error == pytest.approx(expected.standard_error)
+
+
+def test_two_seeds_claim_nothing_and_say_so(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native", (1, 2)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
+    comparison = only(runs)
+    pair = pair_of(comparison)
+    assert (pair.scope, pair.claim, pair.interval) == (RETRAINED, "undecided", None)
+    assert "2 trainings" in pair.reason
+    assert pair.reason in verdict(comparison)
+
+
+def test_seeds_that_change_nothing_count_as_one_training(tmp_path: Path) -> None:
+    both = only([*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.5)])
+    assert (pair_of(both).scope, pair_of(both).inference) == (MODELS, None)
+    # Beside a model whose seeds matter, it is known not to vary.
+    mixed = pair_of(only([*deterministic(tmp_path / "2", "native"), *runs_of(tmp_path / "2", "random")]))
+    assert mixed.scope == RETRAINED
+    assert mixed.inference is not None
+    assert mixed.inference.num_replicates == (1, len(SEEDS))
+
+
+def test_one_training_beside_several_is_not_known_to_be_deterministic(tmp_path: Path) -> None:
+    pair = pair_of(only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random")]))
+    assert (pair.scope, pair.inference) == (MODELS, None)
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "subsample"])
+def test_resampled_training_sets_speak_of_the_methods(tmp_path: Path, kind: str) -> None:
+    numbers = (1, 2, 3, 4, 5)
+    native, xgboost = (resampled(tmp_path, model, numbers, kind) for model in ("native", "xgboost"))
+    comparison = only([*native, *xgboost])
+    pair = pair_of(comparison)
+    expected = shared_replicates(
+        values_of(native),
+        values_of(xgboost),
+        np.full(QUERIES, 1 / QUERIES),
+        resampling_factor(kind, len(numbers), 0.5),
+    )
+    assert pair.inference is not None
+    assert (pair.scope, pair.inference.method) == (METHODS, "resampled-t")
+    assert pair.inference.standard_error == pytest.approx(expected.standard_error)
+    assert SCOPES[METHODS] in render(comparison)
+
+
+def test_resamples_that_only_one_row_has_are_left_out(tmp_path: Path) -> None:
+    runs = [*resampled(tmp_path, "native", (1, 2, 3, 4, 5)), *resampled(tmp_path, "xgboost", (1, 3, 5))]
+    pair = pair_of(only(runs))
+    assert pair.inference is not None
+    assert pair.inference.num_replicates == (3, 3)
+
+
+def test_runs_on_resamples_are_no_repetitions_of_runs_on_the_whole_training_set(tmp_path: Path) -> None:
+    whole = runs_of(tmp_path / "whole", "native", (1,), train="all")
+    comparison = only([*whole, *resampled(tmp_path, "native", (1, 2, 3))])
+    assert len(comparison.rows) == 2
+    assert pair_of(comparison).scope == MODELS
+
+
+def folds(folder: Path, model: str, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
+    return [
+        write(folder / f"{model}{fold}{seed}", model, fold=fold, seed=seed, **fields)
+        for fold in (1, 2, 3, 4, 5)
+        for seed in seeds
+    ]
+
+
+def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_path: Path) -> None:
+    once = pair_of(only([*folds(tmp_path / "1", "native", (1,)), *folds(tmp_path / "1", "other", (1,))]))
+    assert once.scope == METHODS
+    assert once.inference is not None
+    assert once.over_folds is not None
+    frequentist = once.over_folds.frequentist
+    assert frequentist.interval is not None
+    assert once.interval is not None
+    assert (once.interval.low, once.interval.high) == pytest.approx(
+        (frequentist.interval.low, frequentist.interval.high)
+    )
+    seeds = only([*folds(tmp_path / "3", "native", SEEDS), *folds(tmp_path / "3", "other", SEEDS)])
+    several = pair_of(seeds)
+    assert several.inference is not None
+    assert several.over_folds is not None
+    interval = several.over_folds.frequentist.interval
+    assert interval is not None
+    corrected = (interval.high - interval.low) / 2 / stats.t.ppf(0.975, 4)
+    # W_j / J^2 of each fold, from independent seeds.
+    assert seeds.queries is not None
+    within = 0.0
+    for number in range(5):
+        shares = np.full(int((seeds.queries.cell_of_query == number).sum()), 1.0)
+        found = independent_replicates(
+            seeds.queries.trainings[0][number].values,
+            seeds.queries.trainings[1][number].values,
+            shares / shares.sum(),
+        )
+        within += (found.parts.training + found.parts.training_by_query) / 25
+    assert several.inference.standard_error == pytest.approx(np.sqrt(corrected**2 + within))
+
+
+def test_folds_with_one_test_set_are_no_folds(tmp_path: Path) -> None:
+    runs = [*folds(tmp_path, "native", (1,)), *folds(tmp_path, "other", (1,))]
+    comparison = only(runs)
+    assert comparison.queries is not None
+    same = replace(
+        comparison.queries, cells=tuple(cell._replace(test="one") for cell in comparison.queries.cells)
+    )
+    assert infer(same, 0, 1) == (MODELS, None)
+
+
+def test_a_difference_inside_the_region_of_equivalence_is_equivalent_even_if_it_excludes_zero(
+    tmp_path: Path,
+) -> None:
+    runs = [*runs_of(tmp_path, "native", (1,), skill=3.0), *runs_of(tmp_path, "random", (1,), skill=0.0)]
+    assert pair_of(only(runs)).claim == "better"
+    wide = only(runs, Settings(rope=0.9))
+    interval = pair_of(wide).interval
+    assert interval is not None
+    assert 0 < interval.low < interval.high < 0.9
+    assert pair_of(wide).claim == "equivalent"
+    assert "equivalent to random (within ±0.9)" in verdict(wide)
+
+
+def test_a_turned_pair_turns_its_claim_and_its_interval(tmp_path: Path) -> None:
+    pair = pair_of(only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]))
+    turned = pair.turned()
+    assert (pair.claim, turned.claim) == ("better", "worse")
+    assert pair.interval is not None
+    assert turned.interval is not None
+    assert (turned.interval.low, turned.interval.high) == (-pair.interval.high, -pair.interval.low)
+    assert turned.turned() == pair
+
+
+def test_more_pairs_or_metrics_in_the_family_widen_every_interval(tmp_path: Path) -> None:
+    runs = [
+        run
+        for model, skill in (("native", 1.0), ("xgboost", 0.9), ("catboost", 0.8))
+        for run in runs_of(tmp_path, model, skill=skill)
+    ]
+    everyone = only(runs)
+    planned = only(runs, Settings(baseline="native"))
+    declared = only(runs, Settings(baseline="native", family=("ndcg@10", "map")))
+
+    def width(comparison: Comparison) -> float:
+        pair = comparison.row("xgboost").to_baseline
+        assert pair is not None
+        assert pair.interval is not None
+        return pair.interval.high - pair.interval.low
+
+    assert width(planned) < width(everyone)
+    assert width(planned) < width(declared)
+    pair = declared.row("xgboost").to_baseline
+    assert pair is not None
+    assert pair.inference is not None
+    # Two pairs in each of two metrics share 5 %.
+    assert pair.interval == pair.inference.interval(0.05 / 4)
+
+
+def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
+    alone = only(runs)
+    assert {pair["metric"] for pair in as_json([alone])["pairs"]} == {"ndcg@10"}
+    assert "ndcg@10 carries claims; all else is description" in render(alone)
+    both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
+    assert [pair["metric"] for pair in as_json([both])["pairs"]] == ["ndcg@10", "ndcg@5"]
+    claim = both.claim("random", "ndcg@5")
+    assert claim is not None
+    assert claim.claim == "worse"
+    mean = both.row("random").metrics["ndcg@5"]
+    assert f"{mean:.4f} worse ({SCOPES[RETRAINED]})" in render(both)
+
+
+def test_a_family_must_hold_the_metric_and_each_once() -> None:
+    with pytest.raises(ConfigError, match="ndcg@5"):
+        Settings(metric="ndcg@5", family=("ndcg@10",))
+    with pytest.raises(ConfigError, match="each metric once"):
+        Settings(family=("map", "map"))
+
+
+def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:
+    comparison = only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)])
+    record = json.loads(json.dumps(as_json([comparison]), allow_nan=False))
+    (pair,) = record["pairs"]
+    assert (pair["scope"], pair["claim"], pair["a"]) == (RETRAINED, "better", "native")
+    parts = pair["inference"]["parts"]
+    error = pair["inference"]["standard_error"]
+    assert parts["query"] + parts["training"] + parts["training_by_query"] == pytest.approx(error**2)
+    assert claims([comparison]) == {"native vs random, ndcg@10": f"better ({SCOPES[RETRAINED]})"}
+    assert f",worse,{RETRAINED}," in as_csv([comparison])
+
+
+def test_scopes_that_differ_stand_in_each_cell_and_sentence(tmp_path: Path) -> None:
+    runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
+    comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
+    text = render(comparison)
+    assert f"worse ({SCOPES[RETRAINED]})" in text
+    assert f"({SCOPES[MODELS]})" in text
+    for scope in (MODELS, RETRAINED):
+        assert SCOPES[scope] in verdict(comparison).lower()
+
+
+def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path: Path) -> None:
+    runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
+    comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
+    for pair in comparison.pairs:
+        if pair.inference is not None:
+            assert pair.interval == pair.inference.interval(0.05 / 3)
+
+
+def test_judgments_of_the_toy_runs_have_one_query_that_does_not_count() -> None:
+    assert judgments(0, QUERIES).num_queries == QUERIES + 1
