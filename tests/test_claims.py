@@ -62,7 +62,7 @@ def resampled(folder: Path, model: str, numbers: tuple[int, ...], kind: str = "b
         (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}")
         resample = {"kind": kind, "share": 0.5, "number": 5, "index": number, "seed": 0}
         data = {**run.result.data, "resample": {**resample, "train": "all", "queries": 90}}
-            runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
+        runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
     return runs
 
 

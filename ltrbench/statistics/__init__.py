@@ -10,6 +10,8 @@
     claims.py         from an interval to a claim, and the scopes of claims
     datasets.py       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
     power.py          the minimum detectable difference, the queries that one needs
+    groups.py         over groups of queries: Welch's test that a mean difference is the same in each
+    risk.py           losses against a baseline or expectation: URisk, TRisk, GeoRisk
 
 What cannot be computed is None with its reason, never NaN. docs/statistics.md says when to use which.
 """
@@ -33,6 +35,7 @@ from ltrbench.statistics.folds import (
     bayesian_correlated_t,
     corrected_resampled_t,
 )
+from ltrbench.statistics.groups import SMALLEST_GROUP, EqualMeans, Group, equal_means
 from ltrbench.statistics.intervals import (
     CONFIDENCE,
     FEW_QUERIES,
@@ -52,6 +55,7 @@ from ltrbench.statistics.replicates import (
     resampling_factor,
     shared_replicates,
 )
+from ltrbench.statistics.risk import Risk, geo_risk, risks, t_risk, u_risk
 from ltrbench.statistics.sample import PairedSample
 
 __all__ = [
@@ -66,16 +70,20 @@ __all__ = [
     "RETRAINED",
     "ROPE",
     "SCOPES",
+    "SMALLEST_GROUP",
     "TESTS",
     "UNDECIDED",
     "WORSE",
     "DataSetTest",
+    "EqualMeans",
     "FoldTest",
+    "Group",
     "Inference",
     "Interval",
     "PairOfRanks",
     "PairStatistics",
     "PairedSample",
+    "Risk",
     "RopeProbabilities",
     "VarianceParts",
     "bayesian_correlated_t",
@@ -83,14 +91,19 @@ __all__ = [
     "claim_of",
     "compare_pairs",
     "corrected_resampled_t",
+    "equal_means",
     "fold_replicates",
     "friedman",
+    "geo_risk",
     "holm",
     "independent_replicates",
     "minimum_detectable_difference",
     "queries_needed",
     "resampling_factor",
+    "risks",
     "shared_replicates",
     "simultaneous_intervals",
     "system_intervals",
+    "t_risk",
+    "u_risk",
 ]
