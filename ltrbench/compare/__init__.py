@@ -13,7 +13,7 @@ from ltrbench.compare.importances import ImportanceComparison, compare_importanc
 from ltrbench.compare.imported import Import, import_like, import_scores
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.settings import BEST, Settings
-from ltrbench.compare.slices import Slice, read_attributes, slices
+from ltrbench.compare.slices import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.tables import render
 from ltrbench.compare.verdict import verdict
 from ltrbench.results import Run
@@ -25,6 +25,7 @@ __all__ = [
     "Fusing",
     "Import",
     "ImportanceComparison",
+    "Interaction",
     "Pair",
     "Row",
     "Settings",
@@ -35,6 +36,7 @@ __all__ = [
     "fuse",
     "import_like",
     "import_scores",
+    "interactions",
     "read_attributes",
     "render",
     "slices",

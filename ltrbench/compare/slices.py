@@ -1,4 +1,4 @@
-"""Where a difference comes from: the rows by kinds of queries.
+"""Where a difference comes from: the rows by kinds of queries, and one test an attribute whether it varies.
 
 A kind is a value, or a range, of an attribute of queries. Those that every data set has are in `ATTRIBUTES`,
 one function each: from judgments to a value a query. Others come from a table of the user's, a row a query.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ltrbench.compare.settings import BEST
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
-from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics import Group, Interval, PairedSample, equal_means, holm
 from ltrbench.statistics.intervals import difference_intervals
 
 QUERY_ID = "query_id"
@@ -67,12 +68,17 @@ Given = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class InSlice:
-    """A row in a slice: its mean, and its difference to the baseline; None for the baseline itself."""
+    """A row in a slice: its mean, and its difference to the baseline; None for the baseline itself.
+
+    Attributes:
+        standard_error: of the difference; None where the slice has one query.
+    """
 
     label: str
     mean: float
     difference: float | None
     interval: Interval | None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,26 @@ class Slice:
     name: str
     num_queries: int
     rows: tuple[InSlice, ...]
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """One test of whether a row's difference to the baseline varies over the slices of an attribute.
+
+    Attributes:
+        label: of the row.
+        num_slices: number of slices in the test; the note names the others.
+        p_value: of the null hypothesis that the mean difference is the same in every slice; None where there
+            is no test, and the note gives the reason.
+        p_adjusted: by Holm, over all interactions that were tested together.
+    """
+
+    attribute: str
+    label: str
+    num_slices: int
+    p_value: float | None
+    p_adjusted: float | None
+    note: str
 
 
 def read_attributes(path: Path) -> Given:
@@ -236,15 +262,65 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
     sample = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
     base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
     intervals: list[Interval | None] = [None] * len(queries.labels)
-    # The best was found by these numbers: an interval that does not know of it would be too narrow.
-    if base is not None and asked.baseline != BEST:
+    errors = [float("nan")] * len(queries.labels)
+    if base is not None:
         to_base = [(number, base) for number in range(len(queries.labels))]
-        intervals = difference_intervals(sample, to_base, asked.num_draws, asked.seed)
+        errors = sample.differences(to_base).standard_errors.tolist()
+        # The best was found by these numbers: an interval that does not know of it would be too narrow.
+        if asked.baseline != BEST:
+            intervals = difference_intervals(sample, to_base, asked.num_draws, asked.seed)
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)
         if base in (None, number)
-        else InSlice(label, mean, mean - means[base], intervals[number])
-        for number, (label, mean) in enumerate(zip(queries.labels, means, strict=True))
+        else InSlice(label, mean, mean - means[base], intervals[number], None if isnan(error) else error)
+        for number, (label, mean, error) in enumerate(zip(queries.labels, means, errors, strict=True))
     ]
     return Slice(attribute, name, int(inside.sum()), tuple(rows))
+
+
+CHOSEN = "the baseline was chosen by the same numbers"
+
+
+def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
+    """Tests for each attribute and row whether the difference to the baseline is the same in every slice.
+
+    p-values are adjusted over all that are returned: one call takes all slices of a table.
+    """
+    groups: dict[tuple[str, str], list[Group]] = {}
+    for item in sliced:
+        for row in item.rows:
+            if row.difference is not None:
+                group = Group(item.name, row.difference, row.standard_error, item.num_queries)
+                groups.setdefault((item.attribute, row.label), []).append(group)
+    if comparison.settings.baseline == BEST:
+        return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
+    tests = [equal_means(own) for own in groups.values()]
+    adjusted = holm([test.p_value for test in tests])
+    return [
+        Interaction(*key, test.num_groups, test.p_value, p_adjusted, test.note)
+        for key, test, p_adjusted in zip(groups, tests, adjusted, strict=True)
+    ]
+
+
+def interaction_sentence(baseline: str, tested: Sequence[Interaction], attribute: str) -> str:
+    """One sentence on an attribute, for a table in text: which differences vary over its slices.
+
+    Args:
+        tested: all interactions of the table, the family of the adjustment; empty where there is none.
+    """
+    num_tests = sum(item.p_value is not None for item in tested)
+    words = [f"{item.label} {_p_in_words(item)}" for item in tested if item.attribute == attribute]
+    if not words:
+        return ""
+    return (
+        f"Does the difference to {baseline} vary over the slices of {attribute}? Welch's test, p adjusted by "
+        f"Holm over {num_tests} tests: {', '.join(words)}. Slices are a description, not a claim."
+    )
+
+
+def _p_in_words(item: Interaction) -> str:
+    if item.p_adjusted is None:
+        return f"not tested ({item.note})"
+    value = "p < 0.0001" if item.p_adjusted < 0.0001 else f"p = {item.p_adjusted:.4f}"
+    return f"{value} ({item.note})" if item.note else value
