@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
+from numpy.typing import NDArray
 
 from ltrbench.importance import (
     ACROSS,
@@ -37,11 +38,13 @@ from ltrbench.plots import Drawn, draw, draw_run, figures_of
 from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
 from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
 from ltrbench.plots.differences import Differences, sorted_differences, thinned
+from ltrbench.plots.distributions import distribution_over_queries, evenly_thinned
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
 from ltrbench.plots.panels import Page
 from ltrbench.plots.ranks import critical_difference_diagram
-from ltrbench.plots.styles import OTHER_COLOURS, styles_of
+from ltrbench.plots.scatter import MOST_POINTS, QueryPairs, scatter
+from ltrbench.plots.styles import COLOURS, OTHER_COLOURS, styles_of
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
@@ -489,6 +492,69 @@ def test_the_areas_of_sorted_differences_are_the_queries_that_each_wins() -> Non
     corners = [np.asarray(area.get_paths()[0].vertices) for area in axes.collections]
     assert [(own[:, 0].min(), own[:, 0].max()) for own in corners] == [(0, 50), (75, 100)]
     assert [text.get_text() for text in axes.texts] == ["a better: 2 of 4 (50%)", "b better: 1 of 4 (25%)"]
+
+
+def query_pairs(values: NDArray[np.float64]) -> QueryPairs:
+    sides = np.sign(values[0] - values[1]).astype(np.int64)
+    return QueryPairs("a", "b", ("native", "lightgbm"), values, sides, (0.0, 1.0))
+
+
+def test_a_query_is_a_point_at_the_baselines_and_the_models_value_in_the_winners_colour() -> None:
+    values = np.array([[0.5, 0.25, 1.0, 0.0], [0.25, 0.75, 1.0, 0.5]])
+    axes = scatter(query_pairs(values), "ndcg@5").axes[0]
+    diagonal, *sides = axes.lines
+    (start, end) = points(diagonal)
+    assert start[0] == start[1] < 0
+    assert end[0] == end[1] > 1
+    by_colour = {str(line.get_color()): points(line) for line in sides}
+    assert by_colour[COLOURS["native"]] == [(0.25, 0.5)]
+    assert by_colour[COLOURS["lightgbm"]] == [(0.75, 0.25), (0.5, 0.0)]
+    assert (1.0, 1.0) in [place for own in by_colour.values() for place in own]
+    assert all(0 < (line.get_alpha() or 1) < 1 for line in sides)
+    assert axes.get_xlim() == axes.get_ylim()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ndcg@5 of b", "ndcg@5 of a")
+
+
+def test_many_queries_are_cells_that_hold_each_query_once_on_one_scale() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.random((2, MOST_POINTS + 1)).round(2)
+    axes = scatter(query_pairs(values), "ndcg@5").axes[0]
+    cells = [item for item in axes.collections if isinstance(item, PolyCollection)]
+    counts = [np.asarray(own.get_array()) for own in cells]
+    assert sum(own.sum() for own in counts) == MOST_POINTS + 1
+    assert {own.norm.vmax for own in cells} == {max(own.max() for own in counts)}
+    assert len(axes.lines) == 1
+
+
+def test_cells_are_drawn_where_all_queries_tie() -> None:
+    figure = scatter(query_pairs(np.ones((2, MOST_POINTS + 1))), "ndcg@5")
+    figure.draw_without_rendering()
+    (cells,) = figure.axes[0].collections
+    assert np.asarray(cells.get_array()).tolist() == [MOST_POINTS + 1]
+
+
+def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path) -> None:
+    values = np.array([0.0, 0.5, 0.0, 1.0, 0.25])
+    run = write(tmp_path / "run")
+    axes = distribution_over_queries([series(run)], [values], "ndcg@5").axes[0]
+    steps, median = axes.lines
+    corners = points(steps)
+    for value in values:
+        assert max(y for x, y in corners if x == value) == pytest.approx((values <= value).mean())
+    assert points(median) == [(0.25, 0.5)]
+    assert steps.get_drawstyle() == "steps-post"
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=3000))
+def test_a_thinned_distribution_keeps_its_ends_and_its_shares(values: list[int]) -> None:
+    ascending = np.sort(np.array(values, dtype=np.float64))
+    thin = evenly_thinned(ascending)
+    assert len(thin) <= 500
+    assert thin[-1] == ascending[-1]
+    if len(thin) > 1:
+        assert thin[0] == ascending[0]
+    for value in range(10):
+        assert (thin <= value).mean() == pytest.approx((ascending <= value).mean(), abs=2 / len(thin))
 
 
 # Ranks
