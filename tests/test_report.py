@@ -12,19 +12,23 @@ from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many
 from toy_runs import write as write_run
 
 from ltrbench.cli.show import costs
-from ltrbench.compare import Comparison, Settings, compare, render, slices
+from ltrbench.compare import Comparison, Settings, compare, interactions, render, slices
 from ltrbench.compare.report import numbers, write
 from ltrbench.compare.report.conventions import claims
+from ltrbench.compare.slices import ATTRIBUTES
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, evaluate
 from ltrbench.results import TIMES
+from ltrbench.statistics import risks
 
 SECTIONS = [
     "leaderboard",
     "pairs",
     "folds",
     "power",
+    "distribution",
     "queries",
+    "risk",
     "slices",
     "cutoffs",
     "learning",
@@ -134,6 +138,58 @@ def test_means_differences_and_p_values_are_those_of_the_comparison(
     for pair in comparison.pairs:
         assert numbers.difference(pair.statistics.difference) in said
         assert numbers.p_value(pair.p_adjusted["holm"]["randomisation"]) in said
+
+
+def test_the_risk_of_each_model_is_that_of_the_queries_values(found: list[Comparison], page: str) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    assert comparison.queries is not None
+    base = comparison.queries.labels.index(comparison.baseline)
+    for alpha in (1, 5):
+        assert f"GeoRisk, alpha {alpha}" in said
+        for item in risks(comparison.queries.sample, base, alpha):
+            assert numbers.quality(item.geo_risk) in said
+            assert numbers.difference(item.u_risk) in said
+            assert numbers.signed(item.t_risk) in said
+
+
+def test_queries_above_below_and_on_the_diagonal_are_wins_losses_and_ties(
+    found: list[Comparison], page: str
+) -> None:
+    said = " ".join(_Reader(page).texts)
+    for row in found[0].rows:
+        if row.to_baseline is not None:
+            own = row.to_baseline.statistics
+            assert f"{own.wins} above the diagonal, {own.losses} below, {own.ties} on it" in said
+
+
+def test_the_shares_of_queries_at_0_and_at_1_are_counted(found: list[Comparison], page: str) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    assert comparison.queries is not None
+    for values in comparison.queries.sample.values:
+        assert numbers.share((values == 0).mean()) in said
+        assert numbers.share((values == 1).mean()) in said
+
+
+def test_a_metric_that_may_exceed_1_has_no_share_of_queries_at_1(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, judged=judged(2)) for name in ("one", "three")]
+    for metric, expected in (("dcg@10", False), ("ndcg@10", True)):
+        found = compare(runs, Settings(metric=metric, num_draws=20))
+        texts = _Reader(report(found, tmp_path / "report.html").read_text()).texts
+        assert "at 0" in texts
+        assert ("at 1" in texts) == expected
+
+
+def test_interactions_are_adjusted_over_all_of_the_report(found: list[Comparison], page: str) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    tested = interactions(comparison, slices(comparison, [*ATTRIBUTES]))
+    assert {item.attribute for item in tested} == {*ATTRIBUTES}
+    for item in tested:
+        assert numbers.p_value(item.p_value) in said
+        assert numbers.p_value(item.p_adjusted) in said
+        assert item.note in said
 
 
 def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:

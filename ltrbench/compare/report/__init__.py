@@ -8,7 +8,8 @@
 
 A theme is a file with a function from `Shown` to a `Section`, or None where there is nothing to show; a new
 one is such a function and its name in `SECTIONS`. Numbers come from the comparison's records: what is
-computed here is the same scores by other cutoffs and under other conventions.
+computed here is the same scores by other cutoffs and under other conventions, and what the queries' values
+say of risk and of slices.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ltrbench.compare.report import (
     curves,
     data_card,
     datasets,
+    distribution,
     folds,
     hyperparameters,
     importances,
@@ -34,6 +36,7 @@ from ltrbench.compare.report import (
     power,
     provenance,
     queries,
+    risk,
 )
 from ltrbench.compare.report.page import render
 from ltrbench.compare.report.parts import Bullets, Chapter, Section
@@ -59,7 +62,9 @@ SECTIONS: Sequence[Callable[[Shown], Section | None]] = (
     pairs.section,
     folds.section,
     power.section,
+    distribution.section,
     queries.section,
+    risk.section,
     queries.slices,
     curves.cutoffs,
     curves.learning,

@@ -7,12 +7,24 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.parts import Cell, Column, Figures, Folded, Part, Prose, Section, Table, named
+from ltrbench.compare.report.parts import (
+    Cell,
+    Column,
+    Figure,
+    Figures,
+    Folded,
+    Part,
+    Prose,
+    Section,
+    Table,
+    named,
+)
 from ltrbench.compare.report.shown import Shown, all_folds, measured
-from ltrbench.compare.report.svg import PAGE, inlined
-from ltrbench.compare.slices import ATTRIBUTES, InSlice, Slice
+from ltrbench.compare.report.svg import PAGE, SQUARE_PAGE, inlined
+from ltrbench.compare.slices import ATTRIBUTES, InSlice, Interaction, Slice, interactions
 from ltrbench.metrics import parse_metric
 from ltrbench.plots.differences import Differences, sorted_differences
+from ltrbench.plots.scatter import MOST_POINTS, QueryPairs, scatter
 
 _MOST_WINS = 10
 
@@ -37,9 +49,16 @@ def section(shown: Shown) -> Section | None:
     lists = [_wins(shown, queries, *pair) for a, b in rivals for pair in ((a, b), (b, a))]
     lead = (
         f"Each model's {comparison.metric} minus {comparison.baseline}'s, one value a query, sorted: the "
-        "areas show whether a few queries make the difference or many. Means over seeds."
+        "areas show whether a few queries make the difference or many. Means over seeds. Below, both models' "
+        f"values: queries above the diagonal are those on which the model beats {comparison.baseline}."
     )
-    parts: list[Part] = [Figures(figures), Folded(f"The {_MOST_WINS} queries that each wins most", lists)]
+    if queries.sample.num_queries > MOST_POINTS:
+        lead += " A cell is the denser the more queries it holds, on a log scale."
+    scattered = [
+        _scattered(shown, queries, label, f"scatter-{number}") for number, label in enumerate(others)
+    ]
+    wins = Folded(f"The {_MOST_WINS} queries that each wins most", lists)
+    parts: list[Part] = [Figures(figures), Figures(scattered), wins]
     return Section("queries", "Query by query", lead, parts)
 
 
@@ -47,6 +66,25 @@ def _differences(shown: Shown, label: str, values: NDArray[np.float64], reach: f
     baseline = shown.comparison.baseline
     models = {item.label: item.model for item in shown.series}
     return Differences(label, baseline, (models[label], models[baseline]), values, reach)
+
+
+def _scattered(shown: Shown, queries: PairedQueries, label: str, name: str) -> Figure:
+    """Each query's value of the model against the baseline's."""
+    comparison = shown.comparison
+    models = {item.label: item.model for item in shown.series}
+    baseline, values = comparison.baseline, queries.sample.values
+    sides = np.sign(_values(queries, label, baseline)).astype(np.int64)
+    pair = QueryPairs(
+        a=label,
+        b=baseline,
+        models=(models[label], models[baseline]),
+        values=values[[queries.labels.index(label), queries.labels.index(baseline)]],
+        sides=sides,
+        limits=(min(0.0, float(values.min())), float(values.max()) or 1.0),
+    )
+    above, on, below = (numbers.count(int((sides == side).sum())) for side in (1, 0, -1))
+    caption = f"{label} against {baseline}: {above} above the diagonal, {below} below, {on} on it"
+    return inlined(scatter(pair, comparison.metric, SQUARE_PAGE), f"{shown.name}-{name}", caption)
 
 
 def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
@@ -100,7 +138,7 @@ _TITLES = {
 
 
 def slices(shown: Shown) -> Section | None:
-    """A table an attribute; None where queries were not sliced."""
+    """A table an attribute, and one of the interactions; None where queries were not sliced."""
     attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
     if not attributes:
         return None
@@ -113,7 +151,40 @@ def slices(shown: Shown) -> Section | None:
         f"{shown.comparison.baseline} and its 95 % interval. Many slices are looked at, and none is adjusted "
         "for that: a difference in one slice is a hint, not a finding."
     )
+    tested = interactions(shown.comparison, shown.slices)
+    if tested:
+        lead += (
+            " The last table has one test for each model and attribute: does the difference to "
+            f"{shown.comparison.baseline} vary over the slices at all? The test is Welch's of equal means, "
+            "adjusted by Holm over all rows of the table. Slices describe these trained models; they are no "
+            "claim."
+        )
+        tables.append(_interactions(shown, tested))
     return Section("slices", "Kinds of queries", lead, tables)
+
+
+def _interactions(shown: Shown, tested: list[Interaction]) -> Table:
+    columns = [
+        Column("model", numeric=False),
+        Column("attribute", numeric=False),
+        Column("slices tested"),
+        Column("p"),
+        Column("p (Holm)"),
+        Column("note", numeric=False),
+    ]
+    rows = [
+        [
+            shown.of_row(item.label),
+            named(_TITLES.get(item.attribute, item.attribute)),
+            measured(item.num_slices, numbers.count(item.num_slices)),
+            measured(item.p_value, numbers.p_value(item.p_value)),
+            measured(item.p_adjusted, numbers.p_value(item.p_adjusted)),
+            named(item.note),
+        ]
+        for item in tested
+    ]
+    title = f"Does the difference to {shown.comparison.baseline} vary over the slices?"
+    return Table(title, columns, rows, "compact")
 
 
 def _all_folds(shown: Shown) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PAGE = Page(width=5.0, titled=False)
 """So wide that eight points are still read where the page is as narrow as a telephone."""
+SQUARE_PAGE = Page(width=4.0, titled=False)
+"""For two values of one scale."""
 WIDE_PAGE = Page(width=7.0, titled=False)
 """For several panels, which scroll there."""
 
