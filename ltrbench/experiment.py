@@ -411,10 +411,12 @@ def _fit(
 
 def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, ScoredSplit]:
     """Test's scores, which were taken on the clock, and valid's where there is a validation set."""
-    scored = {"test": ScoredSplit(splits.test, test_scores, splits.test.file_rows)}
-    if splits.valid is not None:
-        valid = splits.valid
-        scored["valid"] = ScoredSplit(valid, ranker.predict(valid.features), valid.file_rows)
+    test, valid = splits.test, splits.valid
+    scored = {"test": ScoredSplit(test, test_scores, test.file_rows, test.query_keys)}
+    if valid is not None:
+        scored["valid"] = ScoredSplit(
+            valid, ranker.predict(valid.features), valid.file_rows, valid.query_keys
+        )
     return scored
 
 

@@ -14,7 +14,7 @@ A further method is one more entry in `METHODS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -221,10 +221,7 @@ def _fuse_group(group: _Group, method: str, fusing: Fusing) -> _Fused:
     if method == LEARNED:
         valid = members["valid"][0].judgments
         weights = learn_weights(valid, parts["valid"], fusing.metric, fusing.convention, fusing.seed)
-    scored = {
-        split: ScoredSplit(own[0].judgments, weights @ parts[split], own[0].file_rows)
-        for split, own in members.items()
-    }
+    scored = {split: replace(own[0], scores=weights @ parts[split]) for split, own in members.items()}
     return _Fused(group, weights, scored)
 
 

@@ -155,7 +155,7 @@ def _imported(wanted: Import, like: Run, files: _Files, folder: Path) -> Run:
         judged = like.scored(split)
         path = wanted.file(like.result, split)
         matched = files.match(path, judged, split, like.result)
-        scored[split] = ScoredSplit(judged.judgments, matched.scores, judged.file_rows)
+        scored[split] = replace(judged, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
     test_file = wanted.file(like.result, "test")
     origin = Origin(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ltrbench.data.query_keys import content_keys
 from ltrbench.errors import DataError
 from ltrbench.notebook import html_table, one_line
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
@@ -320,6 +321,11 @@ class RankingDataset(Judgments):
                 digest.update(np.ascontiguousarray(array).data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
         return digest.hexdigest()
+
+    @cached_property
+    def query_keys(self) -> NDArray[np.str_]:
+        """(Q,), what each query is by its documents; see `content_keys`."""
+        return content_keys(self)
 
     def take_queries(self, queries: ArrayLike) -> RankingDataset:
         """The same documents, of the given queries only, in the given order.

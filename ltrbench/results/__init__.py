@@ -5,7 +5,8 @@ A run's folder holds
     result.json          what was run and what came out: the fields of RunResult
     scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query starts,
                          query ids, document ids and weights: any metric can be computed from it later; and
-                         the rows' places in the file, where a reader brought the rows of queries together
+                         the rows' places in the file, where a reader brought the rows of queries together;
+                         and a key for each query, which is the same wherever its documents are the same
     per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
     learning_curve.csv   a row an iteration
     importances.csv      a row a feature, a column a kind of importance

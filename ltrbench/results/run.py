@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import check_file_rows
+from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
 from ltrbench.metrics import evaluate
@@ -44,12 +45,13 @@ class ScoredSplit:
     """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype.
 
     `file_rows`, (D,), are the rows, from 0, at which the documents stood in what was read; None: in this
-    order.
+    order. `query_keys`, (Q,), are `RankingDataset.query_keys`; None: in a run of an earlier version.
     """
 
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
     file_rows: NDArray[np.int64] | None = None
+    query_keys: QueryKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +122,17 @@ class Run:
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
-        own = ("scores", "file_rows")
+        own = ("scores", "file_rows", "query_keys")
         wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
         path = self.path / SCORES_FILE
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
         if "scores" not in arrays:
             raise ResultError(f"{path} holds no scores of '{split}'.")
-        scores, file_rows = (arrays.pop(name, None) for name in own)
+        scores, file_rows, query_keys = (arrays.pop(name, None) for name in own)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
-            scored = ScoredSplit(known, scores, file_rows)  # type: ignore[arg-type]  # checked on the next line
+            scored = ScoredSplit(known, scores, file_rows, query_keys)  # type: ignore[arg-type]  # checked next
             _check_scored(scored, self.result.data.get(split, {}).get("documents"))
         except (TypeError, DataError) as error:
             reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
@@ -226,6 +228,8 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
         raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
     if scored.file_rows is not None:
         check_file_rows(scored.file_rows, count)
+    if scored.query_keys is not None:
+        check_query_keys(scored.query_keys, scored.judgments.num_queries)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,122 @@
+"""Keys of queries by their content: the same documents, the same key, whatever a file calls the query.
+
+A key is 128 bits as 32 hexadecimal digits. It depends on the features and labels of the query's documents,
+not on their order and not on the query's id. A document is hashed by a linear function of its features' bits
+modulo 2^64 (Carter and Wegman, 1979, "Universal classes of hash functions") with the finaliser of SplitMix64
+(Steele, Lea and Flood, 2014, OOPSLA); a query's hash is the sum over its documents. Two such hashes with
+different constants make the key. All arithmetic is on whole numbers, so that keys are the same on every
+machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import DataError
+from ltrbench.shapes import Features
+
+if TYPE_CHECKING:
+    from ltrbench.data.dataset import Judgments, RankingDataset
+
+QueryKeys = NDArray[np.str_]
+"""(Q,), a text for each query; two queries with the same text are one query."""
+
+DIGITS = 32
+"""Characters of a key."""
+
+_Hashes = NDArray[np.uint64]  # (n, 2), one column a hash
+
+_STEP = 0x9E3779B97F4A7C15  # SplitMix64's increment, 2^64 over the golden ratio
+_SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi
+_BLOCK = 2**20
+"""Features that are hashed at a time: eight times as many bytes of memory."""
+
+
+def content_keys(dataset: RankingDataset) -> QueryKeys:
+    """Returns the key of each query.
+
+    Where all documents of a query have the same features, as with a single document, these do not tell the
+    query from others: the key then depends on the query's id as well.
+    """
+    features = _linear(dataset.features, _feature_bits)
+    starts = dataset.query_start[:-1]
+    same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
+    alike = np.logical_and.reduceat(same, starts)
+    keys = np.add.reduceat(_mixed(features + _of_labels(dataset)), starts, axis=0)
+    keys[alike] += _mixed(_linear(dataset.query_ids[alike], _characters))
+    return _as_text(_mixed(keys))
+
+
+def label_keys(judgments: Judgments) -> QueryKeys:
+    """Returns a key of each query's labels alone, for judgments without features."""
+    of_documents = _mixed(_of_labels(judgments))
+    return _as_text(_mixed(np.add.reduceat(of_documents, judgments.query_start[:-1], axis=0)))
+
+
+def check_query_keys(keys: NDArray[Any], num_queries: int) -> None:
+    """Raises DataError where an array cannot be the keys of so many queries."""
+    if keys.dtype.kind != "U" or keys.dtype.itemsize != 4 * DIGITS or keys.shape != (num_queries,):
+        raise DataError(
+            f"query_keys are {keys.dtype} of shape {keys.shape}; a text of {DIGITS} characters was expected "
+            f"for each of the {num_queries} queries"
+        )
+
+
+def num_shared(keys: QueryKeys, others: QueryKeys) -> int:
+    """Returns the number of distinct queries that stand in both."""
+    return len(set(keys.tolist()) & set(others.tolist()))
+
+
+def _linear(rows: NDArray[Any], bits: Callable[[NDArray[Any]], NDArray[np.uint32]]) -> _Hashes:
+    """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each row i and random constants k_j."""
+    if not len(rows):
+        return np.empty((0, 2), dtype=np.uint64)
+    num_words = bits(rows[:1]).shape[1]
+    numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
+    constants = _splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
+    size = max(_BLOCK // num_words, 1)
+    return np.concatenate(
+        [_spread(bits(rows[begin : begin + size])) @ constants for begin in range(0, len(rows), size)]
+    )
+
+
+def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Returns the words with their high bits in the low ones, where a product modulo 2^64 keeps them all."""
+    return (words ^ (words >> np.uint32(16))).astype(np.uint64)
+
+
+def _feature_bits(features: NDArray[Any]) -> NDArray[np.uint32]:
+    values: Features = features + np.float32(0)  # -0 becomes 0
+    values[np.isnan(values)] = np.nan  # machines differ in the bits of a NaN
+    bits: NDArray[np.uint32] = values.view(np.uint32)
+    return bits
+
+
+def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
+    codes: NDArray[np.uint32] = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    return codes
+
+
+def _of_labels(judgments: Judgments) -> _Hashes:
+    labels = (judgments.labels + 0.0).view(np.uint64)
+    return _splitmix(labels[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
+
+
+def _mixed(hashes: _Hashes) -> _Hashes:
+    return _splitmix(hashes ^ np.array(_SEEDS, dtype=np.uint64))
+
+
+def _splitmix(hashes: _Hashes) -> _Hashes:
+    mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _as_text(hashes: _Hashes) -> QueryKeys:
+    # Big-endian, so that the digits are those of the numbers on every machine.
+    digits = hashes.astype(">u8").tobytes().hex().encode()
+    return np.frombuffer(digits, dtype=f"S{DIGITS}").astype(f"U{DIGITS}")

@@ -1,0 +1,162 @@
+"""Keys of queries: the same documents have the same key, whatever a file calls them and in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.query_keys import _SEEDS, _STEP, DIGITS, label_keys, num_shared
+from ltrbench.data.splits import _judged_list
+
+
+def dataset(sizes: list[int], seed: int = 0, num_features: int = 3) -> RankingDataset:
+    """Few different values, so that queries of few documents are often alike."""
+    rng, num_documents = np.random.default_rng(seed), sum(sizes)
+    return RankingDataset(
+        features=rng.choice(np.array([0, 0.5, 1, np.nan], np.float32), (num_documents, num_features)),
+        labels=rng.integers(0, 3, num_documents).astype(np.float64),
+        query_start=np.cumsum([0, *sizes]),
+    )
+
+
+def splitmix(number: int) -> int:
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB % 2**64
+    return number ^ (number >> 31)
+
+
+def linear(words: list[int], seed: int) -> int:
+    constants = [splitmix((place * _STEP + seed) % 2**64) | 1 for place in range(1, len(words) + 1)]
+    return sum((word ^ (word >> 16)) * own for word, own in zip(words, constants, strict=True)) % 2**64
+
+
+def by_formula(data: RankingDataset, query: int, seed: int) -> int:
+    rows = range(data.query_start[query], data.query_start[query + 1])
+    features = [linear(data.features[row].view(np.uint32).tolist(), seed) for row in rows]
+    labels = [splitmix((int(data.labels[row : row + 1].view(np.uint64)[0]) + seed) % 2**64) for row in rows]
+    total = sum(
+        splitmix((of_features + of_label) % 2**64 ^ seed)
+        for of_features, of_label in zip(features, labels, strict=True)
+    )
+    if len(set(features)) == 1:
+        total += splitmix(linear([ord(letter) for letter in data.query_ids[query]], seed) ^ seed)
+    return splitmix(total % 2**64 ^ seed)
+
+
+def shuffled(data: RankingDataset, seed: int) -> RankingDataset:
+    """The documents of each query in another order."""
+    order = np.lexsort((np.random.default_rng(seed).random(data.num_documents), data.query_of_document))
+    return replace(data, features=data.features[order], labels=data.labels[order])
+
+
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=30), seed=st.integers(0, 10_000))
+def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
+    sizes: list[int], seed: int
+) -> None:
+    data = dataset(sizes, seed, num_features=2)
+    documents = [
+        sorted(zip(data.features[own].view(np.uint32).tolist(), data.labels[own].tolist(), strict=True))
+        for own in map(slice, data.query_start[:-1], data.query_start[1:])
+    ]
+    told = [_judged_list(data, query) is not None for query in range(data.num_queries)]
+    content = [
+        repr(own) if distinct else f"{own} of {query_id}"
+        for own, distinct, query_id in zip(documents, told, data.query_ids, strict=True)
+    ]
+    pairs = {(key, own) for key, own in zip(data.query_keys.tolist(), content, strict=True)}
+    assert len(pairs) == len(set(content)) == len(set(data.query_keys.tolist()))
+
+
+@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12), seed=st.integers(0, 1000))
+def test_a_key_does_not_depend_on_the_order_of_documents_or_on_the_other_queries(
+    sizes: list[int], seed: int
+) -> None:
+    data = dataset(sizes, seed)
+    np.testing.assert_array_equal(shuffled(data, seed).query_keys, data.query_keys)
+    last_first = np.arange(data.num_queries)[::-1]
+    np.testing.assert_array_equal(data.take_queries(last_first).query_keys, data.query_keys[::-1])
+
+
+def test_a_query_under_another_id_has_the_same_key_but_not_where_all_its_documents_are_alike() -> None:
+    data = RankingDataset(
+        features=np.array([[1, 2], [1, 3], [5, 5], [5, 5], [7, 7]], np.float32),
+        labels=np.array([0.0, 1, 0, 1, 2]),
+        query_start=np.array([0, 2, 4, 5]),
+        query_ids=np.array(["a", "b", "c"]),
+    )
+    renamed = replace(data, query_ids=np.array(["other", "another", "c"]))
+    assert (renamed.query_keys == data.query_keys).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: replace(data, features=data.features + np.float32(2**-20)),
+        lambda data: replace(data, features=data.features[:, ::-1]),
+        lambda data: replace(data, labels=data.labels + 1),
+    ],
+    ids=["features", "columns exchanged", "labels"],
+)
+def test_a_key_depends_on_every_feature_and_label(change: object) -> None:
+    data = RankingDataset(
+        features=np.random.default_rng(0).random((40, 5), dtype=np.float32),
+        labels=np.tile([0.0, 1.0], 20),
+        query_start=np.arange(0, 41, 4),
+    )
+    assert callable(change)
+    assert num_shared(data.query_keys, change(data).query_keys) == 0
+
+
+def test_labels_stay_with_their_documents() -> None:
+    features = np.array([[1.0], [2.0], [1.0], [2.0]], np.float32)
+    data = RankingDataset(features=features, labels=np.array([0.0, 1, 1, 0]), query_start=np.array([0, 2, 4]))
+    assert len(set(data.query_keys)) == 2
+
+
+def test_negative_zero_is_zero_and_every_missing_value_is_the_same() -> None:
+    bits = np.array([[0x80000000, 0xFFC00001], [0x3F800000, 0]], np.uint32)
+    plain = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
+    labels, start = np.array([0.0, 1.0]), np.array([0, 2])
+    odd, own = (
+        RankingDataset(features=features, labels=labels, query_start=start)
+        for features in (bits.view(np.float32), plain)
+    )
+    assert odd.query_keys == own.query_keys
+
+
+def test_keys_are_the_same_on_every_machine() -> None:
+    """By the formula in whole numbers, of which no machine rounds any."""
+    data = dataset([3, 1, 2])
+    expected = [
+        "".join(f"{by_formula(data, query, seed):016x}" for seed in _SEEDS)
+        for query in range(data.num_queries)
+    ]
+    assert data.query_keys.tolist() == expected
+
+
+def test_a_key_is_a_text_that_is_stored_without_pickle() -> None:
+    data = dataset([2] * 50)
+    assert (data.query_keys.dtype, data.query_keys.shape) == (np.dtype(f"U{DIGITS}"), (50,))
+    assert all(set(key) <= set("0123456789abcdef") for key in data.query_keys.tolist())
+
+
+def test_documents_hashed_in_blocks_have_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dataset([3] * 20)
+    whole = data.query_keys
+    monkeypatch.setattr("ltrbench.data.query_keys._BLOCK", 12)
+    np.testing.assert_array_equal(replace(data).query_keys, whole)
+
+
+def test_a_key_of_labels_depends_on_labels_alone_and_not_on_their_order() -> None:
+    data = RankingDataset(
+        features=np.arange(6, dtype=np.float32)[:, np.newaxis],
+        labels=np.array([0.0, 2, 2, 0, 0, 1]),
+        query_start=np.array([0, 2, 4, 6]),
+    )
+    first, second, third = label_keys(data)
+    assert first == second != third
