@@ -6,7 +6,7 @@ conf/model/native_best.yaml takes the first.
 
 The search reads no test set as such. In LETOR's folds, however, the validation set of one fold is the test
 set of another, so that settings chosen on several folds have seen test data. The table names each such pair
-among its data sets, by fingerprint.
+among its data sets, by the content of their queries.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ltrbench.data import RankingDataset
+from ltrbench.data.query_keys import num_shared
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.errors import ConfigError, DataError
@@ -86,19 +88,25 @@ class GridSearch(Study):
 
 
 def _leakage(data: Mapping[str, Splits]) -> str:
-    """Names the validation sets that are the test set of another data set of the search."""
+    """Names the validation sets that are, or share queries with, the test set of another data set."""
     leaks = [
-        f"the validation set of {chosen_on} is the test set of {judged_on}"
+        f"the validation set of {chosen_on} {_relation(own.valid, other.test)} the test set of {judged_on}"
         for chosen_on, own in data.items()
         for judged_on, other in data.items()
-        if own.valid is not None and own.valid.fingerprint == other.test.fingerprint
+        if own.valid is not None and num_shared(own.valid.query_keys, other.test.query_keys)
     ]
     if not leaks:
-        return "No validation set of the search is the test set of another of its data sets."
+        return "No validation set of the search has a query of the test set of another of its data sets."
     return (
         f"The choice has seen test data: {'; '.join(leaks)}. Test metrics of these settings on such folds "
         "are optimistic."
     )
+
+
+def _relation(valid: RankingDataset, test: RankingDataset) -> str:
+    common = num_shared(valid.query_keys, test.query_keys)
+    same = common == valid.num_queries == test.num_queries
+    return "is" if same else f"shares {common} queries with"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from run_cases import finished_run
 from scipy import stats
-from toy_runs import NUM_QUERIES, write
+from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.cli import main
 from ltrbench.cli.continuing import Sweep
@@ -276,7 +276,12 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
         return compare(
             [
                 write(
-                    tmp_path / f"{count}{model}{number}", model, name=f"set {number}", fold=None, skill=skill
+                    tmp_path / f"{count}{model}{number}",
+                    model,
+                    name=f"set {number}",
+                    fold=None,
+                    skill=skill,
+                    judged=judgments(number),
                 )
                 for number in range(count)
                 for model, skill in (("native", 2.0), ("xgboost", 1.0), ("random_", 0.0))

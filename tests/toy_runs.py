@@ -29,14 +29,19 @@ def write(
     """A finished run whose scores follow the labels with the given skill.
 
     Args:
-        fields: `judged`, what the scores are of, or `counted` queries; the learning `curve`; `settings`
-            of the model, `data_settings`, `name` of the data, `train` and `valid` fingerprints; and fields of
-            RunResult.
+        fields: `judged`, what the scores are of, or `counted` queries; `validated`, what validation is; the
+            learning `curve`; `settings` of the model, `data_settings`, `name` of the data, `train` and
+            `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
+    validated = fields.pop("validated", None)
     rng = np.random.default_rng([seed, len(model)])
-    scores = skill * judged.labels + rng.normal(size=judged.num_documents)
-    test = evaluate(judged, scores, ["ndcg@5", "ndcg@10"])
+    scored = {
+        split: _scored(of_split, skill, rng)
+        for split, of_split in (("test", judged), ("valid", validated))
+        if of_split is not None
+    }
+    test = evaluate(judged, scored["test"].scores, ["ndcg@5", "ndcg@10"])
     config = {
         "model": {"_target_": model, "seed": seed, **fields.pop("settings", {})},
         "data": fields.pop("data_settings", {}),
@@ -74,4 +79,10 @@ def write(
     )
     curve = fields.pop("curve", None)
     result = replace(result, **fields)
-    return write_run(folder, result, scored={"test": ScoredSplit(judged, scores)}, curve=curve)
+    return write_run(folder, result, scored=scored, curve=curve)
+
+
+def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> ScoredSplit:
+    """With the keys of the queries where the documents have features."""
+    scores = skill * judged.labels + rng.normal(size=judged.num_documents)
+    return ScoredSplit(judged, scores, query_keys=getattr(judged, "query_keys", None))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ltrbench.compare.cells import one_of_each_cell
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.overlap import keys_of_sets, sharing
 from ltrbench.markdown import markdown_table
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
+
+_SHOWN = 3
+"""Pairs of data sets that a message names."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,7 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     ]
     labels = [label for label in known[0] if all(own.get(label) is not None for own in known)]
     means = np.array([[own[label] for label in labels] for own in known], dtype=np.float64)
-    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
-    reason = _reason(names, len(labels))
+    reason = _reason(comparisons, len(labels))
     return Across(
         data=tuple(comparison.data for comparison in comparisons),
         labels=tuple(labels),
@@ -73,13 +78,40 @@ def in_words(found: Across | None) -> str:
     )
 
 
-def _reason(names: Sequence[str], num_models: int) -> str:
+def _shared_queries(comparisons: Sequence[Comparison]) -> str:
+    """Names the data sets that share test queries, which is one data set under several names; empty: none."""
+    of_data = [
+        list(one_of_each_cell(item for row in comparison.rows for item in row.judged).values())
+        for comparison in comparisons
+    ]
+    keys = iter(keys_of_sets([(item.judgments, item.query_keys) for cells in of_data for item in cells]))
+    queries = [np.concatenate([next(keys) for _ in cells]) for cells in of_data]
+    counts = sharing(queries, queries)
+    pairs = [
+        f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries"
+        for a, b in itertools.combinations(range(len(comparisons)), 2)
+        if counts[a, b]
+    ]
+    if not pairs:
+        return ""
+    more = f"; so do {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    return (
+        f"{'; '.join(pairs[:_SHOWN])}{more}. Data sets with test queries in common are not independent: "
+        "keep one of them."
+    )
+
+
+def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
+    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
     num_data_sets = len(set(names))
     if num_data_sets < len(names):
         return (
             "Several tables are of one data set under different settings, which are no independent "
             "data sets. Read the tables one by one."
         )
+    shared = _shared_queries(comparisons)
+    if shared:
+        return shared
     if num_models < 2:
         return (
             "Fewer than two models were run on all data sets, so that there is nothing to compare over them."

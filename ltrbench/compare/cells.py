@@ -15,17 +15,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compare.overlap import keys_of_sets, same_sets
 from ltrbench.data import Judgments
+from ltrbench.data.query_keys import QueryKeys
 from ltrbench.errors import UndefinedMetricError
 from ltrbench.metrics import Convention, Evaluation, evaluate, parse_metric
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.results import Run, naming
+from ltrbench.results import Run, ScoredSplit, naming
 from ltrbench.statistics import PairedSample
 
 SPLITS = ("train", "valid", "test")
@@ -57,6 +60,7 @@ class Judged:
     Attributes:
         judgments: of test; one object for all runs of a cell.
         scores: (D,), in the backend's own dtype.
+        query_keys: (Q,), as the run stores them; None where it stores none.
     """
 
     run: Run
@@ -64,6 +68,7 @@ class Judged:
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
     evaluation: Evaluation
+    query_keys: QueryKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,7 @@ class PairedQueries:
         judgments: of each of `cells`.
         test_share: n_test / n_train in queries, the mean over the cells; None where a run does not tell.
         trainings: of each of `labels`, of each of `cells`.
+        query_keys: (Q,), by which a query is found in several cells.
     """
 
     labels: tuple[str, ...]
@@ -109,6 +115,18 @@ class PairedQueries:
     judgments: tuple[Judgments, ...]
     test_share: float | None
     trainings: tuple[tuple[Trainings, ...], ...]
+    query_keys: QueryKeys
+
+    @cached_property
+    def num_distinct(self) -> int:
+        """Number of queries, each counted once however many cells it stands in."""
+        return len(set(self.query_keys.tolist()))
+
+    @cached_property
+    def repeats_a_cell(self) -> bool:
+        """Whether two cells have the same queries."""
+        places = range(len(self.cells))
+        return bool(same_sets([self.query_keys[self.cell_of_query == place] for place in places]))
 
     def of_query(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """(Q,), from one array a cell with a value for each query of its judgments."""
@@ -293,20 +311,21 @@ def judge(
     judged_in = [(readers[cell], judgments) for cell, judgments in known.items()]
     defined = [first, *(name for name in others if _is_defined(name, convention, judged_in))]
 
-    def judged(run: Run, cell: Cell, scores: NDArray[np.floating[Any]]) -> Judged:
+    def judged(run: Run, cell: Cell, scored: ScoredSplit) -> Judged:
         with naming(readers[cell]):
-            return Judged(run, cell, known[cell], scores, evaluate(known[cell], scores, defined, convention))
+            evaluation = evaluate(known[cell], scored.scores, defined, convention)
+        return Judged(run, cell, known[cell], scored.scores, evaluation, scored.query_keys)
 
     return {label: [judged(*item) for item in own] for label, own in read.items()}
 
 
 def _read(
     run: Run, place: Callable[[Run], Cell], known: dict[Cell, Judgments]
-) -> tuple[Run, Cell, NDArray[np.floating[Any]]]:
+) -> tuple[Run, Cell, ScoredSplit]:
     cell = place(run)
     scored = run.scored("test", known.get(cell))
     known.setdefault(cell, scored.judgments)
-    return run, cell, scored.scores
+    return run, cell, scored
 
 
 def _is_defined(name: str, convention: Convention, judged: Iterable[tuple[Run, Judgments]]) -> bool:
@@ -326,6 +345,22 @@ def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
     for item in judged:
         cells.setdefault(item.cell, []).append(item)
     return cells
+
+
+def one_of_each_cell(judged: Iterable[Judged]) -> dict[Cell, Judged]:
+    """A run of each cell, one with keys of its queries where there is one."""
+    first: dict[Cell, Judged] = {}
+    for item in judged:
+        if item.cell not in first or first[item.cell].query_keys is None:
+            first[item.cell] = item
+    return first
+
+
+def keys_of_cells(judged: Iterable[Judged]) -> dict[Cell, QueryKeys]:
+    """Cell -> the keys of its test queries, (Q,), by which they are found in the other cells."""
+    first = one_of_each_cell(judged)
+    keys = keys_of_sets([(item.judgments, item.query_keys) for item in first.values()])
+    return dict(zip(first, keys, strict=True))
 
 
 def seeds_change_nothing(judged: Sequence[Judged]) -> bool:
@@ -460,6 +495,7 @@ def pair_queries(
         return None
     means = [np.concatenate([own.values.mean(axis=0) for own in row]) for row in zip(*of_place, strict=True)]
     cell_of_query = np.concatenate(strata)
+    keys = keys_of_cells(item for label in labels for item in counted[label])
     return PairedQueries(
         labels=tuple(labels),
         sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
@@ -469,6 +505,7 @@ def pair_queries(
         judgments=tuple(cells[labels[0]][cell][0].judgments for cell in places),
         test_share=_test_share([cells[labels[0]][cell][0].run for cell in places]),
         trainings=tuple(zip(*of_place, strict=True)),
+        query_keys=np.concatenate([keys[cell][own] for cell, own in zip(places, numbers, strict=True)]),
     )
 
 

@@ -32,7 +32,7 @@ from ltrbench.compare.cells import (
 )
 from ltrbench.compare.derived import reported_metrics, unknown_metrics
 from ltrbench.compare.evaluations import means_of, over_cells
-from ltrbench.compare.fairness import mismatches, refusal, validation_means, warnings
+from ltrbench.compare.fairness import mismatches, refusal, seen_by_choice, validation_means, warnings
 from ltrbench.compare.pairs import Pair, against, all_pairs, decided
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
@@ -372,6 +372,7 @@ class Choice:
         mean: of the metric on validation over the runs of the row.
         value: of the metric on validation for the run.
         num_rows: how many rows there were to choose from.
+        seen: what the choice has seen of test data; empty: nothing.
     """
 
     run: Run
@@ -380,10 +381,15 @@ class Choice:
     mean: float
     value: float
     num_rows: int
+    seen: str = ""
 
     @property
     def reason(self) -> str:
         """Which model this is and why, such as "lightgbm: best validation ndcg@10, 0.7188"."""
+        return "; ".join(filter(None, [self._reason, self.seen]))
+
+    @property
+    def _reason(self) -> str:
         rank = "best " if self.num_rows > 1 else ""
         reason = f"{self.row.label}: {rank}validation {self.metric}, {self.mean:.4f}"
         if len(self.row.runs) == 1:
@@ -419,6 +425,9 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
         mean=fmean(known[best].values()),
         value=known[best][number],
         num_rows=len(known),
+        seen=seen_by_choice([item for row in comparison.rows for item in row.judged])
+        if len(known) > 1
+        else "",
     )
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
+
+import numpy as np
 
 from ltrbench.compare.cells import (
     SPLITS,
@@ -19,14 +23,25 @@ from ltrbench.compare.cells import (
     by_label,
     by_name,
     cell_of,
+    keys_of_cells,
+    one_of_each_cell,
     seeds_change_nothing,
+)
+from ltrbench.compare.overlap import (
+    keys_of_sets,
+    repeats_in_words,
+    same_folds_in_words,
+    same_sets,
+    seen_in_words,
+    shared,
+    sharing,
 )
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.markdown import assignments, listed
 from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.metrics.functions import METRICS
 from ltrbench.metrics.plugins import plugin_versions
-from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult
+from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
 
 SHOWN = 12
 """Characters of a fingerprint that are shown; enough to tell two apart."""
@@ -107,9 +122,11 @@ def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: C
     return [
         _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
         *_seed_notes(counted),
+        *_overlaps(counted, metric),
         *_circumstances(results),
         *_changed_plugins(counted),
         *_budgets(counted, metric, convention),
+        *_chosen_over_folds(counted),
         *_chosen_on_test(results),
         *_unmatched(results),
         *_drifts(results),
@@ -137,6 +154,25 @@ def _seed_notes(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
             "several seeds "
             "say no more than one."
         )
+
+
+def _overlaps(counted: Mapping[str, Sequence[Judged]], metric: str) -> Iterator[str]:
+    """Queries that stand in several test sets, of those that count, and folds that are one."""
+    # A fold's test set is one, however many training sets there are.
+    judged = [
+        replace(item, cell=item.cell._replace(train=None, valid=None))
+        for own in counted.values()
+        for item in own
+    ]
+    keys = keys_of_cells(judged)
+    counting = {item.cell: ~np.isnan(item.evaluation.per_query[metric]) for item in judged}
+    said = repeats_in_words(shared([own[counting[cell]] for cell, own in keys.items()]))
+    if said:
+        yield said
+    folds = {cell.fold: own for cell, own in keys.items() if cell.fold is not None}
+    numbers = list(folds)
+    groups = [[numbers[place] for place in group] for group in same_sets(list(folds.values()))]
+    yield from same_folds_in_words(groups)
 
 
 def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
@@ -225,6 +261,47 @@ def _budgets(counted: Mapping[str, Sequence[Judged]], metric: str, convention: C
                 "on test; by "
                 f"validation it is {chosen}."
             )
+
+
+def _chosen_over_folds(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    """Models of which one setting may be chosen by validation queries that are test queries too."""
+    models = Counter(own[0].run.result.model for own in counted.values())
+    several = [model for model, count in models.items() if count > 1]
+    judged = [item for own in counted.values() for item in own if item.run.result.model in several]
+    seen = seen_by_choice(judged)
+    if seen:
+        yield f"Settings of {listed(several)}: {seen}. Choose a setting for each fold by its own validation."
+
+
+def seen_by_choice(judged: Sequence[Judged]) -> str:
+    """What a choice by the validation sets of all folds has seen of their test sets; empty: nothing."""
+    folds = {cell: item for cell, item in one_of_each_cell(judged).items() if cell.fold is not None}
+    if len({cell.fold for cell in folds}) < 2:
+        return ""
+    valid: dict[Cell, ScoredSplit] = {}
+    for item in judged:
+        scored = _valid_scores(item.run) if item.cell in folds and item.cell not in valid else None
+        if scored is not None:
+            valid[item.cell] = scored
+    sets = [(scored.judgments, scored.query_keys) for scored in valid.values()]
+    keys = keys_of_sets([*sets, *((item.judgments, item.query_keys) for item in folds.values())])
+    common = dict(zip(valid, sharing(keys[: len(sets)], keys[len(sets) :]), strict=True))
+    leaks = {
+        (one.fold, other.fold)
+        for one in folds
+        for place, other in enumerate(folds)
+        if one.fold is not None and other.fold is not None and one.fold != other.fold
+        if (one.valid is not None and one.valid == other.test) or (one in common and common[one][place] > 0)
+    }
+    return seen_in_words(sorted(leaks)) if leaks else ""
+
+
+def _valid_scores(run: Run) -> ScoredSplit | None:
+    """The scores of validation; None where the run has none."""
+    try:
+        return run.scored("valid")
+    except ResultError:
+        return None
 
 
 def _best_setting(rows: Mapping[str, Sequence[Judged]], metric: str, convention: Convention) -> str | None:

@@ -39,12 +39,12 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
 
 
 def are_folds(queries: PairedQueries) -> bool:
-    """Whether the cells are folds: of different numbers and test sets, with known training sets."""
+    """Whether the cells are folds: of different numbers and test queries, with known training sets."""
     folds = {cell.fold for cell in queries.cells} - {None}
-    test_sets = {cell.test for cell in queries.cells}
     return (
         len(folds) > 1
-        and len(folds) == len(test_sets) == len(queries.cells)
+        and len(folds) == len(queries.cells)
+        and not queries.repeats_a_cell
         # There is none where models had different training sets.
         and not any(cell.train is None for cell in queries.cells)
         and queries.test_share is not None

@@ -324,7 +324,7 @@ def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
 
 def _counts(comparison: Comparison) -> str:
     folds = {item.cell[0] for row in comparison.rows for item in row.judged} - {None}
-    queries = 0 if comparison.queries is None else comparison.queries.sample.values.shape[1]
+    queries = 0 if comparison.queries is None else comparison.queries.num_distinct
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")

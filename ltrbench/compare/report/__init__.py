@@ -132,7 +132,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     queries = comparison.queries
     counts = {
         "models": len(comparison.rows),
-        "queries": None if queries is None else queries.sample.num_queries,
+        "queries": None if queries is None else queries.num_distinct,
         "folds": len(folds) or None,
         "seeds": len({result.seed for result in results}),
         "runs": len(results),
