@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.overlap import keys_of_sets, same_sets
+from ltrbench.compare.overlap import clustered, keys_of_sets, same_sets
 from ltrbench.data import Judgments
 from ltrbench.data.query_keys import QueryKeys
 from ltrbench.errors import UndefinedMetricError
@@ -116,6 +116,11 @@ class PairedQueries:
     test_share: float | None
     trainings: tuple[tuple[Trainings, ...], ...]
     query_keys: QueryKeys
+
+    @cached_property
+    def distinct(self) -> PairedSample:
+        """The sample with each query once, however many cells it stands in: what varies over queries."""
+        return clustered(self.sample, self.query_keys)
 
     @cached_property
     def num_distinct(self) -> int:

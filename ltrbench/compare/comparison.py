@@ -34,6 +34,7 @@ from ltrbench.compare.derived import reported_metrics, unknown_metrics
 from ltrbench.compare.evaluations import means_of, over_cells
 from ltrbench.compare.fairness import mismatches, refusal, seen_by_choice, validation_means, warnings
 from ltrbench.compare.pairs import Pair, against, all_pairs, decided
+from ltrbench.compare.replicate_counts import replicate_counts
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
@@ -128,6 +129,11 @@ class Comparison:
             return self.row(label).to_baseline
         pairs = self.declared.get(metric, ())
         return next((pair for pair in against(pairs, self.baseline) if pair.a == label), None)
+
+    @cached_property
+    def replicates(self) -> dict[str, str]:
+        """Label -> how often its training was repeated, such as "5 seeds" or "3 of 9 seeds"."""
+        return replicate_counts({row.label: row.judged for row in self.rows})
 
     @cached_property
     def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
@@ -248,7 +254,7 @@ def _rows(
     own: dict[str, Interval | None] = {}
     to_base: dict[str, Pair] = {}
     if queries is not None:
-        intervals = system_intervals(queries.sample, asked.num_draws, asked.seed)
+        intervals = system_intervals(queries.distinct, asked.num_draws, asked.seed)
         own = dict(zip(queries.labels, intervals, strict=True))
         to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, asked), base)}
     to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}

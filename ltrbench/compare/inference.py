@@ -7,10 +7,12 @@ resamples of the training queries). See `ltrbench.statistics.replicates` for the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ltrbench.compare.cells import PairedQueries, Trainings
+from ltrbench.compare.overlap import clustered
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     METHODS,
@@ -34,8 +36,15 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
         return METHODS, _over_folds(queries, a, b)
     if len(queries.cells) > 1:
         return MODELS, None
-    ((own,), (other,)) = queries.trainings[a], queries.trainings[b]
-    return _on_one_split(own, other, queries.sample.weights)
+    own, other = (_of_distinct_queries(queries, row) for row in (a, b))
+    return _on_one_split(own, other, queries.distinct.weights)
+
+
+def _of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
+    """The trainings of a row in the only cell, each query once."""
+    (trainings,) = queries.trainings[row]
+    sample = replace(queries.sample, values=trainings.values)
+    return replace(trainings, values=clustered(sample, queries.query_keys).values)
 
 
 def are_folds(queries: PairedQueries) -> bool:

@@ -117,7 +117,7 @@ class Pair:
 def all_pairs(queries: PairedQueries, metric: str, asked: Settings) -> tuple[Pair, ...]:
     """Each earlier row minus each later one, with what is claimed over all of them."""
     places = list(itertools.combinations(range(len(queries.labels)), 2))
-    tested = compare_pairs(queries.sample, places, asked.num_draws, asked.seed)
+    tested = compare_pairs(queries.distinct, places, asked.num_draws, asked.seed)
     pairs = []
     for (a, b), statistics in zip(places, tested, strict=True):
         scope, inference = infer(queries, a, b)
@@ -146,7 +146,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, asked: Settings) -> 
     of_models = [pair for pair in family if pair.scope == MODELS]
     places = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
     by_queries = simultaneous_intervals(
-        queries.sample, places, asked.num_draws, asked.seed, level * (len(of_models) / max(len(family), 1))
+        queries.distinct, places, asked.num_draws, asked.seed, level * (len(of_models) / max(len(family), 1))
     )
     known = {(pair.a, pair.b): interval for pair, interval in zip(of_models, by_queries, strict=True)}
     intervals = [

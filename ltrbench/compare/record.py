@@ -12,7 +12,7 @@ from ltrbench.compare.cells import Judged
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import family_of
 from ltrbench.compare.pairs import OverFolds, Pair
-from ltrbench.compare.slices import Slice
+from ltrbench.compare.slices import Slice, interactions
 from ltrbench.compare.verdict import claim_with_scope, verdict
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.statistics import Interval
@@ -55,6 +55,11 @@ def as_json(
         "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
         "slices": [
             {"data": data, **asdict(item)} for data, found in (slices or {}).items() for item in found
+        ],
+        "interactions": [
+            {"data": item.data, **asdict(tested)}
+            for item in comparisons
+            for tested in interactions(item, (slices or {}).get(item.data, ()))
         ],
         "across_data_sets": _or_none(across(comparisons)),
         "notes": [note for comparison in comparisons for note in comparison.notes],
@@ -120,6 +125,7 @@ def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
     return {
         "data": comparison.data,
         "label": row.label,
+        "trainings": comparison.replicates[row.label],
         "baseline": comparison.baseline,
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),

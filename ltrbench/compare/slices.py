@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.overlap import clustered
 from ltrbench.compare.settings import BEST
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean
@@ -259,7 +260,8 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
     queries, asked = comparison.queries, comparison.settings
     assert queries is not None  # as above
     # The queries of all folds together: a fold may have too few of a kind to be a mean of its own.
-    sample = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
+    of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
+    sample = clustered(of_all_folds, queries.query_keys[inside])
     base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
     intervals: list[Interval | None] = [None] * len(queries.labels)
     errors = [float("nan")] * len(queries.labels)
@@ -276,7 +278,7 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
         else InSlice(label, mean, mean - means[base], intervals[number], None if isnan(error) else error)
         for number, (label, mean, error) in enumerate(zip(queries.labels, means, errors, strict=True))
     ]
-    return Slice(attribute, name, int(inside.sum()), tuple(rows))
+    return Slice(attribute, name, sample.num_queries, tuple(rows))
 
 
 CHOSEN = "the baseline was chosen by the same numbers"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
 from ltrbench.compare.pairs import against
-from ltrbench.compare.slices import Slice
+from ltrbench.compare.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.verdict import claim_with_scope, verdict
 from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
@@ -46,7 +46,11 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     parts.append(notes)
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
         parts += [wrapped(about_folds(comparison), width), _fold_table(comparison, width)]
-    parts += [_slice_table(own, width) for own in _by_attribute(slices).values()]
+    tested = interactions(comparison, slices)
+    for attribute, own in _by_attribute(slices).items():
+        parts.append(_slice_table(own, width))
+        sentence = interaction_sentence(comparison.baseline, tested, attribute)
+        parts += [wrapped(sentence, width)] if sentence else []
     if comparison.published is not None:
         parts.append(wrapped(comparison.published.source, width))
         parts.append(_published_table(comparison.published.figures, width))
@@ -81,7 +85,7 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
         for row in comparison.rows
     ]
     frame = pd.DataFrame(records)
-    texts = ("model", "baseline", "note", "claim", "scope")
+    texts = ("model", "baseline", "note", "claim", "scope", "trainings")
     numbers = [column for column in frame.columns if column not in texts]
     return frame.astype(dict.fromkeys(numbers, float))
 
@@ -133,6 +137,7 @@ _CSV_COLUMNS = (
     "difference_high",
     "claim",
     "scope",
+    "trainings",
     "p_holm",
     "effect_size",
     "wins",
@@ -151,12 +156,13 @@ def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
     if row.to_baseline is None:
-        return [*ends, comparison.baseline, *[None] * 12, *tail]
+        return [*ends, comparison.baseline, *[None] * 5, comparison.replicates[row.label], *[None] * 7, *tail]
     pair, said = row.to_baseline, row.to_baseline.statistics
     between = [None, None] if pair.interval is None else [pair.interval.low, pair.interval.high]
-    tested = [pair.claim, pair.scope, pair.p_adjusted["holm"]["randomisation"], said.effect_size]
+    claimed = [pair.claim, pair.scope, comparison.replicates[row.label]]
+    tested = [pair.p_adjusted["holm"]["randomisation"], said.effect_size]
     counts = [said.wins, said.ties, said.losses, said.num_queries, _note(row) or None]
-    return [*ends, comparison.baseline, said.difference, *between, *tested, *counts, *tail]
+    return [*ends, comparison.baseline, said.difference, *between, *claimed, *tested, *counts, *tail]
 
 
 @dataclass(frozen=True)
@@ -200,6 +206,7 @@ def _columns(comparison: Comparison) -> list[_Column]:
         metric(first),
         *(paired if len(comparison.rows) > 1 else []),
         *map(metric, others),
+        _Column("trainings", lambda row: comparison.replicates[row.label]),
         cost("trees", lambda row: row.trees, ".0f"),
         seconds("fit", ".2f"),
         seconds("monitor", ".2f"),
