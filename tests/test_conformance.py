@@ -122,6 +122,15 @@ def test_the_same_seed_gives_the_same_scores(model: str, fitted: dict[str, Ranke
     assert_same_bits(again.predict(TEST.features), fitted[model].predict(TEST.features))
 
 
+def test_where_it_says_that_the_seed_does_not_matter_another_seed_gives_the_same_scores(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    if fitted[model].seed_matters(TRAIN.num_documents):
+        pytest.skip("another seed may give other scores")
+    other = make(model, "seed=1").fit(TRAIN, VALID)
+    assert_same_bits(other.predict(TEST.features), fitted[model].predict(TEST.features))
+
+
 def test_one_thread_and_two_agree(model: str) -> None:
     one, two = (make(model, f"num_threads={threads}").fit(TRAIN, VALID) for threads in (1, 2))
     assert_same_bits(one.predict(TEST.features), two.predict(TEST.features))

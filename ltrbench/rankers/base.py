@@ -112,6 +112,17 @@ class Ranker(ABC):
     def warm_up(self) -> None:  # noqa: B027  # nothing to do is a valid answer
         """Compiles and imports what `fit` and `predict` will need, so that neither is done on the clock."""
 
+    def seed_matters(self, num_documents: int) -> bool:
+        """Whether a fit with another seed may give other scores; True where that is not known.
+
+        Where it is False, a sweep trains once for all seeds. A class whose `fit` draws random numbers that
+        those of its base class does not draw has to override this too.
+
+        Args:
+            num_documents: of the training set; a backend may choose the bins of a large one from a sample.
+        """
+        return True
+
     def clean_copy(self) -> Self:
         """An unfitted copy that learns the kept model without any evaluator: what a speed test fits."""
         return replace(self)

@@ -69,6 +69,9 @@ MAX_GRADE = 30
 MAX_QUERY_SIZE = 10_000
 """The documents of a query that lambdarank takes at the most."""
 
+MOST_DOCUMENTS_BINNED = 200_000
+"""Number of documents that bins are chosen from; of more a sample is drawn (bin_construct_sample_cnt)."""
+
 _FIELDS = {
     "num_trees": "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds "
     "num_boost_round n_estimators max_iter",
@@ -106,6 +109,9 @@ _INSTEAD = {
     ("metric", "metrics", "metric_types", "eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at"),
     "LightGBM's metrics are off, because every backend is measured by the same ones; set metrics instead",
 )
+
+_WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
+"""Parameters of `extra` that are known to draw no random number."""
 
 _OF_FILES = {
     "categorical_feature",
@@ -271,6 +277,16 @@ class LightGBMRanker(BoostingRanker):
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
         ranker = LightGBMRanker(num_trees=1, min_docs_in_leaf=1, num_threads=self.num_threads)
         ranker.fit(tiny).predict(features)
+
+    def seed_matters(self, num_documents: int) -> bool:
+        samples = min(self.bagging_fraction, self.feature_fraction, self.feature_fraction_bynode) < 1
+        return (
+            samples
+            or self.objective == "rank_xendcg"
+            or not self.deterministic
+            or num_documents > MOST_DOCUMENTS_BINNED
+            or not self.extra.keys() <= _WITHOUT_SEED
+        )
 
     def unmatched(self) -> tuple[str, ...]:
         unset = unset_fields(self)

@@ -72,6 +72,9 @@ class SingleFeatureRanker(Ranker):
         used[self._feature] = 1.0
         return {"split": used}
 
+    def seed_matters(self, num_documents: int) -> bool:
+        return False
+
     def save(self, folder: Path) -> None:
         content = {
             "num_features": check_fitted(self._num_features),

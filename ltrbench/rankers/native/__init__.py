@@ -38,7 +38,7 @@ from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_mode
 from ltrbench.rankers.native.checks import check
 from ltrbench.rankers.native.departures import departures
 from ltrbench.rankers.native.fields import NativeFields
-from ltrbench.rankers.native.translation import in_words, objective_of, settings_of
+from ltrbench.rankers.native.translation import draws_at_random, in_words, objective_of, settings_of
 from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted import load_npz
@@ -209,6 +209,9 @@ class NativeRanker(NativeFields):
         num_threads = resolve_threads(self.num_threads)
         with announcing_compilation(_announce), threads(num_threads):
             warm_up(objective_of(self), self._correction(four_documents()), num_threads)
+
+    def seed_matters(self, num_documents: int) -> bool:
+        return draws_at_random(self, num_documents)
 
     def unmatched(self) -> tuple[str, ...]:
         return departures(self)

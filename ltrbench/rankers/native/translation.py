@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ltrbench.metrics import Convention
 from ltrbench.metrics.convention import TableGain, Ties, exponential_gain, linear_gain
-from ltrbench.native.boosting import BoostingSettings
+from ltrbench.native.boosting import BINNINGS, BoostingSettings
 from ltrbench.native.dart import DartSettings
 from ltrbench.native.dialects import FLOAT32_OFFSET, IN_ROW_ORDER, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.goss import GossSettings
@@ -101,6 +101,20 @@ def objective_of(own: NativeFields) -> ObjectiveSettings:
         float32_scores=own.float32_scores,
         float32_sums=own.float32_sums,
         float32_norm=own.float32_norm,
+    )
+
+
+def draws_at_random(own: NativeFields, num_documents: int) -> bool:
+    """Whether the engine draws a random number that scores may depend on; each is named here."""
+    bins_of = BINNINGS[own.binning].sample_size
+    sizes = (own.queries_per_tree, own.documents_per_tree, own.features_per_tree, own.features_per_split)
+    return (
+        (bins_of is not None and num_documents > bins_of)
+        or any(size != 1 for size in sizes)
+        or own.goss_top_rate is not None
+        or own.drop_rate > 0
+        or own.pairs_per_document is not None
+        or own.objective == "xendcg"
     )
 
 
