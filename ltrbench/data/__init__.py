@@ -9,12 +9,14 @@ from ltrbench.data.reading import read_data, read_features
 from ltrbench.data.score_files import read_score_file
 from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
 from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.data.training_resamples import TrainingResample
 from ltrbench.data.trec import read_qrels, read_trec_run
 
 __all__ = [
     "Judgments",
     "RankingDataset",
     "Splits",
+    "TrainingResample",
     "folds",
     "read_data",
     "read_feature_names",

@@ -327,14 +327,16 @@ class RankingDataset(Judgments):
         """(Q,), what each query is by its documents; see `content_keys`."""
         return content_keys(self)
 
-    def take_queries(self, queries: ArrayLike) -> RankingDataset:
+    def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
         """The same documents, of the given queries only, in the given order.
 
         Args:
-            queries: (n,) int, numbers of queries, each another, at least one.
+            queries: (n,) int, numbers of queries, at least one.
+            query_ids: (n,) text, each another, what they are called; None: as before, and then each query may
+                be taken once only.
 
         Raises:
-            DataError: where there is none, one that does not exist, or one twice.
+            DataError: where there is none, one that does not exist, or two of the same id.
         """
         chosen = _as_array("queries", queries, np.int64)
         if chosen.size == 0:
@@ -353,14 +355,19 @@ class RankingDataset(Judgments):
             features=self.features[rows],
             labels=self.labels[rows],
             query_start=query_start,
-            query_ids=self.query_ids[chosen],
+            query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
             document_ids=None if self.document_ids is None else self.document_ids[rows],
             query_weights=None if self.query_weights is None or by_document else self.query_weights[chosen],
             document_weights=None if self.document_weights is None else self.document_weights[rows],
             positions=None if self.positions is None else self.positions[rows],
             feature_names=self.feature_names,
-            file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
+            file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
         )
+
+
+def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,), how many of the values are lower than each, or equal and before it."""
+    return np.argsort(np.argsort(values, kind="stable"))
 
 
 def _first(names: Sequence[str]) -> str:

@@ -1,0 +1,116 @@
+"""Resamples of the training queries: a sweep trains every model on each, and shows how much they matter.
+
+A resample is drawn by query from a seed and its own number, so that every backend trains on the same one. It
+takes the place of the training set after the data are read; validation and test stay whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.errors import ConfigError, did_you_mean
+
+BOOTSTRAP, SUBSAMPLE = "bootstrap", "subsample"
+KINDS = (BOOTSTRAP, SUBSAMPLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResample:
+    """One of `number` training sets, each drawn from all training queries.
+
+    Args:
+        number: how many there are; at least 2.
+        index: which one this is, counted from one.
+        kind: "bootstrap", as many queries as there are, drawn with replacement (Efron, 1979); or "subsample",
+            a share of them, drawn without.
+        share: of the queries, for a subsample; a bootstrap ignores it.
+        seed: which queries are drawn; resample i of a seed does not depend on `number`.
+
+    Raises:
+        ConfigError: where a value is out of range.
+    """
+
+    number: int
+    index: int
+    kind: str = BOOTSTRAP
+    share: float = 0.8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.number < 2:
+            raise ConfigError(
+                f"replicates.number is {self.number}; set 2 or more resamples, or replicates=null to train "
+                "once on all training queries."
+            )
+        if not 1 <= self.index <= self.number:
+            raise ConfigError(
+                f"replicates.index is {self.index}, but the {self.number} resamples are numbered 1 to "
+                f"{self.number}; choose one, or leave it out and add -m for all."
+            )
+        if self.kind not in KINDS:
+            raise ConfigError(
+                f"replicates.kind is '{self.kind}'{did_you_mean(self.kind, KINDS)} It must be one of "
+                f"{', '.join(KINDS)}."
+            )
+        if self.kind == SUBSAMPLE and not 0.0 < self.share < 1.0:
+            raise ConfigError(
+                f"replicates.share is {self.share}; it is a share of the training queries, above 0 and below "
+                "1, as in replicates.share=0.8."
+            )
+        if self.seed < 0:
+            raise ConfigError(f"replicates.seed is {self.seed}; a seed is a whole number of 0 or more.")
+
+    def describe(self) -> dict[str, Any]:
+        """Returns which resample this is, as a result records it; a bootstrap's share is 1."""
+        share = self.share if self.kind == SUBSAMPLE else 1.0
+        return {
+            "kind": self.kind,
+            "share": share,
+            "number": self.number,
+            "index": self.index,
+            "seed": self.seed,
+        }
+
+    def seed_of_ranker(self, seed: int) -> int:
+        """Seed of the fit on this resample, so that a model's own randomness varies with the resample."""
+        return seed + self.index - 1
+
+    def of(self, train: RankingDataset) -> RankingDataset:
+        """Returns the resampled training set, its queries in the order of the file.
+
+        A query that is drawn k times is there k times, under ids of its own, such as "12", "12#2", "12#3".
+        """
+        queries = self._draw(train.num_queries)
+        return train.take_queries(queries, _distinct_ids(train.query_ids, queries))
+
+    def _draw(self, num_queries: int) -> NDArray[np.int64]:
+        """(n,) rising, numbers of queries; for a bootstrap with repeats."""
+        rng = np.random.default_rng([self.seed, self.index])
+        if self.kind == BOOTSTRAP:
+            return np.sort(rng.integers(0, num_queries, num_queries))
+        num_drawn = max(round(self.share * num_queries), 1)
+        return np.sort(rng.permutation(num_queries)[:num_drawn])
+
+
+def _distinct_ids(query_ids: NDArray[np.str_], queries: NDArray[np.int64]) -> NDArray[np.str_]:
+    """(n,) an id for each drawn query: its own for the first copy, with the number of the copy for others.
+
+    Args:
+        query_ids: (Q,), of the whole training set.
+        queries: (n,) rising, with repeats.
+    """
+    copies = np.arange(len(queries)) - np.searchsorted(queries, queries) + 1
+    repeated = np.flatnonzero(copies > 1)
+    ids: list[str] = query_ids[queries].tolist()
+    known, mark = set(query_ids.tolist()), "#"
+    # Longer than any mark in the file's own ids, where one of them looks like a copy's.
+    while any(f"{ids[place]}{mark}{copies[place]}" in known for place in repeated):
+        mark += "#"
+    for place in repeated:
+        ids[place] = f"{ids[place]}{mark}{copies[place]}"
+    return np.array(ids, dtype=np.str_)
