@@ -1,11 +1,17 @@
 """The one clock. Every number of seconds that ltrbench reports was taken here, on the monotonic wall
-clock."""
+clock; `now` is for the moments at which a run began and ended."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
+
+
+def now() -> str:
+    """Returns the date and time in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Stopwatch:

@@ -35,7 +35,7 @@ from ltrbench.results.files import (
 from ltrbench.results.reading import find_runs, holds_runs, read_run
 from ltrbench.results.record import FAILED, FINISHED, NO_PARAMETERS, OWN, TIMES, RunResult, check_readable
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
-from ltrbench.results.writing import claim, occupy, write_run
+from ltrbench.results.writing import claim, copy_run, occupy, write_run
 
 __all__ = [
     "CURVE_FILE",
@@ -57,6 +57,7 @@ __all__ = [
     "ScoredSplit",
     "check_readable",
     "claim",
+    "copy_run",
     "find_runs",
     "holds_runs",
     "mean_importances",

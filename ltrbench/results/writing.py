@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -61,9 +62,7 @@ def write_run(
     Raises:
         SavedModelError: where the ranker cannot be saved.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
-        staging = Path(staging_name)
+    with _staged(folder, result) as staging:
         if ranker is not None:
             (staging / MODEL_FOLDER).mkdir()
             _save(ranker, staging / MODEL_FOLDER)
@@ -78,6 +77,28 @@ def write_run(
             _write_importances(staging / IMPORTANCES_FILE, importances)
         if example is not None:
             _write_example(staging / EXAMPLE_FILE, example)
+    return Run(folder, result)
+
+
+def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
+    """Writes the files of a run into another folder, with another result, whole or not at all."""
+    with _staged(folder, result) as staging:
+        for name in RUN_FILES:
+            source = run.path / name
+            if source.is_dir():
+                shutil.copytree(source, staging / name)
+            elif source.exists():
+                shutil.copyfile(source, staging / name)
+    return Run(folder, result)
+
+
+@contextlib.contextmanager
+def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
+    """A folder for the files of a run, which are moved when the block ends, the result last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
+        staging = Path(staging_name)
+        yield staging
         text = json.dumps(as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
         # Those of a failed attempt would be taken for this run's.
@@ -87,7 +108,6 @@ def write_run(
         for name in RUN_FILES:
             if (staging / name).exists():
                 (staging / name).rename(folder / name)
-    return Run(folder, result)
 
 
 def _save(ranker: Ranker, folder: Path) -> None:
