@@ -19,7 +19,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
+from ltrbench.data.training_resamples import BOOTSTRAP
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment import Experiment
 from ltrbench.importance import ImportanceSettings
@@ -54,6 +56,17 @@ class Params:
 
 
 @dataclass
+class Replicates:
+    """Resamples of the training queries; `TrainingResample` says what each value means."""
+
+    number: int | None = None
+    kind: str = BOOTSTRAP
+    share: float = 0.8
+    seed: int = 0
+    index: int | None = None
+
+
+@dataclass
 class Config:
     """What conf/config.yaml holds; each key is explained there."""
 
@@ -72,6 +85,7 @@ class Config:
     seed: int = MISSING
     num_threads: int = MISSING
     cv: int | None = None
+    replicates: Replicates | None = field(default_factory=Replicates)
     study: dict[str, Any] | None = None
 
 
@@ -119,10 +133,14 @@ def build_experiment(
     # Resolved once: an interpolation takes ten times as long as the check of its value.
     settings = _resolved(config, "the configuration")
     settings["metrics"] = _metrics(settings["metrics"])
+    ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
+    if resample is not None:
+        ranker = dataclasses.replace(ranker, seed=resample.seed_of_ranker(ranker.seed))
     return Experiment(
         model=str(choices["model"]),
-        ranker=build(settings, "model", Ranker),
+        ranker=ranker,
         source=build(settings, "data", DataSource),
+        resample=resample,
         metrics=tuple(settings["metrics"]),
         params=str(choices["params"]),
         importance=_importance(config),
@@ -153,6 +171,29 @@ def _metrics(given: Any) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"metrics is {given!r}; give names of metrics, as in 'metrics=[ndcg@10,map]'.")
     return names
+
+
+def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
+    """The resample that a job trains on; None: all training queries.
+
+    Raises:
+        ConfigError: where one of number and index is given without the other, or a value is out of range.
+    """
+    if settings is None or settings["number"] is settings["index"] is None:
+        return None
+    number, index = settings["number"], settings["index"]
+    if number is None:
+        raise ConfigError(
+            f"replicates.index is {index} without a number of resamples; set replicates.number to 2 or more, "
+            "or replicates.index=null."
+        )
+    if index is None and number >= 2:
+        raise ConfigError(
+            f"replicates.number is {number} without an index; name the resample with replicates.index=1 to "
+            f"{number}; or give one number and add -m, to train on all of them."
+        )
+    # A number below 2 is refused whatever the index.
+    return TrainingResample(**{**settings, "index": 1 if index is None else index})
 
 
 def _importance(config: DictConfig) -> ImportanceSettings | None:

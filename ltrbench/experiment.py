@@ -13,7 +13,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import provenance
-from ltrbench.clock import Stopwatch
-from ltrbench.data import RankingDataset, Splits
+from ltrbench.clock import Stopwatch, now
+from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
 from ltrbench.importance import ImportanceSettings, importances
@@ -55,6 +54,7 @@ from ltrbench.results import (
     read_run,
     write_run,
 )
+from ltrbench.reuse import copy_training, run_to_reuse
 from ltrbench.shapes import PerQuery, Scores
 from ltrbench.tracking import NoTracking, Tracker
 
@@ -76,6 +76,7 @@ class Experiment:
         model: the name that tables show, that of the YAML in conf/model.
         ranker: unfitted.
         source: where train, valid and test come from.
+        resample: of the training queries, which it trains on instead; None: on all of them.
         metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve,
             or the first where there is none.
         params: which shared parameters the ranker was given, "matched" or "library", with their values in
@@ -95,6 +96,7 @@ class Experiment:
     model: str
     ranker: Ranker
     source: DataSource
+    resample: TrainingResample | None = None
     metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
     params: str = OWN
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
@@ -224,6 +226,7 @@ def run(
     folder: Path,
     tracker: Tracker | None = None,
     on_progress: OnProgress | None = None,
+    earlier: Mapping[str, Run] | None = None,
 ) -> Run:
     """Runs an experiment into a folder and mirrors it to an opened tracker.
 
@@ -233,6 +236,8 @@ def run(
     Args:
         on_progress: called after each iteration of a fit. It is called on the clock, so that it has to be
             quick.
+        earlier: folder, in that of the sweep, -> finished run of the same command. Where one of them differs
+            in a seed that changes nothing, this run does not train but copies it (`RunResult.reused`).
 
     Raises:
         LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
@@ -243,17 +248,31 @@ def run(
     with claim(folder):
         try:
             with mirror.watching():
-                done = _measure(experiment, begun, folder, on_progress)
+                done = _trained_or_copied(experiment, begun, folder, on_progress, earlier or {})
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise
         except BaseException as error:
-            failed = replace(begun, status=FAILED, finished=_now(), error=_describe(error))
+            failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed))
             raise
     log.info("%s: %s", experiment.model, _verdict(done.result, experiment.metrics))
     _mirror(mirror, done)
     return done
+
+
+def _trained_or_copied(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    earlier: Mapping[str, Run],
+) -> Run:
+    reused = run_to_reuse(experiment.ranker, experiment.resample, begun, earlier)
+    if reused is None:
+        return _measure(experiment, begun, folder, on_progress)
+    log.info("%s: the seed changes nothing; the training of job %s is reused", experiment.model, reused)
+    return copy_training(reused, earlier[reused], begun, folder)
 
 
 def _mirror(tracker: Tracker, done: Run) -> None:
@@ -285,7 +304,7 @@ def _begin(experiment: Experiment) -> RunResult:
         sweep=experiment.sweep,
         swept=experiment.swept,
         started_in=str(Path.cwd()),
-        started=_now(),
+        started=now(),
         commit=provenance.commit(),
         versions=provenance.versions(ranker.packages) | plugin_versions(),
         machine=provenance.machine(),
@@ -338,7 +357,7 @@ def _own_settings(
 def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
     ranker, seconds = experiment.ranker, _Seconds()
     with seconds.taking("load"):
-        splits = experiment.source.load()
+        splits, drawn = _load(experiment)
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with seconds.taking("warm_up"):
@@ -360,13 +379,13 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     result = replace(
         begun,
         status=FINISHED,
-        data=_describe_data(experiment.source, splits),
+        data=_describe_data(experiment.source, splits) | drawn,
         metrics=_flatten(evaluations),
         seconds=seconds,
         peak_memory_mb=peak_memory_mb,
         best_iteration=summary.num_trees if summary else None,
         drift=check_drift(ranker, scored["test"], splits.test, experiment.metrics),
-        finished=_now(),
+        finished=now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
     parts = (scored, per_query, curve, worth, splits.test)
@@ -382,6 +401,16 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         # The fit may have taken hours: all is kept but the model.
         write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
         raise
+
+
+def _load(experiment: Experiment) -> tuple[Splits, dict[str, Any]]:
+    """The splits, and what `RunResult.data` says of the resample that takes the place of train, if any."""
+    splits = experiment.source.load()
+    if experiment.resample is None:
+        return splits, {}
+    whole = splits.train
+    drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
+    return replace(splits, train=experiment.resample.of(whole)), {"resample": drawn}
 
 
 class _Seconds(dict[str, float]):
@@ -538,7 +567,3 @@ def _describe(error: BaseException) -> str:
         return "interrupted"
     summary = f"{type(error).__name__}: {error}"
     return f"{summary}\n\n{''.join(traceback.format_exception(error)).strip()}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -27,7 +27,7 @@ from docs import hooks, leaderboard
 from docs.isolation import modules_of
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.cli.settings import config_files
-from ltrbench.cli.sweep import with_folds
+from ltrbench.cli.sweep import with_folds, with_resamples
 from ltrbench.cli.verbs import verbs
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.metrics import PRESETS
@@ -100,7 +100,11 @@ def check_run(words: list[str]) -> None:
     if given.config_dir:
         search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
     register_schema()
-    for overrides in jobs(with_folds(given.overrides)):
+    numbers = dict(word.split("=", 1) for word in given.overrides if word.startswith("replicates.number="))
+    words_of_jobs = with_resamples(
+        with_folds(given.overrides), int(numbers.get("replicates.number", 0)) if given.multirun else None
+    )
+    for overrides in jobs(words_of_jobs):
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             config = compose("config", overrides=[*search, *overrides], return_hydra_config=True)
         choices = dict(config.hydra.runtime.choices)

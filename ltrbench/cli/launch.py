@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -45,7 +46,7 @@ from ltrbench.cli.keys import check_keys
 from ltrbench.cli.messages import composition_message, unwritable_message
 from ltrbench.cli.program import program
 from ltrbench.cli.progress import showing, terminal_width
-from ltrbench.cli.sweep import register_sweeper, swept_settings
+from ltrbench.cli.sweep import RESAMPLE, register_sweeper, swept_settings
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment import run
@@ -61,6 +62,8 @@ log = logging.getLogger("ltrbench")
 COMPARISON_FOLDER = "comparison"
 """Where a sweep's tables and pictures stand, in its folder."""
 
+_NUMBER_OF_RESAMPLES = re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])")
+
 
 class _Abort(BaseException):
     """Ends a sweep before its other jobs: Hydra goes on after an Exception, and only this is none."""
@@ -75,6 +78,8 @@ class Session:
     sweep: Sweep | None = None
     register: str | None = None
     folders: list[Path] = field(default_factory=list)
+    # Of a sweep: folder of a job, in that of the sweep -> its run.
+    finished: dict[str, Run] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
     comparison_folder: Path | None = None
@@ -113,7 +118,9 @@ class Session:
             self.sweep = self.sweep or Sweep(_relative(Path(composed.sweep.dir)))
             self.sweep.started.add(composed.job.num)
             name = str(self.sweep.folder)
-            swept = swept_settings(composed.sweeper.get("params"), self.overrides)
+            swept = swept_settings(
+                composed.sweeper.get("params"), self.overrides, _num_resamples(config, overrides)
+            )
         self.register = config.register
         folder = Path(composed.runtime.output_dir)
         self.folders.append(folder)
@@ -121,13 +128,15 @@ class Session:
         tracker = self._open_tracker(config, name)
         try:
             with showing(config.progress, experiment.model) as on_progress:
-                run(experiment, folder, tracker, on_progress)
+                done = run(experiment, folder, tracker, on_progress, self.finished)
         except SavedModelError:
             raise
         except ResultError:
             # The folder is another run's, whose numbers must not be shown as this one's.
             self.folders.remove(folder)
             raise
+        if name is not None:
+            self.finished[str(composed.sweep.subdir)] = done
 
     def _open_tracker(self, config: DictConfig, sweep: str | None) -> Tracker:
         if self.tracker is None:
@@ -359,6 +368,8 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
 
     >>> flags_and_overrides(["model=native,lightgbm", "-m", "data=mq2008"])
     (['-m'], ['model=native,lightgbm', 'data=mq2008'])
+    >>> flags_and_overrides(["replicates=5"])  # short, because a number cannot take the place of a node
+    ([], ['replicates.number=5'])
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     if parsed.experimental_rerun is not None:
@@ -374,7 +385,13 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
             waiting[argument] -= 1
         else:
             flags.append(argument)
-    return flags, list(parsed.overrides)
+    return flags, [_NUMBER_OF_RESAMPLES.sub(r"\1.number=", override) for override in parsed.overrides]
+
+
+def _num_resamples(config: DictConfig, overrides: Sequence[str]) -> int | None:
+    """The number of resamples, where the job is one of a sweep over them; None elsewhere."""
+    is_swept = any(line.startswith(f"{RESAMPLE}=") for line in overrides)
+    return config.replicates.number if is_swept else None
 
 
 def _study(config: DictConfig) -> None:

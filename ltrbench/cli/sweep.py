@@ -28,6 +28,9 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E40
 Begin = Callable[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]
 """Takes the folder of a sweep and the overrides of its jobs, and gives each job its number."""
 
+RESAMPLE = "replicates.index"
+"""The setting that chooses a resample."""
+
 
 class CheckedSweeper(BasicSweeper):
     """Hours into a sweep is no time to learn of a mistyped value in its last job."""
@@ -38,6 +41,8 @@ class CheckedSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Checks all jobs, and runs them. Sweeps over the folds of `cv` too, where the command names none.
 
+        It also sweeps over the resamples of `replicates` where neither command nor experiment names one.
+
         Raises:
             LtrbenchError, HydraException: what is wrong with the first job that is, or with the folder.
         """
@@ -46,7 +51,11 @@ class CheckedSweeper(BasicSweeper):
         assert self.config is not None
         assert self.launcher is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        overrides = parser.parse_overrides([*self._parse_config(), *with_folds(arguments)])
+        words = [*self._parse_config(), *with_folds(arguments)]
+        replicates = self.config.replicates
+        if replicates is not None and replicates.index is None:
+            words = with_resamples(words, replicates.number)
+        overrides = parser.parse_overrides(words)
         if self.max_batch_size is not None and self.max_batch_size < 1:
             raise ConfigError(
                 f"hydra.sweeper.max_batch_size is {self.max_batch_size}; give 1 or more, or null for no "
@@ -122,16 +131,38 @@ def with_folds(arguments: list[str]) -> list[str]:
     return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
 
 
-def swept_settings(params: Mapping[str, object] | None, arguments: list[str]) -> dict[str, list[str]]:
+def with_resamples(arguments: list[str], number: int | None) -> list[str]:
+    """The overrides, with every one of `number` resamples where they do not choose among them.
+
+    >>> with_resamples(["model=native"], 3)
+    ['model=native', 'replicates.index=1,2,3']
+    >>> with_resamples(["replicates.index=2"], 3)
+    ['replicates.index=2']
+    """
+    # What is no number of resamples is left to the check of the job.
+    if number is None or number < 2 or any(_key(argument) == RESAMPLE for argument in arguments):
+        return arguments
+    return [*arguments, f"{RESAMPLE}=" + ",".join(str(index) for index in range(1, number + 1))]
+
+
+def _key(argument: str) -> str:
+    return argument.partition("=")[0].lstrip("+~")
+
+
+def swept_settings(
+    params: Mapping[str, object] | None, arguments: list[str], num_resamples: int | None = None
+) -> dict[str, list[str]]:
     """The settings in which the jobs of a sweep differ -> their values, as the command line spells them.
 
     Args:
         params: what hydra.sweeper.params of the experiment sweeps over; the command line goes before it.
+        num_resamples: that the sweep runs over; None: it does not.
 
     >>> swept_settings({"model": "native,lightgbm", "seed": "1,2"}, ["seed=3", "+params.l2=choice(0,1)"])
     {'model': ['native', 'lightgbm'], 'params.l2': ['0', '1']}
     """
     words = [*(f"{key}={value}" for key, value in (params or {}).items()), *with_folds(arguments)]
+    words = with_resamples(words, num_resamples)
     # Hydra's loader is asked for the names of a glob, as in model=glob(native_*).
     hydra = GlobalHydra.instance()
     parser = OverridesParser.create(hydra.config_loader() if hydra.is_initialized() else None)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
+from ltrbench.data.training_resamples import KINDS
 from ltrbench.errors import ConfigError
 from ltrbench.records import Amount, Count, Must, Name, mistake, types_of
 from ltrbench.results.files import RESULT_FILE
@@ -41,11 +42,34 @@ class SplitRecord(TypedDict, total=False):
     feature_names: Sequence[str]
 
 
+class ResampleRecord(TypedDict):
+    """The resample of the training queries that a run trained on.
+
+    Attributes:
+        kind: "bootstrap" or "subsample".
+        share: queries drawn, as a share of the training queries; 1 for a bootstrap.
+        number: of resamples.
+        index: which of them, counted from one.
+        seed: which queries are drawn.
+        train: fingerprint of the whole training set, before resampling.
+        queries: number of its queries.
+    """
+
+    kind: Annotated[str, Must(f"one of {', '.join(KINDS)}", KINDS.__contains__)]
+    share: Annotated[float, Must("above 0 and at most 1", lambda share: 0 < share <= 1)]
+    number: Count
+    index: Count
+    seed: int
+    train: Name
+    queries: Count
+
+
 class DataRecord(TypedDict, total=False):
     """`RunResult.data`."""
 
     name: Name
     fold: int | None
+    resample: ResampleRecord
     train: SplitRecord
     valid: SplitRecord
     test: SplitRecord
@@ -133,7 +157,8 @@ class RunResult:
         own_settings: the settings that it had instead of the shared parameters; all of its own where its
             class does not have every shared parameter.
         data: name and fold, and for each split its fingerprint, documents, queries, features, and the share
-            of queries without a relevant document; for train its feature_names as well.
+            of queries without a relevant document; for train its feature_names as well. Where it trained on
+            a resample of the training queries, train describes that, and "resample" which one it is.
         metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
         convention: what the metrics were computed under.
         seconds: wall time of load, warm_up, fit (with the evaluator), monitor (the evaluator's part of fit),
@@ -146,6 +171,9 @@ class RunResult:
         overrides: the command's settings that made this run; None where it was made from Python.
         sweep: the name of the sweep that it is a job of; None of a single run.
         swept: the settings in which the jobs of its sweep differ, with all of their values.
+        reused: the folder, in that of the sweep, of the run whose training this run reuses, because they
+            differ in a seed that changes nothing: scores, model, times and importances are a copy of that
+            run's, and `started` and `finished` are when it was copied. None where it trained itself.
         versions: package -> version, of what the run used. Of a plug-in: the name of its module -> its
             version where it states one, and the hash of its source file.
         started_in: the folder that the command was started in, which relative paths in `settings` start from.
@@ -175,6 +203,7 @@ class RunResult:
     overrides: Sequence[str] | None = None
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reused: str | None = None
     started_in: str = ""
     started: Moment = ""
     finished: Moment = ""

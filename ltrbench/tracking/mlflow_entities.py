@@ -211,6 +211,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "unmatched": "\n".join(result.unmatched),
         "drift": _drift(result),
         "sweep": result.sweep,
+        "reused": result.reused,
         "commit": result.commit,
     }
     for split in ("train", "valid", "test"):

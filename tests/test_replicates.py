@@ -1,0 +1,253 @@
+"""Training on resamples of the training queries: what is drawn, recorded, and swept over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from test_command_line import run
+
+from ltrbench.cli.launch import flags_and_overrides
+from ltrbench.config import build_experiment, conf_dir, register_schema
+from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.experiment import Experiment
+from ltrbench.results import RESULT_FILE, Run, find_runs, read_run
+
+TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=null", "metrics=ndcg@10"]
+SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
+SIZES = [1, 3, 2, 4, 1, 2, 5, 1, 2, 3]
+NUM_QUERIES = len(SIZES)
+
+
+def dataset(**fields: Any) -> RankingDataset:
+    """Queries whose documents all have the number of their query as their only feature."""
+    query_of_document = np.repeat(np.arange(NUM_QUERIES), SIZES)
+    return RankingDataset(
+        features=query_of_document[:, None].astype(np.float32),
+        labels=(np.arange(len(query_of_document)) % 3).astype(np.float64),
+        query_start=np.concatenate([[0], np.cumsum(SIZES)]),
+        **fields,
+    )
+
+
+def resample(index: int = 1, **fields: Any) -> TrainingResample:
+    return TrainingResample(**{"number": 3, "index": index, **fields})
+
+
+def queries_in(data: RankingDataset) -> list[int]:
+    """The number, in `dataset`, of each query."""
+    return [int(data.features[row, 0]) for row in data.query_start[:-1]]
+
+
+def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
+    train = dataset()
+    drawn = np.random.default_rng([7, 2]).integers(0, NUM_QUERIES, NUM_QUERIES)
+    made = resample(index=2, seed=7).of(train)
+    assert queries_in(made) == sorted(drawn.tolist())
+    assert made.query_sizes.tolist() == [SIZES[query] for query in queries_in(made)]
+    for query, times in Counter(queries_in(made)).items():
+        ours = train.labels[train.query_of_document == query]
+        np.testing.assert_array_equal(made.labels[made.features[:, 0] == query], np.tile(ours, times))
+
+
+def test_a_subsample_holds_its_share_of_the_queries_once() -> None:
+    made = resample(kind="subsample", share=0.7).of(dataset())
+    assert len(set(queries_in(made))) == len(queries_in(made)) == round(0.7 * NUM_QUERIES)
+    assert queries_in(made) == sorted(queries_in(made))
+    assert set(made.query_ids) <= set(dataset().query_ids)
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "subsample"])
+def test_a_resample_depends_on_its_seed_and_its_index_alone(kind: str) -> None:
+    train = dataset()
+    first = resample(kind=kind).of(train).fingerprint
+    assert resample(kind=kind, number=9).of(train).fingerprint == first
+    others = [resample(index=2, kind=kind), resample(index=3, kind=kind), resample(kind=kind, seed=1)]
+    assert len({first, *(other.of(train).fingerprint for other in others)}) == 4
+
+
+def test_the_copies_of_a_query_have_ids_that_the_file_does_not_use() -> None:
+    ids = [f"q{query}" for query in range(NUM_QUERIES)]
+    plain = resample().of(dataset(query_ids=ids))
+    copies = [(query, ids[query]) for query in queries_in(plain)]
+    assert plain.query_ids.tolist() == [
+        name
+        if copies[:place].count((query, name)) == 0
+        else f"{name}#{copies[:place].count((query, name)) + 1}"
+        for place, (query, name) in enumerate(copies)
+    ]
+    repeated = next(query for query, times in Counter(queries_in(plain)).items() if times > 1)
+    absent = next(query for query in range(NUM_QUERIES) if query not in queries_in(plain))
+    ids[absent] = f"q{repeated}#2"
+    made = resample().of(dataset(query_ids=ids))
+    assert f"q{repeated}##2" in made.query_ids
+    assert ids[absent] not in made.query_ids
+
+
+def test_a_copy_has_the_weights_positions_and_documents_of_its_query() -> None:
+    num_documents = sum(SIZES)
+    rows = np.arange(num_documents)
+    train = dataset(
+        document_ids=[f"d{row}" for row in rows],
+        document_weights=1.0 + rows,
+        positions=rows,
+        file_rows=rows[::-1],
+        feature_names=("query",),
+    )
+    made = resample().of(train)
+    origin = np.array([int(name[1:]) for name in made.document_ids])  # type: ignore[union-attr]
+    np.testing.assert_array_equal(train.features[origin], made.features)
+    np.testing.assert_array_equal(made.document_weights, 1.0 + origin)
+    np.testing.assert_array_equal(made.positions, origin)
+    np.testing.assert_array_equal(np.sort(made.file_rows), np.arange(made.num_documents))  # type: ignore[arg-type]
+    assert made.feature_names == ("query",)
+    weighted = resample().of(dataset(query_weights=1.0 + np.arange(NUM_QUERIES)))
+    assert weighted.query_weights is not None
+    assert weighted.query_weights.tolist() == [1.0 + query for query in queries_in(weighted)]
+
+
+def built(*overrides: str) -> Experiment:
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        _, words = flags_and_overrides(list(overrides))
+        config = compose("config", overrides=[*words, "data.num_queries=30"], return_hydra_config=True)
+        choices = dict(config.hydra.runtime.choices)
+        del config._content["hydra"]  # type: ignore[union-attr]
+        return build_experiment(config, choices, tuple(words), None)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["replicates=1"], "replicates.number is 1; set 2 or more"),
+        (["replicates=-3"], "replicates.number is -3; set 2 or more"),
+        (["replicates=5"], "replicates.index=1 to 5; .* add -m"),
+        (["replicates=5", "replicates.index=6"], "replicates.index is 6, but the 5 resamples"),
+        (["replicates=5", "replicates.index=0"], "replicates.index is 0, but the 5 resamples"),
+        (["replicates.index=2"], "replicates.index is 2 without a number"),
+        (["replicates=5", "replicates.index=1", "replicates.kind=bootstap"], "did you mean 'bootstrap'"),
+        (
+            ["replicates=5", "replicates.index=1", "replicates.kind=subsample", "replicates.share=1"],
+            "replicates.share is 1.0; it is a share",
+        ),
+        (["replicates=5", "replicates.index=1", "replicates.seed=-1"], "replicates.seed is -1"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_read(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
+        built(*words)
+
+
+def test_without_replicates_there_is_no_resample() -> None:
+    assert built().resample is None
+    assert built("replicates=null").resample is None
+
+
+def test_the_fit_on_resample_i_takes_the_seed_plus_i_minus_1() -> None:
+    experiment = built("replicates=5", "replicates.index=3", "seed=10")
+    assert experiment.resample == TrainingResample(number=5, index=3)
+    assert experiment.ranker.seed == 10 + 3 - 1
+
+
+def expected_data(splits: Splits, drawn: TrainingResample, **of_kind: Any) -> dict[str, Any]:
+    """What `RunResult.data` must say: the contract that comparisons rely on."""
+    assert splits.valid is not None
+    trained_on = Splits(drawn.of(splits.train), splits.valid, splits.test).train
+    return {
+        "resample": {
+            **of_kind,
+            "number": drawn.number,
+            "index": drawn.index,
+            "seed": drawn.seed,
+            "train": splits.train.fingerprint,
+            "queries": splits.train.num_queries,
+        },
+        "train": trained_on.fingerprint,
+        "queries": trained_on.num_queries,
+        "valid": splits.valid.fingerprint,
+        "test": splits.test.fingerprint,
+    }
+
+
+def recorded_data(done: Run) -> dict[str, Any]:
+    data = done.result.data
+    fingerprints = {name: data[name]["fingerprint"] for name in ("train", "valid", "test")}
+    return {"resample": data["resample"], "queries": data["train"]["queries"], **fingerprints}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """The runs of a command over two models and two resamples."""
+    folder = tmp_path_factory.mktemp("bootstrap")
+    run(
+        "model=native,single_feature",
+        "replicates=2",
+        "seed=5",
+        "-m",
+        "hydra.sweep.dir=s",
+        *TINY,
+        folder=folder,
+    )
+    return find_runs([folder / "s"])
+
+
+def test_a_sweep_trains_every_model_on_every_resample_and_records_which(sweep: list[Run]) -> None:
+    splits = SOURCE.load()
+    of_job = [(done.result.model, done.result.data["resample"]["index"]) for done in sweep]
+    assert of_job == [("native", 1), ("native", 2), ("single_feature", 1), ("single_feature", 2)]
+    for done, (_, index) in zip(sweep, of_job, strict=True):
+        drawn = TrainingResample(number=2, index=index)
+        assert recorded_data(done) == expected_data(splits, drawn, kind="bootstrap", share=1.0)
+        assert done.result.seed == done.result.ranker["fields"]["seed"] == 5 + index - 1
+        assert done.result.swept["replicates.index"] == ["1", "2"]
+        assert f"replicates.index={index}" in (done.result.overrides or ())
+        assert done.result.reused is None
+
+
+def test_a_damaged_resample_is_refused_with_its_place(sweep: list[Run], tmp_path: Path) -> None:
+    shutil.copytree(sweep[0].path, tmp_path / "0")
+    path = tmp_path / "0" / RESULT_FILE
+    whole = path.read_text()
+    for name, value in (("kind", "jackknife"), ("index", -1), ("share", 0), ("train", 3), ("queries", None)):
+        record = json.loads(whole)
+        record["data"]["resample"][name] = value
+        path.write_text(json.dumps(record))
+        with pytest.raises(ResultError, match=rf"data\.resample\.{name} is {value!r}"):
+            read_run(tmp_path / "0")
+    record = json.loads(whole)
+    del record["data"]["resample"]["train"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(ResultError, match=r"data\.resample has no train"):
+        read_run(tmp_path / "0")
+
+
+def test_an_experiment_that_sets_replicates_is_swept_over_them(tmp_path: Path) -> None:
+    (tmp_path / "conf/experiment").mkdir(parents=True)
+    (tmp_path / "conf/experiment/resampled.yaml").write_text(
+        "# @package _global_\n"
+        "replicates: {number: 2, kind: subsample, share: 0.5, seed: 4}\n"
+        "hydra: {mode: MULTIRUN}\n"
+    )
+    words = [
+        "--config-dir",
+        "conf",
+        "experiment=resampled",
+        "model=single_feature",
+        "hydra.sweep.dir=s",
+        *TINY,
+    ]
+    run(*words, folder=tmp_path)
+    splits, runs = SOURCE.load(), find_runs([tmp_path / "s"])
+    assert [done.result.data["resample"]["index"] for done in runs] == [1, 2]
+    for index, done in enumerate(runs, start=1):
+        drawn = TrainingResample(number=2, index=index, kind="subsample", share=0.5, seed=4)
+        assert recorded_data(done) == expected_data(splits, drawn, kind="subsample", share=0.5)
+        assert done.result.swept == {"replicates.index": ["1", "2"]}
