@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 from ltrbench.markdown import markdown_table
+from ltrbench.statistics import SCOPES
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
@@ -15,14 +16,15 @@ BEGIN, END = "<!-- leaderboard: docs/leaderboard.py writes what follows -->\n", 
 
 
 def leaderboard() -> str:
-    """A row a model, a column a study: the mean of NDCG@10 on test with its 95 % interval."""
+    """A row a model, a column a study: the mean of NDCG@10 on test with its 95 % interval, and the claim on its
+    difference to the baseline."""
     tables = {study: _rows(ROOT / "results" / study / "table.csv") for study in STUDIES}
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
     cells = [
         [model, *(_cell(rows[model]) if model in rows else "-" for rows in tables.values())]
         for model in models
     ]
-    header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES)]
+    header = ["model", *(f"[{study}](results/{study}/table.md){_scope(tables[study])}" for study in STUDIES)]
     # With a width, links in cells stay links.
     return markdown_table(header, cells, _WIDEST) + "\n"
 
@@ -32,9 +34,16 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
         return {row["model"]: row for row in csv.DictReader(file)}
 
 
+def _scope(rows: dict[str, dict[str, str]]) -> str:
+    """The scope of the claims of a study, and what the differences are to."""
+    scopes = {SCOPES[row["scope"]] for row in rows.values() if row["scope"]}
+    baseline = next(iter(rows.values()))["baseline"]
+    return f": against {baseline}, {' or '.join(sorted(scopes))}"
+
+
 def _cell(row: dict[str, str]) -> str:
     mean, low, high = (float(row[name]) for name in (METRIC, "low", "high"))
-    return f"{mean:.4f} [{low:.4f}, {high:.4f}]"
+    return f"{mean:.4f} [{low:.4f}, {high:.4f}] {row['claim'] or 'baseline'}"
 
 
 def in_readme(text: str) -> str:

@@ -25,14 +25,21 @@ if TYPE_CHECKING:
 @click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
-    help="What differences are taken in, such as ndcg@10; any metric, also one not asked for before.",
+    help="The primary metric, which carries the claims, such as ndcg@10; any metric, also one not asked for "
+    "before.",
+)
+@click.option(
+    "--family",
+    metavar="METRICS",
+    default="",
+    help="Metrics that carry claims together, as in ndcg@10,map; corrected for their number.",
 )
 @PLUGIN_OPTION
 @click.option(
     "--baseline",
     metavar="MODEL",
     help="What the others are compared to: a model, a row, or best (by simultaneous intervals). By default "
-    "the first, with p-values adjusted over all pairs.",
+    "the first, with claims over all pairs.",
 )
 @CONVENTION_OPTION
 @SETTINGS_OPTION
@@ -63,7 +70,7 @@ if TYPE_CHECKING:
     default=0.005,
     show_default=True,
     metavar="D",
-    help="Differences of at most D either way are practically none.",
+    help="The region of practical equivalence: differences of at most D either way.",
 )
 @click.option(
     "--draws", type=int, default=10_000, show_default=True, help="Of bootstrap and randomisation test."
@@ -81,6 +88,7 @@ if TYPE_CHECKING:
 def compare(
     sources: tuple[str, ...],
     metric: str | None,
+    family: str,
     baseline: str | None,
     preset_name: str,
     settings: tuple[str, ...],
@@ -116,6 +124,7 @@ def compare(
 
     asked = Settings(
         metric=metric,
+        family=tuple(_names(family)),
         baseline=baseline,
         convention=with_settings(preset(preset_name), split_settings("--set", settings)),
         allow_mismatch=allow_mismatch,
@@ -205,7 +214,7 @@ def _fused(
     finished = [run for run in runs if run.result.status == FINISHED]
     if not methods or not finished:
         return []
-    metric = asked.metric or default_metric(finished)
+    metric = asked.claimed_metrics[0] or default_metric(finished)
     return fuse(finished, Fusing(tuple(methods), tuple(of), rrf_k, metric, asked.convention, asked.seed))
 
 
