@@ -16,8 +16,7 @@ BEGIN, END = "<!-- leaderboard: docs/leaderboard.py writes what follows -->\n", 
 
 
 def leaderboard() -> str:
-    """A row a model, a column a study: the mean of NDCG@10 on test with its 95 % interval, and the claim on its
-    difference to the baseline."""
+    """A row a model, a column a study: mean NDCG@10 on test, its 95 % interval, and the claim on the row."""
     tables = {study: _rows(ROOT / "results" / study / "table.csv") for study in STUDIES}
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
     cells = [

@@ -134,8 +134,9 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         "models": len(comparison.rows),
         "queries": None if queries is None else queries.num_distinct,
         "folds": len(folds) or None,
-        "seeds": len({result.seed for result in results}),
         "runs": len(results),
     }
     said = [("metric", comparison.metric), ("convention", comparison.settings.convention.name)]
-    return [*said, *((name, numbers.count(value)) for name, value in counts.items() if value is not None)]
+    trainings = ("trainings", ", ".join(dict.fromkeys(comparison.replicates.values())))
+    known = [(name, numbers.count(value)) for name, value in counts.items() if value is not None]
+    return [*said, *known, trainings]

@@ -9,7 +9,7 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import Cell, Chapter, Code, Column, Folded, Part, Section, Table, named
 from ltrbench.compare.report.shown import measured
-from ltrbench.results import NO_PARAMETERS, Run
+from ltrbench.results import NO_PARAMETERS, Run, RunResult
 
 
 def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
@@ -95,7 +95,7 @@ def _runs(runs: Sequence[Run]) -> Table:
                 named(result.model),
                 Cell(str(result.data["name"]), str(result.data["name"])),
                 measured(fold, numbers.count(fold)),
-                measured(result.seed, str(result.seed)),
+                measured(result.seed, str(result.seed), _replicate(result)),
                 measured(result.best_iteration, numbers.count(result.best_iteration)),
                 measured(seconds, numbers.duration(seconds)),
                 Cell(result.commit, result.commit) if result.commit else Cell(),
@@ -103,6 +103,13 @@ def _runs(runs: Sequence[Run]) -> Table:
             ]
         )
     return Table("Runs", columns, rows, "compact")
+
+
+def _replicate(result: RunResult) -> str:
+    """The resample that a run was trained on, and whose training it is."""
+    resample = result.data.get("resample")
+    told = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
+    return ", ".join([*told, *([f"training of {result.reused}"] if result.reused else [])])
 
 
 def _code(runs: Sequence[Run]) -> list[Code]:
