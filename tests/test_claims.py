@@ -17,8 +17,8 @@ from ltrbench.compare.pairs import Pair
 from ltrbench.compare.record import as_json, claims
 from ltrbench.compare.tables import as_csv
 from ltrbench.compare.verdict import NOT_REPEATED
-from ltrbench.errors import ConfigError
-from ltrbench.metrics import evaluate
+from ltrbench.errors import ConfigError, UndefinedMetricError
+from ltrbench.metrics import evaluate, preset
 from ltrbench.results import Run
 from ltrbench.statistics import (
     METHODS,
@@ -292,6 +292,13 @@ def test_a_family_must_hold_the_metric_and_each_once() -> None:
         Settings(metric="ndcg@5", family=("ndcg@10",))
     with pytest.raises(ConfigError, match="each metric once"):
         Settings(family=("map", "map"))
+
+
+def test_a_metric_of_the_family_that_the_convention_does_not_define_is_refused(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random", (1,))]
+    settings = Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))
+    with pytest.raises(UndefinedMetricError, match="map"):
+        compare(runs, settings)
 
 
 def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:

@@ -292,29 +292,30 @@ def test_cell_of(run: Run) -> Cell:
 
 def judge(
     groups: Mapping[str, Sequence[Run]],
-    names: Sequence[str],
+    claimed: Sequence[str],
+    others: Sequence[str],
     convention: Convention,
     place: Callable[[Run], Cell],
 ) -> dict[str, list[Judged]]:
     """Evaluates the runs of each row on test.
 
     Args:
-        names: metrics, the comparison's first; of the others those that the convention defines on these data.
+        claimed: the metrics that carry claims.
+        others: further metrics, of which those count that the convention defines on these data.
         place: `cell_of`, or `test_cell_of`.
 
     Raises:
-        UndefinedMetricError: where the convention does not define the first metric.
+        UndefinedMetricError: where the convention does not define a metric that carries claims.
     """
     # The labels of a cell are read once, however many runs there are in it.
     known: dict[Cell, Judgments] = {}
     read = {label: [_read(run, place, known) for run in group] for label, group in groups.items()}
-    first, *others = names
     # The first run of a cell is the one whose labels were read.
     readers: dict[Cell, Run] = {}
     for run, cell, _ in itertools.chain.from_iterable(read.values()):
         readers.setdefault(cell, run)
     judged_in = [(readers[cell], judgments) for cell, judgments in known.items()]
-    defined = [first, *(name for name in others if _is_defined(name, convention, judged_in))]
+    defined = [*claimed, *(name for name in others if _is_defined(name, convention, judged_in))]
 
     def judged(run: Run, cell: Cell, scored: ScoredSplit) -> Judged:
         with naming(readers[cell]):

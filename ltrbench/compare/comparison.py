@@ -204,10 +204,11 @@ def _compare_on(
 ) -> Comparison:
     groups = by_label(runs)
     reported = (name for run in runs for name in reported_metrics(run))
-    names = list(dict.fromkeys([metric, *asked.family, *reported]))
+    claimed = dict.fromkeys([metric, *asked.family])
+    others = [name for name in dict.fromkeys(reported) if name not in claimed]
     place = test_cell_of if asked.allow_mismatch else cell_of
-    arranged = arrange(judge(groups, names, asked.convention, place))
-    paired = {name: pair_queries(arranged.counted, arranged.paired, name) for name in (metric, *asked.family)}
+    arranged = arrange(judge(groups, [*claimed], others, asked.convention, place))
+    paired = {name: pair_queries(arranged.counted, arranged.paired, name) for name in claimed}
     queries = paired[metric]
     best = _best(queries)
     base = _find_baseline(groups, asked.baseline, best)

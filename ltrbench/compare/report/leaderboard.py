@@ -10,8 +10,7 @@ from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.verdict import claim_with_scope
-from ltrbench.statistics import Interval, claims
+from ltrbench.statistics import SCOPES, Interval, claims
 
 _WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
 
@@ -73,7 +72,7 @@ def _compared(row: Row, reach: float) -> list[Cell]:
     return [
         measured(said.difference, numbers.difference(said.difference), note, emphasis_of(pair)),
         Cell("", drawing=_drawn(said.difference, pair.interval, reach)),
-        Cell(claim_with_scope(pair), pair.claim, pair.reason or said.note),
+        Cell(pair.claim, pair.claim, "; ".join(filter(None, (SCOPES[pair.scope], pair.reason or said.note)))),
         measured(said.wins - said.losses, counts),
         measured(said.effect_size, numbers.signed(said.effect_size)),
     ]

@@ -18,8 +18,7 @@ from ltrbench.compare.report.parts import (
     named,
 )
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.verdict import claim_with_scope
-from ltrbench.statistics import TESTS
+from ltrbench.statistics import SCOPES, TESTS
 
 _SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
 _FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
@@ -38,7 +37,7 @@ def section(shown: Shown) -> Section | None:
         _matrix(shown),
         Folded("Tests of these trained models, as description", [Prose(_ABOUT_TESTS), _tests(comparison)]),
     ]
-    return Section("pairs", "Pairwise tests", lead, parts)
+    return Section("pairs", "Pairwise claims", lead, parts)
 
 
 _ABOUT_TESTS = (
@@ -62,7 +61,9 @@ def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
         return Cell("")
     pair = found[a, b] if (a, b) in found else found[b, a].turned()
     difference = pair.statistics.difference
-    return measured(difference, numbers.difference(difference), claim_with_scope(pair), emphasis_of(pair))
+    return measured(
+        difference, numbers.difference(difference), f"{pair.claim}; {SCOPES[pair.scope]}", emphasis_of(pair)
+    )
 
 
 def _tests(comparison: Comparison) -> Table:
