@@ -33,12 +33,10 @@ def verdict(comparison: Comparison) -> str:
         lead, name_claims = f"Against {comparison.baseline}, in {comparison.metric}.", _of_rows
     rope = comparison.settings.rope
     sentences = [
-        f"{_capital(name)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
-        for scope, name in reversed(SCOPES.items())
+        f"{_named(scope)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
+        for scope in reversed(SCOPES)
         if any(pair.scope == scope for pair in pairs)
     ]
-    if any(pair.scope == MODELS for pair in pairs):
-        sentences.append(f"{_capital(NOT_REPEATED)}.")
     if reasons:
         sentences.append(f"Undecided for want of data: {listed(sorted(reasons))}.")
     return " ".join([lead, *sentences])
@@ -76,5 +74,8 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
     return "; ".join(parts)
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+def _named(scope: str) -> str:
+    """The scope at the beginning of a sentence."""
+    name = SCOPES[scope]
+    aside = f" ({NOT_REPEATED})" if scope == MODELS else ""
+    return f"{name[0].upper()}{name[1:]}{aside}"
