@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from run_cases import finished_run
 from test_command_line import COMMAND, run, statuses
 
-from ltrbench.cli.continuing import Sweep, announcement, as_products, interruption, numbered, runs_of
+from ltrbench.cli.continuing import Sweep, announcement, interruption, numbered, runs_of
 from ltrbench.cli.launch import Session, _interrupted
 from ltrbench.errors import ResultError
 from ltrbench.results import FAILED, Run, read_run, write_run
+from ltrbench.results.overrides import as_products
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """

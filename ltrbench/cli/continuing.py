@@ -17,13 +17,12 @@ from ltrbench.cli.program import program
 from ltrbench.errors import ResultError
 from ltrbench.provenance import without_password
 from ltrbench.results import FINISHED, Run, find_runs, holds_runs
+from ltrbench.results.overrides import Overrides, as_products, quoted
 
 SWEEP_FILE = "multirun.yaml"
 """What Hydra writes into the folder of a sweep."""
 
 _STATES = ("finished", "failed", "interrupted", "not started")
-
-Overrides = tuple[str, ...]
 
 
 @dataclass
@@ -45,7 +44,7 @@ class Sweep:
 
     def command(self, overrides: Iterable[str]) -> str:
         """The command line that runs jobs with these overrides into the same folder."""
-        words = [*self.words, "-m", f"hydra.sweep.dir={_quoted(str(self.folder))}", *overrides]
+        words = [*self.words, "-m", f"hydra.sweep.dir={quoted(str(self.folder))}", *overrides]
         return " ".join([program(), *map(shlex.quote, words)])
 
 
@@ -173,43 +172,7 @@ def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Overrides that sweep over exactly these jobs: few products rather than a line a job.
-
-    >>> as_products([["model=a", "seed=2"], ["model=b", "seed=1"], ["model=b", "seed=2"]])
-    [['model=a', 'seed=2'], ['model=b', 'seed=1,2']]
-    """
-    of_keys: dict[Overrides, list[Overrides]] = {}
-    for job in jobs:
-        parts = [override.partition("=") for override in job]
-        keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
-        of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
-    return [
-        [key + ",".join(values) for key, values in zip(keys, product, strict=True)]
-        for keys, rows in of_keys.items()
-        for product in _products(rows)
-    ]
-
-
-def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
-    """For each product its columns' values. First values whose rows go on alike share a product."""
-    if not rows[0]:
-        return [[]]
-    rest_of_value: dict[str, list[Overrides]] = {}
-    for value, *rest in rows:
-        rest_of_value.setdefault(value, []).append(tuple(rest))
-    values_of_rest: dict[tuple[Overrides, ...], list[str]] = {}
-    for value, rests in rest_of_value.items():
-        values_of_rest.setdefault(tuple(rests), []).append(value)
-    return [[values, *product] for rests, values in values_of_rest.items() for product in _products(rests)]
-
-
 def _key(overrides: Iterable[str]) -> Overrides:
     """A job as a result keeps it, in any order."""
     of_run = (line for line in overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/")))
     return tuple(sorted(map(without_password, of_run)))
-
-
-def _quoted(text: str) -> str:
-    """A value as Hydra's grammar takes it."""
-    return text if re.fullmatch(r"[\w./:-]+", text) else "'" + text.replace("'", r"\'") + "'"

@@ -33,7 +33,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.composing import plain_overrides
 from ltrbench.cli.continuing import (
-    Overrides,
     Sweep,
     announcement,
     interruption,
@@ -52,6 +51,7 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingErr
 from ltrbench.experiment import run
 from ltrbench.rankers.saved import SavedModelError
 from ltrbench.results import FINISHED, RESULT_FILE, Run, occupy, read_run
+from ltrbench.results.overrides import Overrides
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf
 
 from ltrbench.cli.composing import Composer
-from ltrbench.cli.continuing import SWEEP_FILE, Overrides
+from ltrbench.cli.continuing import SWEEP_FILE
 from ltrbench.cli.keys import check_keys
 from ltrbench.cli.progress import counting
 from ltrbench.config import build_experiment, build_tracker
 from ltrbench.errors import ConfigError
+from ltrbench.results.overrides import Overrides
 
 # Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's
 # own.

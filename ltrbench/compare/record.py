@@ -11,6 +11,7 @@ from ltrbench.compare.across import across
 from ltrbench.compare.cells import Judged
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import family_of
+from ltrbench.compare.next_step import next_step
 from ltrbench.compare.pairs import OverFolds, Pair
 from ltrbench.compare.slices import Slice, interactions
 from ltrbench.compare.verdict import claim_with_scope, verdict
@@ -43,6 +44,7 @@ def as_json(
                 "baseline": comparison.baseline,
                 "best": comparison.best,
                 "family": family_of(comparison),
+                "next_step": _or_none(next_step(comparison)),
             }
             for comparison in comparisons
         ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
+from ltrbench.compare.next_step import as_note, in_one_line
 from ltrbench.compare.pairs import against
 from ltrbench.compare.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.verdict import claim_with_scope, verdict
@@ -43,7 +44,7 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     parts = [wrapped(title, width), table]
     if len(comparison.rows) > 1:
         parts.append(wrapped(verdict(comparison), width))
-    parts.append(notes)
+    parts += [notes, *as_note(comparison, width)]
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
         parts += [wrapped(about_folds(comparison), width), _fold_table(comparison, width)]
     tested = interactions(comparison, slices)
@@ -62,7 +63,7 @@ def as_html(comparison: Comparison) -> str:
     columns = _shown_columns(comparison)
     rows = [[column.cell(row) for column in columns] for row in comparison.rows]
     judged = [verdict(comparison)] if len(comparison.rows) > 1 else []
-    notes = [*judged, *_methods(comparison), *comparison.notes]
+    notes = [*judged, *_methods(comparison), *comparison.notes, *in_one_line(comparison)]
     return html_table(_title(comparison), rows, [column.header for column in columns], notes)
 
 

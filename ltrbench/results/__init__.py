@@ -17,6 +17,7 @@ A run's folder holds
 
     files.py     the names of those files
     record.py    what result.json holds
+    overrides.py overrides as command lines spell them
     run.py       a run in memory
     reading.py   finding and reading runs
     writing.py   claiming a folder, and writing a run into it

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ltrbench.compare.across import Across
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.next_step import next_step
 from ltrbench.compare.report import (
     conventions,
     costs,
@@ -39,7 +40,7 @@ from ltrbench.compare.report import (
     risk,
 )
 from ltrbench.compare.report.page import render
-from ltrbench.compare.report.parts import Bullets, Chapter, Section
+from ltrbench.compare.report.parts import Bullets, Chapter, Code, Part, Prose, Section
 from ltrbench.compare.report.shown import Shown
 from ltrbench.compare.slices import ATTRIBUTES, Slice
 from ltrbench.compare.slices import slices as by_attribute
@@ -116,7 +117,15 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
         verdict=verdict(comparison) if len(comparison.rows) > 1 else "",
         facts=_facts(comparison),
         sections=[section for section in found if section is not None],
+        next_step=_next_step(comparison),
     )
+
+
+def _next_step(comparison: Comparison) -> list[Part]:
+    step = next_step(comparison)
+    if step is None:
+        return []
+    return [Prose(step.sentence), *([Code(step.command)] if step.command else [])]
 
 
 def _unasked_slices(comparison: Comparison, asked: Collection[str]) -> list[Slice]:

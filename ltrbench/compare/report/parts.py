@@ -146,6 +146,7 @@ class Chapter:
     Attributes:
         name: of its anchor, unlike any other's.
         verdict: in one sentence; empty where there is none.
+        next_step: what stands below it.
         facts: a few figures, name -> value.
     """
 
@@ -154,6 +155,7 @@ class Chapter:
     verdict: str
     facts: Sequence[tuple[str, str]]
     sections: Sequence[Section]
+    next_step: Sequence[Part] = ()
 
 
 def named(text: str, note: str = "", drawing: Markup = NO_DRAWING) -> Cell:

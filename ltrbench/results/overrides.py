@@ -1,0 +1,44 @@
+"""Overrides as command lines spell them: those of many jobs in few commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+Overrides = tuple[str, ...]
+
+
+def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Overrides that sweep over exactly these jobs: few products rather than a line a job.
+
+    >>> as_products([["model=a", "seed=2"], ["model=b", "seed=1"], ["model=b", "seed=2"]])
+    [['model=a', 'seed=2'], ['model=b', 'seed=1,2']]
+    """
+    of_keys: dict[Overrides, list[Overrides]] = {}
+    for job in jobs:
+        parts = [override.partition("=") for override in job]
+        keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
+        of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
+    return [
+        [key + ",".join(values) for key, values in zip(keys, product, strict=True)]
+        for keys, rows in of_keys.items()
+        for product in _products(rows)
+    ]
+
+
+def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
+    """For each product its columns' values. First values whose rows go on alike share a product."""
+    if not rows[0]:
+        return [[]]
+    rest_of_value: dict[str, list[Overrides]] = {}
+    for value, *rest in rows:
+        rest_of_value.setdefault(value, []).append(tuple(rest))
+    values_of_rest: dict[tuple[Overrides, ...], list[str]] = {}
+    for value, rests in rest_of_value.items():
+        values_of_rest.setdefault(tuple(rests), []).append(value)
+    return [[values, *product] for rests, values in values_of_rest.items() for product in _products(rests)]
+
+
+def quoted(text: str) -> str:
+    """Returns a value as Hydra's grammar takes it."""
+    return text if re.fullmatch(r"[\w./:-]+", text) else "'" + text.replace("'", r"\'") + "'"
