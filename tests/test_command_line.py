@@ -374,7 +374,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
     [
         (
             ["predct"],
-            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, compare, completion,",
+            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, aa, compare, completion,",
         ),
         (["compare"], "Missing argument 'DIR... [NAME=SCORES]...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),

@@ -1,5 +1,5 @@
-"""The verbs: commands on runs (here, `comparing.py`, `show.py`, `trees.py`, `exporting.py`, `importing.py`),
-on scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
+"""The verbs: commands on runs (here, `comparing.py`, `aa.py`, `show.py`, `trees.py`, `exporting.py`,
+`importing.py`), on scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
 
 None runs an experiment. Those in this file read run folders and know nothing of Hydra.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from ltrbench.cli.aa import aa
 from ltrbench.cli.comparing import compare
 from ltrbench.cli.evaluating import conventions, evaluate
 from ltrbench.cli.explain import explain, walkthrough
@@ -129,6 +130,7 @@ def ui(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> 
 
 
 _VERBS = (
+    aa,
     compare,
     completion,
     evaluate,

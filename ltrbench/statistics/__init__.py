@@ -7,6 +7,7 @@
     multiplicity.py   Holm, Benjamini-Hochberg
     folds.py          over folds: corrected resampled t, Bayesian correlated t
     replicates.py     several trainings: multi-reader multi-case analysis, resampled training sets, folds
+    aa.py             one model against itself: halvings of its replicates
     claims.py         from an interval to a claim, and the scopes of claims
     datasets.py       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
     power.py          the minimum detectable difference, the queries that one needs

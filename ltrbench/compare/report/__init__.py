@@ -22,6 +22,7 @@ from ltrbench.compare.across import Across
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.next_step import next_step
 from ltrbench.compare.report import (
+    aa,
     conventions,
     costs,
     curves,
@@ -62,6 +63,7 @@ SECTIONS: Sequence[Callable[[Shown], Section | None]] = (
     leaderboard.section,
     pairs.section,
     folds.section,
+    aa.section,
     power.section,
     distribution.section,
     queries.section,

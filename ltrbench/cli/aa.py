@@ -1,0 +1,135 @@
+"""The verb `aa`: how often a claim appears between a model and itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
+from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings, wrapped
+from ltrbench.cli.progress import terminal_width
+from ltrbench.errors import ResultError
+from ltrbench.markdown import markdown_table
+
+if TYPE_CHECKING:
+    from ltrbench.compare.aa import AgainstItself
+
+_NOTHING = "-"
+
+
+@click.command()
+@click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
+@click.option("--metric", help="What claims are made in, such as ndcg@10; any metric.")
+@PLUGIN_OPTION
+@CONVENTION_OPTION
+@SETTINGS_OPTION
+@click.option(
+    "--rope",
+    type=float,
+    default=0.005,
+    show_default=True,
+    metavar="D",
+    help="Differences of at most D either way are practically none.",
+)
+@click.option(
+    "--halvings",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    metavar="N",
+    help="At most N of them are judged, drawn by --seed where there are more.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the halvings that are drawn.")
+@JSON_OPTION
+def aa(
+    folders: tuple[Path, ...],
+    metric: str | None,
+    preset_name: str,
+    settings: tuple[str, ...],
+    rope: float,
+    halvings: int,
+    seed: int,
+    as_object: bool,
+) -> None:
+    """How often a claim appears between a model and itself, for the finished runs in and below DIR...
+
+    The replicates of each model, its seeds or resamples, are split into two halves, which are judged as two
+    models are. It takes eight replicates of a model.
+
+    \b
+      python -m ltrbench aa multirun
+      python -m ltrbench aa multirun --metric map --halvings 200 --json
+    """
+    from ltrbench.compare import Settings
+    from ltrbench.compare.aa import each_against_itself
+    from ltrbench.metrics import preset, with_settings
+    from ltrbench.results import find_runs
+
+    convention = with_settings(preset(preset_name), split_settings("--set", settings))
+    asked = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
+    rows = each_against_itself(find_runs(folders), asked, halvings)
+    if all(row.halved is None for row in rows):
+        raise ResultError("\n".join(["no model can be split into halves.", *_reasons(rows)]))
+    if as_object:
+        echo_json(_record(rows, asked.convention.name, rope, seed))
+    else:
+        echo(_render(rows))
+
+
+def _render(rows: Sequence[AgainstItself]) -> str:
+    from ltrbench.compare.aa import OF_RESAMPLES, READING
+
+    header = [
+        "data",
+        "model",
+        "replicates",
+        "halvings",
+        "interval excludes 0",
+        "better or worse",
+        "equivalent",
+        "by queries alone",
+    ]
+    table = markdown_table(header, [_cells(row) for row in rows], terminal_width() or 100_000, texts=(0, 1))
+    parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
+    if any(row.kind == "resamples" for row in rows):
+        parts.append(wrapped(OF_RESAMPLES))
+    return "\n\n".join([*parts, *_reasons(rows)])
+
+
+def _cells(row: AgainstItself) -> list[str]:
+    kind = row.kind if row.num_replicates != 1 else row.kind.removesuffix("s")
+    folds = f"{row.num_folds} folds x " if row.num_folds > 1 else ""
+    replicates = f"{folds}{row.num_replicates} {kind}"
+    halved = row.halved
+    if halved is None:
+        return [row.data, row.label, replicates, *[_NOTHING] * 5]
+    of_all = "" if halved.num_halvings == halved.num_distinct else f" of {halved.num_distinct:,}"
+    counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
+    shares = [f"{count} ({count / halved.num_halvings:.1%})" for count in counts]
+    return [row.data, row.label, replicates, f"{halved.num_halvings:,}{of_all}", *shares]
+
+
+def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
+    """A line for each row without a result, and the command that would give one."""
+    lines = []
+    for row in rows:
+        step = row.next_step
+        if step is not None:
+            lines.append(f"{row.data}, {row.label}: {step.sentence}\n  {step.command}".rstrip())
+        elif row.halved is None:
+            lines.append(f"{row.data}, {row.label}: {row.reason}.")
+    return lines
+
+
+def _record(rows: Sequence[AgainstItself], convention: str, rope: float, seed: int) -> dict[str, Any]:
+    return {
+        "metric": rows[0].metric,
+        "convention": convention,
+        "rope": rope,
+        "seed": seed,
+        "rows": [asdict(row) for row in rows],
+    }

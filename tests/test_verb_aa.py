@@ -1,0 +1,162 @@
+"""The verb `aa`, and the section of the report: a model against itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run_cases import finished_run
+from test_claims import QUERIES, deterministic, folds, only, resampled, runs_of, values_of
+
+from ltrbench.cli import main
+from ltrbench.compare import Settings
+from ltrbench.compare.aa import AgainstItself, each_against_itself
+from ltrbench.compare.report import write
+from ltrbench.results import Run
+from ltrbench.statistics import PairedSample
+from ltrbench.statistics.aa import against_itself
+
+EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def only_row(runs: list[Run], **fields: Any) -> AgainstItself:
+    (row,) = each_against_itself(runs, Settings(**fields), 1_000)
+    return row
+
+
+def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, "native", EIGHT)
+    row = only_row(runs, rope=0.02)
+    values = values_of(runs)
+    assert row.halved == against_itself(values, PairedSample.of(np.zeros((1, QUERIES))), rope=0.02)
+    assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
+
+
+def test_resamples_are_split_like_seeds(tmp_path: Path) -> None:
+    row = only_row(resampled(tmp_path, "native", EIGHT))
+    assert (row.kind, row.num_replicates) == ("resamples", 8)
+    assert row.halved is not None
+
+
+def test_seeds_of_folds_are_split_alike_in_every_fold(tmp_path: Path) -> None:
+    row = only_row(folds(tmp_path, "native", EIGHT))
+    assert (row.num_folds, row.num_replicates) == (5, 8)
+    assert row.halved is not None
+    assert row.halved.num_halvings == 35
+
+
+def test_only_replicates_that_every_fold_has_are_split(tmp_path: Path) -> None:
+    runs = [
+        run
+        for run in folds(tmp_path, "native", (*EIGHT, 9))
+        if (run.result.data["fold"], run.result.seed) != (2, 1)
+    ]
+    assert only_row(runs).num_replicates == 8
+
+
+def test_a_row_with_fewer_names_their_number_and_the_command_for_more(tmp_path: Path) -> None:
+    row = only_row(runs_of(tmp_path, "native", (1, 2, 3)))
+    assert row.halved is None
+    assert row.next_step is not None
+    assert "3 replicates" in row.reason
+    assert "seed=1,2,3,4,5,6,7,8" in row.next_step.command
+    for runs in (runs_of(tmp_path, "other", (1,)), deterministic(tmp_path, "third", EIGHT)):
+        step = only_row(runs).next_step
+        assert step is not None
+        assert "1 replicate" in step.reason
+        assert "replicates=8" in step.command
+
+
+def test_seeds_are_asked_for_in_the_folds_that_lack_them(tmp_path: Path) -> None:
+    runs = [
+        Run(
+            run.path,
+            replace(
+                run.result,
+                sweep=str(tmp_path),
+                overrides=(f"data.fold={run.result.data['fold']}", f"seed={run.result.seed}"),
+            ),
+            held={"test": run.scored("test")},
+        )
+        for run in folds(tmp_path, "native", EIGHT)
+        if (run.result.data["fold"], run.result.seed) != (2, 1)
+    ]
+    step = only_row(runs).next_step
+    assert step is not None
+    assert step.command.endswith(f"ltrbench data.fold=2 seed=1 -m hydra.sweep.dir={tmp_path}")
+
+
+def stored(folder: Path, models: dict[str, Sequence[int]]) -> None:
+    """Runs of models with so many seeds each."""
+    for model, seeds in models.items():
+        for seed in seeds:
+            finished_run(folder / f"{model}{seed}", model, seed=seed)
+
+
+def test_the_verb_prints_shares_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, {"native": EIGHT, "other": (1, 2)})
+    assert main(["aa", str(tmp_path), "--metric", "ndcg@5"]) == 0
+    shown = capsys.readouterr().out
+    assert "ndcg@5" in shown
+    assert "not independent draws" in shown
+    (native,) = [line for line in shown.splitlines() if line.startswith("| toy  | native")]
+    assert "8 seeds |       35 " in native
+    assert "2 replicates" in shown
+    assert "seed=1,2,3,4,5,6,7,8" in shown
+
+
+def test_the_verb_gives_json_with_the_halvings_that_were_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, {"native": EIGHT, "other": (1, 2)})
+    words = ["aa", str(tmp_path), "--halvings", "20", "--seed", "3", "--set", "gain=linear", "--rope", "0.9"]
+    assert main([*words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    native, other = record["rows"]
+    assert (native["halved"]["num_halvings"], native["halved"]["num_distinct"]) == (20, 35)
+    assert native["halved"]["num_equivalent"] == 20
+    assert (record["rope"], record["seed"], record["metric"]) == (0.9, 3, "ndcg@10")
+    assert (other["halved"], other["num_replicates"]) == (None, 2)
+
+
+def test_where_no_model_has_enough_it_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, {"native": (1, 2)})
+    assert main(["aa", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "native: 2 replicates, of at least 8" in said
+    assert "python -m ltrbench" in said
+
+
+def test_test_sets_that_are_no_folds_are_not_split(tmp_path: Path) -> None:
+    runs = folds(tmp_path, "native", EIGHT)
+    without_sizes = [
+        Run(
+            run.path,
+            replace(run.result, data=_without_queries(run.result.data)),
+            held={"test": run.scored("test")},
+        )
+        for run in runs
+    ]
+    row = only_row(without_sizes)
+    assert row.halved is None
+    assert "5 test sets" in row.reason
+
+
+def _without_queries(data: Any) -> dict[str, Any]:
+    return {**data, "train": {key: value for key, value in data["train"].items() if key != "queries"}}
+
+
+def test_the_report_shows_models_against_themselves_where_one_has_eight_replicates(tmp_path: Path) -> None:
+    both = [*runs_of(tmp_path, "native", EIGHT), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
+    write([only(both, Settings(num_draws=100))], tmp_path / "eight.html")
+    assert "A model against itself" in (tmp_path / "eight.html").read_text()
+    few = [run for run in both if run.result.seed < 8]
+    write([only(few, Settings(num_draws=100))], tmp_path / "seven.html")
+    assert "A model against itself" not in (tmp_path / "seven.html").read_text()
