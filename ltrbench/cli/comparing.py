@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rrf-k", type=float, default=60.0, show_default=True, help="k of rrf, which adds 1 / (k + rank)."
 )
-@click.option("--detect", type=float, metavar="D", help="How many queries would show a difference of D?")
+@click.option("--detect", type=float, metavar="D", help="How many queries, seeds or folds detect D?")
 @click.option(
     "--rope",
     type=float,

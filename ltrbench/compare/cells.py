@@ -81,6 +81,7 @@ class Trainings:
         resample: how training sets were resampled, without the number of one; None: they were not.
         is_constant: whether several seeds were tried and gave the same scores, which count as one training.
         ranker_class: what was trained.
+        seconds: wall time of a training with all that its run does, the mean; 0 where none is known.
     """
 
     values: NDArray[np.float64]
@@ -88,6 +89,7 @@ class Trainings:
     resample: Mapping[str, Any] | None
     is_constant: bool
     ranker_class: str
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,6 +406,7 @@ def trainings_of(judged: Sequence[Judged], metric: str) -> Trainings:
         resample=resample_of(first.run) if len(resamples) > 1 else None,
         is_constant=is_constant,
         ranker_class=str(first.run.result.ranker.get("class", first.run.result.model)),
+        seconds=fmean(sum(item.run.result.total_seconds for item in own) for own in runs.values()),
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairs import Pair
+from ltrbench.compare.power import QUERIES, Need, Power
 from ltrbench.compare.settings import BEST
 from ltrbench.markdown import listed
+from ltrbench.statistics import SCOPES
 
 _ENOUGH_DRAWS = 2_000
 
@@ -63,26 +67,53 @@ def what_draws_cannot_show(comparison: Comparison) -> str:
 
 
 def what_queries_can_show(comparison: Comparison) -> str:
-    """The minimum detectable differences to the baseline, and the queries that a named one needs."""
+    """Returns the minimum detectable differences to the baseline, and what a named one needs."""
     known = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
-    detectable = [pair.power.detectable for pair in known if pair.power.detectable is not None]
-    if not detectable:
+    known = [pair for pair in known if pair.power.detectable is not None]
+    if not known:
         return ""
-    low, high = min(detectable), max(detectable)
-    span = f"{low:.4f}" if f"{low:.4f}" == f"{high:.4f}" else f"{low:.4f} to {high:.4f}"
+    spans = [
+        f"{_span([pair for pair in known if pair.scope == scope])} ({name})"
+        for scope, name in SCOPES.items()
+        if any(pair.scope == scope for pair in known)
+    ]
     said = (
-        f"Minimum detectable difference to {comparison.baseline} of these trained models (80 % power, "
-        f"alpha 5 %, unadjusted): {span}."
+        f"Minimum detectable difference to {comparison.baseline} (80 % power, alpha 5 %, unadjusted): "
+        f"{listed(spans)}."
     )
     detect = comparison.settings.detect
     if detect is None:
         return said
-    return f"{said} For {detect:g} it takes {', '.join(map(_needed, known))}."
+    needs = "; ".join(_needs(pair) for pair in known)
+    return f"{said} To detect {detect:g}, each with all else as it is: {needs}."
 
 
-def _needed(pair: Pair) -> str:
-    count = pair.power.queries_needed
-    return f"{'more queries than there are' if count is None else f'{count:,} queries'} with {pair.a}"
+def _span(pairs: Sequence[Pair]) -> str:
+    """The minimum detectable differences of pairs, such as "0.0120 to 0.0339"."""
+    known = [pair.power.detectable for pair in pairs if pair.power.detectable is not None]
+    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _needs(pair: Pair) -> str:
+    """Such as "native needs 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    power = pair.power
+    if power.is_enough:
+        return f"{pair.a} needs no more data"
+    enough = [_need(need, power) for need in power.needs if need.number is not None]
+    lacking = " or ".join(need.kind for need in power.needs if need.number is None)
+    if not enough:
+        return f"no number of {lacking} is enough for {pair.a}"
+    needed = f"{pair.a} needs {' or '.join(enough)}"
+    return f"{needed} (no number of {lacking} is enough)" if lacking else needed
+
+
+def _need(need: Need, power: Power) -> str:
+    notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
+    if need.seconds is not None:
+        notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
+    said = f"{need.number:,} {need.kind}"
+    return f"{said} ({', '.join(notes)})" if notes else said
 
 
 def about_folds(comparison: Comparison) -> str:

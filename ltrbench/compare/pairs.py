@@ -13,6 +13,7 @@ import numpy as np
 
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.inference import are_folds, infer
+from ltrbench.compare.power import Power, power_of
 from ltrbench.compare.settings import Settings
 from ltrbench.statistics import (
     BETTER,
@@ -32,8 +33,6 @@ from ltrbench.statistics import (
     compare_pairs,
     corrected_resampled_t,
     holm,
-    minimum_detectable_difference,
-    queries_needed,
     simultaneous_intervals,
 )
 
@@ -49,21 +48,6 @@ class OverFolds:
 
     def turned(self) -> OverFolds:
         return OverFolds(self.frequentist.turned(), self.bayesian.turned())
-
-
-@dataclass(frozen=True)
-class Power:
-    """What differences the queries at hand can show, by the spread of the differences, not by their mean.
-
-    Attributes:
-        detectable: the least true difference that is found with a probability of 80 %.
-        detect: the difference that the user named.
-        queries_needed: for that one; None where none was named.
-    """
-
-    detectable: float | None
-    detect: float | None
-    queries_needed: int | None
 
 
 @dataclass(frozen=True)
@@ -130,7 +114,7 @@ def all_pairs(queries: PairedQueries, metric: str, asked: Settings) -> tuple[Pai
                 scope=scope,
                 inference=inference,
                 over_folds=_over_folds(queries, a, b, asked.rope),
-                power=_power(statistics, asked.detect),
+                power=power_of(queries, (a, b), statistics, inference, asked.detect),
             )
         )
     return decided(pairs, queries, asked)
@@ -191,15 +175,4 @@ def _over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFold
     return OverFolds(
         frequentist=corrected_resampled_t(differences, queries.test_share),
         bayesian=bayesian_correlated_t(differences, queries.test_share, rope),
-    )
-
-
-def _power(statistics: PairStatistics, detect: float | None) -> Power:
-    spread = statistics.sd_of_differences
-    if spread is None:
-        return Power(None, detect, None)
-    return Power(
-        detectable=minimum_detectable_difference(spread, statistics.num_queries),
-        detect=detect,
-        queries_needed=None if detect is None else queries_needed(spread, detect),
     )

@@ -230,6 +230,12 @@ class RunResult:
         return None if self.overrides is None else ("python", "-m", "ltrbench", *self.overrides)
 
     @property
+    def total_seconds(self) -> float:
+        """Wall time of everything that was timed; 0 where nothing was."""
+        # `monitor` is a part of `fit`.
+        return sum(time for kind, time in self.seconds.items() if kind != "monitor")
+
+    @property
     def importance_metric(self) -> str | None:
         """What falls where a feature is shuffled or dropped; None where nothing was, or it is not known."""
         # Earlier versions set it elsewhere.

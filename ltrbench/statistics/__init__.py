@@ -10,7 +10,7 @@
     aa.py             one model against itself: halvings of its replicates
     claims.py         from an interval to a claim, and the scopes of claims
     datasets.py       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
-    power.py          the minimum detectable difference, the queries that one needs
+    power.py          the minimum detectable difference; the queries, trainings or folds that one needs
     groups.py         over groups of queries: Welch's test that a mean difference is the same in each
     risk.py           losses against a baseline or expectation: URisk, TRisk, GeoRisk
 
@@ -46,7 +46,14 @@ from ltrbench.statistics.intervals import (
 )
 from ltrbench.statistics.multiplicity import benjamini_hochberg, holm
 from ltrbench.statistics.paired import TESTS, PairStatistics, compare_pairs, system_intervals
-from ltrbench.statistics.power import minimum_detectable_difference, queries_needed
+from ltrbench.statistics.power import (
+    Design,
+    design_of_folds,
+    design_of_replicates,
+    fewest,
+    minimum_detectable_difference,
+    queries_needed,
+)
 from ltrbench.statistics.replicates import (
     FEWEST_REPLICATES,
     Inference,
@@ -76,6 +83,7 @@ __all__ = [
     "UNDECIDED",
     "WORSE",
     "DataSetTest",
+    "Design",
     "EqualMeans",
     "FoldTest",
     "Group",
@@ -92,7 +100,10 @@ __all__ = [
     "claim_of",
     "compare_pairs",
     "corrected_resampled_t",
+    "design_of_folds",
+    "design_of_replicates",
     "equal_means",
+    "fewest",
     "fold_replicates",
     "friedman",
     "geo_risk",

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from ltrbench.errors import ConfigError
-from ltrbench.statistics import minimum_detectable_difference, queries_needed
+from ltrbench.statistics import (
+    Design,
+    Inference,
+    VarianceParts,
+    design_of_folds,
+    design_of_replicates,
+    fewest,
+    fold_replicates,
+    independent_replicates,
+    minimum_detectable_difference,
+    queries_needed,
+    resampling_factor,
+    shared_replicates,
+)
+
+DRAWS = 2000
 
 
 @pytest.mark.parametrize(("num_queries", "power"), [(3, 0.8), (20, 0.8), (150, 0.9), (30_000, 0.5)])
@@ -55,3 +74,143 @@ def test_what_no_power_can_be_had_for_is_refused() -> None:
         minimum_detectable_difference(0.2, 100, power=0.05)
     with pytest.raises(ConfigError, match="standard deviation"):
         minimum_detectable_difference(-0.2, 100)
+
+
+# Several trainings
+
+
+def share_found(infer: Callable[[np.random.Generator], Inference]) -> float:
+    """Share of draws whose interval of 95 % lies above 0."""
+    rng = np.random.default_rng(0)
+    intervals = [infer(rng).interval(0.05) for _ in range(DRAWS)]
+    return float(np.mean([interval is not None and interval.low > 0 for interval in intervals]))
+
+
+def crossed(rng: np.random.Generator, design: Design) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """(R, Q) of mean 0: a part of the query, of the training, and of both."""
+    shape = design.num_trainings, design.num_queries
+    return (
+        np.sqrt(design.query) * rng.normal(size=shape[1])
+        + np.sqrt(design.training) * rng.normal(size=(shape[0], 1))
+        + np.sqrt(design.by_query) * rng.normal(size=shape)
+    )
+
+
+@pytest.mark.parametrize("num_trainings", [3, 8])
+def test_shared_trainings_detect_the_detectable_difference_in_four_of_five_studies(
+    num_trainings: int,
+) -> None:
+    design = Design(60, query=0.02, num_trainings=num_trainings, training=0.001, by_query=0.01)
+    shares, difference = np.full(60, 1 / 60), design.detectable()
+    nothing = np.zeros((num_trainings, 60))
+    found = share_found(lambda rng: shared_replicates(difference + crossed(rng, design), nothing, shares))
+    assert found == pytest.approx(0.8, abs=0.03)
+
+
+def test_trainings_of_two_models_detect_the_detectable_difference_in_four_of_five_studies() -> None:
+    design = Design(
+        *(60, 0.02, 5, 0.002, 0.02),  # the variances of a difference: twice those of each model
+        degrees_of_trainings=2,
+        is_pooled=True,
+    )
+    of_model = replace(design, query=0.01, training=0.001, by_query=0.01)
+    shares, difference = np.full(60, 1 / 60), design.detectable()
+    found = share_found(
+        lambda rng: independent_replicates(
+            difference + crossed(rng, of_model), crossed(rng, of_model), shares
+        )
+    )
+    assert found == pytest.approx(0.8, abs=0.03)
+
+
+def test_folds_of_the_assumed_correlation_detect_the_detectable_difference_in_four_of_five_studies() -> None:
+    test_share = 1 / 3
+    design = Design(500, query=0.5, num_folds=5, fold=0.004, test_share=test_share)
+    variance = design.fold + design.query / 500
+    # Normal differences of folds with the correlation rho: 1/J + rho / (1 - rho) is 1/J + n_test/n_train.
+    # s^2 estimates (1 - rho) of the variance of one.
+    common = np.sqrt(variance * test_share)
+
+    def infer(rng: np.random.Generator) -> Inference:
+        values = design.detectable() + common * rng.normal() + np.sqrt(variance) * rng.normal(size=5)
+        return fold_replicates([of_fold(value) for value in values], [0.0] * 5, test_share)
+
+    assert share_found(infer) == pytest.approx(0.8, abs=0.03)
+
+
+def of_fold(value: float, within: float = 0.0) -> Inference:
+    return Inference(value, 0.0, (), (1, 1), 100, VarianceParts(0.0, within, 0.0), "mrmc-t")
+
+
+def replicates(seed: int, *shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=shape) + rng.normal(size=(shape[0], 1)) + 3 * rng.normal(size=shape[1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_design_at_hand_has_the_error_and_the_degrees_of_its_inference(seed: int) -> None:
+    a, b, shares = replicates(seed, 4, 30), replicates(seed + 10, 4, 30), np.full(30, 1 / 30)
+    factor = resampling_factor("bootstrap", 4)
+    folds = [of_fold(value, within=0.01) for value in (0.2, 0.5, 0.1)]
+    over_folds = fold_replicates(folds, [0.003] * 3, 0.25)
+    for inference, design in [
+        (found := independent_replicates(a, b, shares), design_of_replicates(found)),
+        (found := shared_replicates(a, b, shares), design_of_replicates(found)),
+        (found := shared_replicates(a, b, shares, factor), design_of_replicates(found, factor - 1 / 4)),
+        (over_folds, design_of_folds(over_folds, 0.25, num_trainings=6)),
+    ]:
+        assert design.standard_error == pytest.approx(inference.standard_error)
+        assert np.array(design.degrees) == pytest.approx(np.array(inference.degrees))
+
+
+def test_each_part_of_the_error_falls_with_its_number() -> None:
+    a, b, shares = replicates(0, 5, 30), replicates(1, 5, 30), np.full(30, 1 / 30)
+    inference = shared_replicates(a, b, shares)
+    parts, design = inference.parts, design_of_replicates(inference)
+    queries, trainings = replace(design, num_queries=90), replace(design, num_trainings=10)
+    assert queries.standard_error**2 == pytest.approx(
+        parts.training + (parts.query + parts.training_by_query) / 3
+    )
+    assert trainings.standard_error**2 == pytest.approx(
+        parts.query + (parts.training + parts.training_by_query) / 2
+    )
+    assert trainings.degrees[0][1] == 10 - 1
+
+
+def test_more_bootstrap_samples_of_one_training_set_take_away_little_of_its_error() -> None:
+    a, b, shares = replicates(0, 5, 30), replicates(1, 5, 30), np.full(30, 1 / 30)
+    inference = shared_replicates(a, b, shares, resampling_factor("bootstrap", 5))
+    parts, design = inference.parts, design_of_replicates(inference, correction=1.0)
+    trainings = parts.training + parts.training_by_query
+    many = replace(design, num_trainings=10**9)
+    assert many.standard_error**2 == pytest.approx(
+        parts.query + trainings / resampling_factor("bootstrap", 5)
+    )
+    assert fewest(lambda number: replace(design, num_trainings=number), many.detectable() / 2) is None
+
+
+def test_more_folds_take_away_nothing_of_the_share_that_test_and_training_sets_make() -> None:
+    values = [0.2, 0.5, 0.1]
+    inference = fold_replicates([of_fold(value) for value in values], [0.003] * 3, 0.25)
+    design = design_of_folds(inference, 0.25)
+    variance = np.var(values, ddof=1)
+    assert replace(design, num_folds=12).standard_error ** 2 == pytest.approx((1 / 12 + 0.25) * variance)
+    # The queries' part of the variance over folds is the mean squared standard error of a fold.
+    queries = replace(design, num_queries=2 * design.num_queries)
+    assert queries.standard_error**2 == pytest.approx((1 / 3 + 0.25) * (variance - 0.003 / 2))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.001, 0.1), st.floats(0, 0.1), st.integers(3, 30), st.floats(0.01, 1))
+def test_the_fewest_is_where_a_search_through_all_numbers_ends(
+    query: float, training: float, num_trainings: int, difference: float
+) -> None:
+    design = Design(20, query=query, num_trainings=num_trainings, training=training)
+
+    def design_with(number: int) -> Design:
+        return replace(design, num_trainings=number)
+
+    found = fewest(design_with, difference, least=3)
+    every = (number for number in range(3, 500) if design_with(number).detectable() <= difference)
+    first = next(every, None)
+    assert found == first or (first is None and (found is None or found >= 500))
