@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
@@ -45,6 +46,7 @@ from ltrbench.plots.panels import Page
 from ltrbench.plots.ranks import critical_difference_diagram
 from ltrbench.plots.scatter import MOST_POINTS, QueryPairs, scatter
 from ltrbench.plots.styles import COLOURS, OTHER_COLOURS, styles_of
+from ltrbench.plots.variances import QUERY, TRAINING, TRAINING_BY_QUERY, ErrorParts, variance_shares
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
@@ -555,6 +557,40 @@ def test_a_thinned_distribution_keeps_its_ends_and_its_shares(values: list[int])
         assert thin[0] == ascending[0]
     for value in range(10):
         assert (thin <= value).mean() == pytest.approx((ascending <= value).mean(), abs=2 / len(thin))
+
+
+# Parts of variances
+
+
+def error_parts(number: int = 0) -> ErrorParts:
+    return ErrorParts(f"a minus b{number}", {QUERY: 0.5, TRAINING: 0.3, TRAINING_BY_QUERY: 0.2}, 0.0123)
+
+
+def test_the_shares_of_a_variance_are_one_bar_of_100_percent_with_its_standard_error() -> None:
+    axes = variance_shares([error_parts(), error_parts(1)], "ndcg@5").axes[0]
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    first = [bar for bar in bars if bar.get_y() < 0 < bar.get_y() + bar.get_height()]
+    assert [bar.get_width() for bar in first] == pytest.approx([50, 30, 20])
+    assert [bar.get_x() for bar in first] == pytest.approx([0, 50, 80])
+    assert len({bar.get_facecolor() for bar in first}) == len({bar.get_hatch() for bar in first}) == 3
+    assert [text.get_text() for text in axes.texts] == ["SE 0.0123"] * 2
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a minus b0", "a minus b1"]
+
+
+def test_a_part_that_no_pair_has_is_not_in_the_legend() -> None:
+    (legend,) = variance_shares([error_parts()], "ndcg@5").legends
+    assert [text.get_text() for text in legend.get_texts()] == [QUERY, TRAINING, TRAINING_BY_QUERY]
+
+
+@pytest.mark.parametrize("width", [5.0, 7.0])
+def test_from_one_to_fifteen_pairs_no_bar_is_thinner_than_its_text(width: float) -> None:
+    for count in (1, 15):
+        figure = variance_shares([error_parts(number) for number in range(count)], "ndcg@5", Page(width))
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        bar = next(bar for bar in axes.patches if isinstance(bar, Rectangle))
+        assert bar.get_window_extent().height > axes.texts[0].get_window_extent().height
+        assert axes.texts[0].get_window_extent().x1 <= figure.bbox.x1
 
 
 # Ranks

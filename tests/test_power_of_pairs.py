@@ -86,7 +86,7 @@ def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments
     much_less = only(runs, Settings(detect=detectable / 10))
     needs = needs_of(pair_of(much_less))
     assert needs[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
-    assert "queries (no number of seeds is enough)" in render(much_less)
+    assert "queries, and no number of seeds is enough" in render(much_less)
     assert pair_of(much_less).power.cheapest == QUERIES
 
 

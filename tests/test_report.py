@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from report_pages import HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
+from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
 from toy_runs import write as write_run
 
 from ltrbench.cli.show import costs
 from ltrbench.compare import Comparison, Settings, compare, interactions, render, slices
 from ltrbench.compare.report import numbers, write
-from ltrbench.compare.report.conventions import claims
+from ltrbench.compare.report.conventions import outcomes
 from ltrbench.compare.slices import ATTRIBUTES
 from ltrbench.data import Judgments
-from ltrbench.metrics import PRESETS, evaluate
-from ltrbench.results import TIMES
+from ltrbench.metrics import PRESETS, Convention, evaluate
+from ltrbench.results import TIMES, Run
 from ltrbench.statistics import risks
 
 SECTIONS = [
@@ -200,25 +201,115 @@ def test_the_command_can_be_copied(page: str) -> None:
     assert "python -m ltrbench compare 'some folder'" in "".join(_Reader(page).texts)
 
 
-def test_claims_are_the_means_under_every_convention(found: list[Comparison]) -> None:
+def test_means_are_those_under_every_convention(found: list[Comparison]) -> None:
     (comparison,) = found
-    defined = [claim for claim in claims(comparison) if not claim.reason]
-    for claim in defined:
+    defined = [outcome for outcome in outcomes(comparison) if not outcome.reason]
+    for outcome in defined:
         for row in comparison.rows:
             own = [
-                evaluate(item.judgments, item.scores, ["ndcg@10"], claim.convention).means["ndcg@10"]
+                evaluate(item.judgments, item.scores, ["ndcg@10"], outcome.convention).means["ndcg@10"]
                 for item in row.judged
             ]
-            assert claim.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
-    assert [claim.convention.name for claim in defined] == [name for name in PRESETS if name != "trec_eval"]
+            assert outcome.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
+    assert [outcome.convention.name for outcome in defined] == [
+        name for name in PRESETS if name != "trec_eval"
+    ]
 
 
 def test_a_metric_that_a_convention_does_not_define_has_its_reason(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, name, judged=judged(1)) for name in ("native", "lightgbm")]
     (comparison,) = compare(runs, Settings(metric="mrr", num_draws=20))
-    reasons = {claim.convention.name: claim.reason for claim in claims(comparison)}
+    reasons = {outcome.convention.name: outcome.reason for outcome in outcomes(comparison)}
     assert "does not define mrr" in reasons["lightgbm"]
     assert reasons["ranklib"] == ""
+
+
+def decided_under(runs: list[Run], convention: Convention, **given: Any) -> dict[str, str]:
+    """Label -> the claim against the baseline of a comparison that is made under a convention."""
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", convention=convention, num_draws=DRAWS, **given))
+    return {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
+
+
+@pytest.mark.parametrize("folds", [(1,), (1, 2, 3)])
+@pytest.mark.parametrize("baseline", [None, "weak"])
+def test_claims_under_a_convention_are_those_of_a_comparison_under_it(
+    tmp_path: Path, folds: tuple[int, ...], baseline: str | None
+) -> None:
+    skills = {"native": 1.2, "close": 1.15, "weak": 0.8, "random": 0.0}
+    runs = [
+        write_run(tmp_path / f"{name}{fold}", name, fold=fold, skill=skill, judged=judged(fold, 150))
+        for name, skill in skills.items()
+        for fold in folds
+    ]
+    given: dict[str, Any] = {"baseline": baseline, "rope": 0.02}
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=DRAWS, **given))
+    own, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
+    assert own.claims == decided_under(runs, comparison.settings.convention, **given)
+    assert len(others) > 5
+    for outcome in others:
+        assert outcome.claims == decided_under(runs, outcome.convention, **given)
+
+
+def test_a_claim_that_another_convention_does_not_allow_is_marked(tmp_path: Path) -> None:
+    # Every query has five documents, and letor4 counts a query of fewer than ten as 0.
+    runs = [
+        write_run(tmp_path / name, name, skill=skill, judged=judged(2))
+        for name, skill in (("native", 3.0), ("random", 0.0))
+    ]
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=DRAWS))
+    own, *others = outcomes(comparison)
+    assert own.claims == {"random": "worse"}
+    assert {other.convention.name for other in others if other.changed(own)} == {"letor4"}
+    text = report([comparison], tmp_path / "report.html").read_text()
+    said = " ".join(_Reader(text).texts)
+    assert "The claims against native change under letor4 (random)." in said
+    assert "worse under default" in said
+
+
+def test_claims_that_no_convention_changes_are_said_to_be_the_same(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / name, name, skill=skill, judged=judged(2))
+        for name, skill in (("native", 3.0), ("random", 0.0))
+    ]
+    found = compare(runs, Settings(metric="ndcg@5", num_draws=DRAWS))
+    count = sum(not outcome.reason for outcome in outcomes(found[0]))
+    said = " ".join(_Reader(report(found, tmp_path / "report.html").read_text()).texts)
+    assert f"The claims against native are the same under all {count} conventions." in said
+
+
+def test_the_parts_of_the_error_stand_in_a_picture_and_in_numbers(found: list[Comparison], page: str) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    assert "What the error is made of" in said
+    for pair in comparison.pairs:
+        assert pair.inference is not None
+        assert pair.inference.standard_error is not None
+        parts = pair.inference.parts
+        assert f"SE {pair.inference.standard_error:.4f}" in said
+        assert numbers.share(parts.query / parts.total) in said
+
+
+def test_trained_models_have_no_parts_of_the_error(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, judged=judged(2)) for name in ("native", "random")]
+    text = report(compare(runs, Settings(num_draws=DRAWS)), tmp_path / "report.html").read_text()
+    assert "What the error is made of" not in text
+
+
+def test_the_report_names_what_a_difference_needs_only_where_one_was_named(
+    found: list[Comparison], page: str, tmp_path: Path
+) -> None:
+    said = " ".join(_Reader(page).texts)
+    (comparison,) = found
+    for pair in comparison.pairs:
+        assert numbers.quality(pair.power.detectable) in said
+        for need in pair.power.needs:
+            assert f"{need.kind} for 0.01" in said
+            assert f"now {numbers.count(need.present)}" in said
+            assert "no number" in said if need.number is None else numbers.count(need.number) in said
+    runs = [run for row in comparison.rows for run in row.runs]
+    unasked = report(compare(runs, Settings(num_draws=DRAWS)), tmp_path / "report.html").read_text()
+    assert "Minimum detectable difference" in unasked
+    assert "To detect" not in unasked
 
 
 def test_one_model_alone_has_a_report_without_comparisons(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def _needs(pair: Pair) -> str:
     if not enough:
         return f"no number of {lacking} is enough for {pair.a}"
     needed = f"{pair.a} needs {' or '.join(enough)}"
-    return f"{needed} (no number of {lacking} is enough)" if lacking else needed
+    return f"{needed}, and no number of {lacking} is enough" if lacking else needed
 
 
 def _need(need: Need, power: Power) -> str:

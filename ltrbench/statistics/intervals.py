@@ -137,6 +137,8 @@ def simultaneous_intervals(
     Assumes what the bootstrap does. Under 100 queries c is Student's quantile at the level divided by the
     number of pairs (Bonferroni). None for all where a stratum has under two queries.
     """
+    if not pairs:
+        return []
     if len(pairs) == 1 and level == LEVEL:
         return difference_intervals(sample, pairs, num_draws, seed)
     if unknown_spread(sample):

@@ -89,11 +89,12 @@ def share_found(infer: Callable[[np.random.Generator], Inference]) -> float:
 def crossed(rng: np.random.Generator, design: Design) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """(R, Q) of mean 0: a part of the query, of the training, and of both."""
     shape = design.num_trainings, design.num_queries
-    return (
+    values: np.ndarray[tuple[int, int], np.dtype[np.float64]] = (
         np.sqrt(design.query) * rng.normal(size=shape[1])
         + np.sqrt(design.training) * rng.normal(size=(shape[0], 1))
         + np.sqrt(design.by_query) * rng.normal(size=shape)
     )
+    return values
 
 
 @pytest.mark.parametrize("num_trainings", [3, 8])

@@ -54,6 +54,17 @@ class Shown:
         queries = self.comparison.queries
         return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
 
+    @property
+    def with_baseline(self) -> list[Pair]:
+        """The pairs with the baseline, in the order of the leaderboard."""
+        return [row.to_baseline for row in self.rows if row.to_baseline is not None]
+
+    @property
+    def without_baseline(self) -> list[Pair]:
+        """The other pairs of the family."""
+        baseline = self.comparison.baseline
+        return [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
+
     def of_row(self, label: str, note: str = "") -> Cell:
         """The cell that names a row, with its colour."""
         return named(label, note, self._swatches[label])
@@ -89,13 +100,12 @@ def pair_tables(
     shown: Shown, caption: str, columns: Sequence[Column], cells: Callable[[Pair], Sequence[Cell]]
 ) -> list[Part]:
     """A row a pair: those with the baseline, in the order of the leaderboard; the others folded away."""
-    comparison = shown.comparison
-    first = [row.to_baseline for row in shown.rows if row.to_baseline is not None]
-    rest = [pair for pair in comparison.family if comparison.baseline not in (pair.a, pair.b)]
+    first, rest = shown.with_baseline, shown.without_baseline
     tables = [Table(caption, columns, [cells(pair) for pair in own]) for own in (first, rest) if own]
     if len(tables) < 2:
         return [*tables]
-    return [tables[0], Folded(f"The {len(rest)} pairs without {comparison.baseline}", tables[1:])]
+    baseline = shown.comparison.baseline
+    return [tables[0], Folded(f"The {len(rest)} pairs without {baseline}", tables[1:])]
 
 
 def all_folds(num_test_sets: int) -> str:
