@@ -140,10 +140,12 @@ def design_of_folds(
 
     The variance over folds s^2 holds the queries' own, the mean squared standard error of a fold; what is
     left is the training sets'. Of V that is 1 + J n_test/n_train times `VarianceParts.query`, because the
-    correction multiplies the queries' part too. More folds are more ways of dealing the same queries into training and test
-    sets of the same sizes, as in a repeated cross-validation: V falls to (n_test/n_train) s^2 and no further.
-    More queries make larger test sets of the folds; that methods also learn more from larger training sets
-    is left out, and so is what more seeds take away of s^2, which overestimates the error.
+    correction multiplies the queries' part too.
+
+    More folds are more ways of dealing the same queries into training and test sets of the same sizes, as in
+    a repeated cross-validation: V falls to (n_test/n_train) s^2 and no further. More queries make larger test
+    sets of the folds. Two things are left out, which overestimates the error: methods also learn more from
+    larger training sets, and more seeds also take away a part of s^2.
 
     Args:
         num_trainings: trainings of a model in each fold.
