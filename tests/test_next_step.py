@@ -20,7 +20,6 @@ from ltrbench.compare.next_step import NextStep, next_step
 from ltrbench.compare.record import as_json
 from ltrbench.compare.report import write
 from ltrbench.compare.tables import as_html
-from ltrbench.config import Config
 from ltrbench.results import Run, find_runs
 from ltrbench.statistics import RETRAINED
 
@@ -238,7 +237,6 @@ def test_the_command_for_more_seeds_runs_and_allows_a_claim(
     assert pair.interval is not None
 
 
-@pytest.mark.skipif("replicates" not in Config.__dataclass_fields__, reason="without resamples")
 def test_the_command_for_resamples_runs_and_allows_a_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

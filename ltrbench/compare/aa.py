@@ -21,7 +21,7 @@ from ltrbench.compare.cells import (
     pair_queries,
 )
 from ltrbench.compare.comparison import default_metric
-from ltrbench.compare.inference import are_folds
+from ltrbench.compare.inference import are_folds, of_distinct_queries
 from ltrbench.compare.next_step import NextStep, more_seeds, resamples
 from ltrbench.compare.settings import Settings
 from ltrbench.errors import ResultError
@@ -79,7 +79,7 @@ def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: i
     metric = settings.claimed_metrics[0] or default_metric(finished)
     rows = []
     for data, group in by_data(finished).items():
-        judged = judge(by_label(group), [metric], settings.convention, cell_of)
+        judged = judge(by_label(group), [metric], [], settings.convention, cell_of)
         rows += [
             row_against_itself(data, label, own, metric, settings, num_halvings)
             for label, own in judged.items()
@@ -105,10 +105,13 @@ def row_against_itself(
         reason = f"{len(queries.cells)} test sets that are no folds of a cross-validation"
     if reason:
         return AgainstItself(*of_row, None, reason)
+    sample = queries.sample
+    if len(queries.cells) == 1:
+        sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
     values = [own.values[[own.keys.index(key) for key in keys]] for own in trainings]
     halved = against_itself(
         np.concatenate(values, axis=1),
-        queries.sample,
+        sample,
         test_share=queries.test_share,
         rope=settings.rope,
         num_halvings=num_halvings,

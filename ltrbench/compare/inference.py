@@ -36,12 +36,12 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
         return METHODS, _over_folds(queries, a, b)
     if len(queries.cells) > 1:
         return MODELS, None
-    own, other = (_of_distinct_queries(queries, row) for row in (a, b))
+    own, other = (of_distinct_queries(queries, row) for row in (a, b))
     return _on_one_split(own, other, queries.distinct.weights)
 
 
-def _of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
-    """The trainings of a row in the only cell, each query once."""
+def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
+    """Returns the trainings of a row in the only cell, with the queries of `queries.distinct`."""
     (trainings,) = queries.trainings[row]
     sample = replace(queries.sample, values=trainings.values)
     return replace(trainings, values=clustered(sample, queries.query_keys).values)

@@ -157,7 +157,7 @@ def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
     folder = None if has_others else _folder_of_sweep(runs)
     folds = [number for number in range(1, num_folds + 1) if folder is None or number != fold]
     jobs = [[*_without(run, ("data.fold",)), f"data.fold={number}"] for run in runs for number in folds]
-    seconds = len(folds) * sum(_seconds(run) for run in runs if getattr(run.result, "reused", None) is None)
+    seconds = len(folds) * sum(_seconds(run) for run in runs if run.result.reused is None)
     what = f"Train on {'all' if folder is None else 'the other'} folds for claims about the methods"
     return _step(runs, jobs, folder, seconds, f"{why}. {what}")
 

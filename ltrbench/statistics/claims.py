@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from ltrbench.statistics.intervals import Interval
 
-BETTER, WORSE, EQUIVALENT, UNDECIDED = "better", "worse", "equivalent", "undecided"
+BETTER = "better"
+WORSE = "worse"
+EQUIVALENT = "equivalent"
+UNDECIDED = "undecided"
 
-MODELS, RETRAINED, METHODS = "models", "retrained", "methods"
+MODELS = "models"
+RETRAINED = "retrained"
+METHODS = "methods"
 SCOPES = {
     MODELS: "these trained models",
     RETRAINED: "trained again on these queries",

@@ -19,7 +19,9 @@ from scipy.special import ndtr, ndtri, stdtrit
 from ltrbench.statistics.resampling import Bootstrap, bootstrap
 from ltrbench.statistics.sample import PairedSample
 
-CONFIDENCE, LEVEL = 0.95, 0.05
+CONFIDENCE = 0.95
+LEVEL = 0.05
+"""The error that all claims of a family share."""
 FEW_QUERIES = 100
 """Under so many queries an interval is Student's t."""
 
