@@ -14,6 +14,7 @@ from typing import Any
 
 from ltrbench.data import Splits
 from ltrbench.data.sources import DataSource
+from ltrbench.errors import DataError
 from ltrbench.metrics import Convention
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.provenance import commit, machine, versions
@@ -26,6 +27,14 @@ class Study(ABC):
     @abstractmethod
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
         """Does all of it; returns the file of the table."""
+
+
+def load_or_reason(source: DataSource) -> tuple[Splits | None, str]:
+    """Returns the data, or None and why there is none."""
+    try:
+        return source.load(), ""
+    except DataError as error:
+        return None, str(error).split(". ")[0].replace("|", " ")
 
 
 def publish_study(

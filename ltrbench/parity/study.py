@@ -17,7 +17,6 @@ import numpy as np
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
-from ltrbench.errors import DataError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.parity.goldens import RANKLIB_NDCG, lambda_rows, ranklib_scores, ranklib_trees
 from ltrbench.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
@@ -25,7 +24,7 @@ from ltrbench.parity.rows import Row, render
 from ltrbench.provenance import versions
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.trees import WeightedTree
-from ltrbench.study import Study, publish_study
+from ltrbench.study import Study, load_or_reason, publish_study
 
 log = logging.getLogger("ltrbench")
 
@@ -67,7 +66,8 @@ class ParityStudy(Study):
             data: data sets by name; `mq2008_fold1` to `mq2008_fold5` for RankLib.
         """
         rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
-        golden, loaded = Path(self.golden).expanduser(), {key: _load(own) for key, own in data.items()}
+        golden = Path(self.golden).expanduser()
+        loaded = {key: load_or_reason(own) for key, own in data.items()}
         rows = lambda_rows(golden)
         rows.extend(_ranklib_first_trees(golden, rankers["native_ranklib"], loaded))
         rows.append(_ranklib_on_test(rankers["native_ranklib"], loaded))
@@ -96,14 +96,6 @@ class ParityStudy(Study):
 
 
 _Loaded = tuple[Splits | None, str]
-
-
-def _load(source: DataSource) -> _Loaded:
-    """The data, or why there is none."""
-    try:
-        return source.load(), ""
-    except DataError as error:
-        return None, str(error).split(". ")[0].replace("|", " ")
 
 
 @dataclass(frozen=True)

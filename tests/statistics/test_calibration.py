@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ltrbench.calibration import (
-    Calibration,
+from ltrbench.calibration import Calibration
+from ltrbench.calibration.tests_and_intervals import (
     Drawn,
     coverage,
     differences_of,
@@ -57,7 +57,15 @@ def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.
 
 def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     study = Calibration(
-        output=str(tmp_path), num_studies=20, num_draws=50, sizes=[20], simultaneous_sizes=[20], seed=1
+        output=str(tmp_path),
+        num_studies=20,
+        num_draws=50,
+        sizes=[20],
+        simultaneous_sizes=[20],
+        num_repeated=4,
+        repeated_sizes=[20],
+        replicates=[3],
+        seed=1,
     )
     text = study.run({}, {}).read_text()
     assert text.count("\n## ") == 4

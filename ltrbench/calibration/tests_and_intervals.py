@@ -1,29 +1,24 @@
-"""What the statistics promise, measured: tests that reject as often as they say, intervals that cover.
+"""Trained models on queries drawn from a population of made-up ones, whose true mean difference is known.
 
-Studies are drawn from a population of made-up queries whose true mean difference is known, each is judged by
-the code that judges a comparison, and it is counted how often a true null hypothesis is rejected at 5 % and
-how often a 95 % interval holds the truth. conf/experiment/calibration.yaml runs it.
+Each study is judged by the code that judges a comparison, and it is counted how often a true null hypothesis
+is rejected at 5 % and how often a 95 % interval holds the truth.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from ltrbench.data import Judgments
-from ltrbench.data.sources import DataSource
-from ltrbench.markdown import markdown_table
-from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.rankers import Ranker
+from ltrbench.metrics import evaluate
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
+    LEVEL,
     TESTS,
     Interval,
     PairedSample,
@@ -34,11 +29,7 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.intervals import bca_intervals, student_intervals
 from ltrbench.statistics.resampling import bootstrap
-from ltrbench.study import Study, publish_study
 
-log = logging.getLogger("ltrbench")
-
-LEVEL = 0.05
 _METRIC = "ndcg@10"
 _POPULATION = 200_000
 _DOCUMENTS = 20
@@ -50,66 +41,6 @@ _AT_ONCE = 500
 """Studies that share their signs and resampled queries: enough for speed, and few against all of them."""
 
 _BASE, _ALIKE, _BETTER = range(3)
-
-
-@dataclass(kw_only=True)
-class Calibration(Study):
-    """Measures levels and coverage, and writes the table of them.
-
-    Args:
-        output: the folder to write.
-        num_studies: how many studies each figure is a share of.
-        num_draws: permutations and bootstrap draws of each study.
-        sizes: numbers of queries of a study.
-        simultaneous_sizes: those for simultaneous intervals, which each study draws for itself.
-        seed: of everything that is drawn.
-    """
-
-    output: str
-    num_studies: int
-    num_draws: int
-    sizes: list[int]
-    simultaneous_sizes: list[int]
-    seed: int
-
-    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Draws and judges all studies; returns the table. No model and no data set is asked for."""
-        del models, data
-        tables = self._tables(population(self.seed))
-        how = f"{self.num_studies} studies a figure, {self.num_draws} draws a study, seed {self.seed}."
-        return publish_study(
-            Path(self.output),
-            "\n\n".join([how, *(f"## {title}\n\n{_markdown(rows)}" for title, rows in tables.items())]),
-            command="python -m ltrbench experiment=calibration",
-            packages=("numba",),
-            conventions=[DEFAULT],
-            findings={"rates": tables},
-        )
-
-    def _tables(self, values: NDArray[np.float64]) -> dict[str, Sequence[Mapping[str, object]]]:
-        """Title -> rows, each of what was drawn and the shares that were counted."""
-        levels, covered = [], []
-        for name, differences in differences_of(values).items():
-            for size in self.sizes:
-                log.info("calibration: %s, %d queries", name, size)
-                drawn, row = self._drawn(size), {"differences": name, "queries": size}
-                levels.append(row | levels_of(differences, drawn))
-                covered.append(row | coverage(differences, drawn))
-        log.info("calibration: folds, and simultaneous intervals")
-        return {
-            "Tests over queries: how often a true null hypothesis is rejected at 5 %": levels,
-            "The test over folds: how often a true null hypothesis is rejected at 5 %": [
-                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)} for folds in (5, 10)
-            ],
-            "Intervals of 95 %: how often they hold the true difference": covered,
-            "Simultaneous intervals of 95 %: how often all hold the true differences to the best of three": [
-                {"queries": size, "all at once": simultaneous_coverage(values, self._drawn(size))}
-                for size in self.simultaneous_sizes
-            ],
-        }
-
-    def _drawn(self, size: int) -> Drawn:
-        return Drawn(size, self.num_studies, self.num_draws, self.seed)
 
 
 @dataclass(frozen=True)
@@ -224,9 +155,3 @@ def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]
         "corrected resampled t": float(np.mean([(test.p_value or 0) <= LEVEL for test in tests])),
         "uncorrected t": float(np.mean(2 * stdtr(num_folds - 1, -np.abs(t)) <= LEVEL)),
     }
-
-
-def _markdown(rows: Sequence[Mapping[str, object]]) -> str:
-    """Shares in per cent."""
-    cells = [[f"{100 * v:.1f} %" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-    return markdown_table(list(rows[0]), cells)
