@@ -75,7 +75,7 @@ class Methods:
     ) -> tuple[Replicates, Replicates]:
         """Returns (R, Q) of both methods, on queries drawn anew."""
         query = QUERY * rng.normal(size=size)
-        a, b = (self._of_method(own, query, rng) for own in parameters)
+        a, b = (self._of_method(of_method, query, rng) for of_method in parameters)
         return a, b
 
     def _of_method(self, parameters: Parameters, query: NDArray[np.float64], rng: Generator) -> Replicates:

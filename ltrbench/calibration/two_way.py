@@ -2,7 +2,7 @@
 
     x_mtq = mean_m + query_q + (model x query)_mq + training_mt + (training x query)_mtq
 
-with independent normal parts. `Replicates` says how many are drawn; each figure has draws of its own.
+with independent normal parts. `Simulation` says how much is drawn; each figure has draws of its own.
 """
 
 from __future__ import annotations

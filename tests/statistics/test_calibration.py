@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
-from ltrbench.calibration import Calibration
+from ltrbench.calibration import (
+    Calibration,
+    Exchangeable,
+    ExchangeableFolds,
+    ModelCalibration,
+    SameMethod,
+    linear_learner,
+    two_way,
+)
+from ltrbench.calibration.models import CLAIMS, NAIVE, NOT_CORRECTED, OVER_QUERIES, SAME_METHOD
+from ltrbench.calibration.rates import Rate, equal_shares, excludes
 from ltrbench.calibration.tests_and_intervals import (
     Drawn,
     coverage,
@@ -20,9 +31,12 @@ from ltrbench.calibration.tests_and_intervals import (
     population,
     simultaneous_coverage,
 )
-from ltrbench.statistics import TESTS
+from ltrbench.calibration.training_data import Pool, half, two_halves
+from ltrbench.data.sources import LetorFiles
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.statistics import LEVEL, TESTS, independent_replicates
 
-COMMITTED = Path(__file__).parents[2] / "results" / "calibration" / "environment.json"
+COMMITTED = Path(__file__).parents[2] / "results"
 SKEWED = "three queries in ten"
 STUDIES = 5000
 
@@ -55,6 +69,57 @@ def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.
     assert simultaneous_coverage(values, Drawn(150, 300, num_draws=300, seed=1)) > 0.9
 
 
+def test_a_rate_is_bounded_by_the_probability_that_would_hardly_give_so_few() -> None:
+    rate = Rate(count=7, num_draws=200)
+    assert rate.share == 7 / 200
+    assert stats.binom.cdf(rate.count, rate.num_draws, rate.upper) == pytest.approx(0.05)
+    assert Rate(3, 3).upper == 1
+    assert rate.record() == {"count": 7, "draws": 200, "rate": rate.share, "upper": rate.upper}
+
+
+@pytest.mark.parametrize("parts", two_way.METHODS, ids=lambda parts: parts.name)
+def test_the_true_standard_error_is_the_spread_of_the_differences_that_are_drawn(
+    parts: two_way.Parts,
+) -> None:
+    rng = np.random.default_rng(1)
+    drawn = [parts.models((4, 4), 50, rng) for _ in range(2000)]
+    spread = np.std([a.mean() - b.mean() for a, b in drawn])
+    assert spread == pytest.approx(parts.standard_error(4, 50), rel=0.06)
+
+
+def test_a_model_with_one_training_does_not_vary_and_shared_trainings_vary_together() -> None:
+    rng, training = np.random.default_rng(1), two_way.TRAINING
+    several, one = training.models((5, 1), 30, rng)
+    assert (several.shape, one.shape) == ((5, 30), (1, 30))
+    apart, together = (
+        np.mean([np.diff(training.models((5, 5), 30, rng, shared=shared), axis=0).var() for _ in range(200)])
+        for shared in (False, True)
+    )
+    assert apart == pytest.approx(together, rel=0.1)
+
+
+def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() -> None:
+    # 1,200 studies: two and a half standard errors of a share of 5 % are 1.6 %.
+    rng, shares, claims = np.random.default_rng(2), equal_shares(100), []
+    for _ in range(1200):
+        a, b = two_way.MIXED.models((3, 3), 100, rng)
+        claims.append(excludes(independent_replicates(a, b, shares).interval(LEVEL)))
+    assert 0.03 <= np.mean(claims) <= 0.066
+
+
+def test_the_two_methods_of_the_linear_learner_are_exchangeable() -> None:
+    rng, (methods, _) = np.random.default_rng(3), linear_learner.METHODS
+    points = linear_learner.resampled("bootstrap", 1.0, 4, 150, rng)
+    assert points.shape == (4, 150)
+    subsample = linear_learner.resampled("subsample", 0.8, 4, 150, rng)
+    assert subsample.shape == (4, 120)
+    assert all(len(set(row)) == 120 for row in subsample.tolist())
+    parameters = rng.normal(size=(3000, linear_learner.DIMENSIONS))
+    a, b = methods.values((parameters, parameters), 400, rng)
+    assert a.mean() == pytest.approx(b.mean(), abs=0.01)
+    assert a.mean(axis=1).std() == pytest.approx(b.mean(axis=1).std(), rel=0.15)
+
+
 def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     study = Calibration(
         output=str(tmp_path),
@@ -68,14 +133,90 @@ def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
         seed=1,
     )
     text = study.run({}, {}).read_text()
-    assert text.count("\n## ") == 4
+    rates = rates_in(tmp_path)
+    assert text.count("\n## ") == len(rates) == 4 + 5 + 2
     assert text.count(f"| {SKEWED} ") == 2
-    rates = json.loads((tmp_path / "environment.json").read_text())["rates"]
-    assert [len(rows) for rows in rates.values()] == [2, 2, 2, 1]
+    assert [len(rows) for rows in list(rates.values())[:4]] == [2, 2, 2, 1]
+    (first, *_) = rates[two_way.INDEPENDENT]
+    assert set(first["R=3"]) == {"count", "draws", "rate", "upper"}
+    assert first["R=3"]["draws"] == 4
+    assert [row["of"] for row in rates[two_way.FAMILIES]][-1] == "trained models, max-t"
+
+
+def test_a_pool_gives_training_and_test_queries_without_an_overlap() -> None:
+    pool = Pool.of(40, num_documents=6, seed=1)
+    assert pool.data.query_sizes.max() == 6
+    train, test = pool.draw(30, 10, np.random.default_rng(1))
+    assert sorted([*train.query_ids, *test.query_ids]) == sorted(pool.data.query_ids)
+
+
+def test_the_halves_of_the_features_have_one_law_and_other_noise() -> None:
+    data = two_halves(4000, 10, np.random.default_rng(1))
+    first, second = (half(data, number) for number in (0, 1))
+    assert not np.array_equal(first.features, second.features)
+    for feature in range(first.num_features):
+        relations = [np.corrcoef(view.features[:, feature], view.labels)[0, 1] for view in (first, second)]
+        assert relations[0] == pytest.approx(relations[1], abs=0.02)
+        assert relations[0] > 0.1
+    twice = half(data, 1, np.array([3, 3, 0]))
+    assert np.array_equal(twice.features[:10], second.features[30:40])
+    assert np.array_equal(twice.features[10:20], second.features[30:40])
+    assert np.array_equal(twice.labels[20:], data.labels[:10])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The table and the rates of a study of a few small models, without MQ2007."""
+    output = tmp_path_factory.mktemp("calibration_models")
+    small: dict[str, Any] = {"num_trees": 3, "num_leaves": 3, "num_threads": 1}
+    models = {"sampling": NativeRanker(**small, queries_per_tree=0.5), "plain": NativeRanker(**small)}
+    study = ModelCalibration(
+        output=str(output),
+        pool=60,
+        num_documents=8,
+        same_method=[
+            SameMethod(data="synthetic", num_train=30, num_test=20, trainings=3, draws=2),
+            SameMethod(data="absent", trainings=3, draws=2),
+        ],
+        exchangeable=[Exchangeable(num_train=30, num_test=20, kind="bootstrap", trainings=3, draws=2)],
+        folds=[ExchangeableFolds(num_queries=40, num_folds=4, draws=2)],
+        seed=1,
+    )
+    absent = LetorFiles(name="absent", train=str(output / "no.txt"), test=str(output / "no.txt"))
+    return study.run(models, {"absent": absent}).read_text(), rates_in(output)
+
+
+def test_trained_models_are_counted_with_draws_and_bounds(trained: tuple[str, dict[str, Any]]) -> None:
+    text, rates = trained
+    (same, _), (exchangeable,), (folds,) = rates.values()
+    for row, columns in (
+        (same, (*CLAIMS, *OVER_QUERIES)),
+        (exchangeable, (*CLAIMS, *OVER_QUERIES, NAIVE)),
+        (folds, (*CLAIMS, NOT_CORRECTED)),
+    ):
+        assert row["draws"] == 2
+        assert all(row[column]["draws"] == 2 for column in columns)
+    assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
+    assert "(at most " in text
+
+
+def test_a_row_without_its_data_says_why(trained: tuple[str, dict[str, Any]]) -> None:
+    text, rates = trained
+    absent = rates[SAME_METHOD][1]
+    assert absent["data"].startswith("absent, skipped: ")
+    assert "no.txt" in absent["data"]
+    assert absent["draws"] == 0
+    assert "no.txt" in text
+
+
+def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    rates: dict[str, list[dict[str, Any]]] = json.loads((folder / "environment.json").read_text())["rates"]
+    return rates
 
 
 def committed() -> list[list[dict[str, Any]]]:
-    return list(json.loads(COMMITTED.read_text())["rates"].values())
+    """The tables of trained models."""
+    return list(rates_in(COMMITTED / "calibration").values())[:4]
 
 
 def test_the_committed_levels_are_within_their_band() -> None:
