@@ -20,7 +20,15 @@ from ltrbench.calibration import (
     linear_learner,
     two_way,
 )
-from ltrbench.calibration.models import CLAIMS, NAIVE, NOT_CORRECTED, OVER_QUERIES, SAME_METHOD
+from ltrbench.calibration.models import (
+    CLAIMS,
+    EXCHANGEABLE,
+    FOLDS,
+    NAIVE,
+    NOT_CORRECTED,
+    OVER_QUERIES,
+    SAME_METHOD,
+)
 from ltrbench.calibration.rates import Rate, equal_shares, excludes
 from ltrbench.calibration.tests_and_intervals import (
     Drawn,
@@ -34,7 +42,7 @@ from ltrbench.calibration.tests_and_intervals import (
 from ltrbench.calibration.training_data import Pool, half, two_halves
 from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.statistics import LEVEL, TESTS, independent_replicates
+from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
 
 COMMITTED = Path(__file__).parents[2] / "results"
 SKEWED = "three queries in ten"
@@ -232,3 +240,51 @@ def test_the_committed_coverage_is_within_its_band_from_150_queries_on() -> None
     _, _, covered, _ = committed()
     assert {20, 50, 150} <= {row["queries"] for row in covered}
     assert all(0.93 <= row["as reported"] <= 0.97 for row in covered if row["queries"] >= 150)
+
+
+def of_methods(title: str) -> list[dict[str, Any]]:
+    return rates_in(COMMITTED / "calibration")[title]
+
+
+@pytest.mark.parametrize("title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED])
+def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_trainings_on(
+    title: str,
+) -> None:
+    for row in of_methods(title):
+        for number in (3, 5, 10):
+            assert row[f"R={number}"]["draws"] >= 2000
+            assert 0.03 <= row[f"R={number}"]["rate"] <= 0.065, row
+
+
+def test_the_committed_intervals_of_methods_hold_true_differences() -> None:
+    assert all(0.935 <= row["2 errors held"]["rate"] <= 0.97 for row in of_methods(two_way.POWER))
+
+
+def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() -> None:
+    for row in of_methods(two_way.FAMILIES):
+        assert row["adjusted"]["rate"] <= 0.065 < row["not adjusted"]["rate"], row
+
+
+def test_the_committed_resampled_training_sets_need_their_factor() -> None:
+    for row in of_methods(linear_learner.RESAMPLED):
+        assert row["resampling factor"]["rate"] <= 0.065 < row["1/R instead"]["rate"], row
+
+
+def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> None:
+    rows = rates_in(COMMITTED / "calibration_models")[SAME_METHOD]
+    assert len(rows) >= 6
+    for row in rows:
+        assert row[CLAIMS[0]]["rate"] <= 0.065, row
+        assert row[CLAIMS[0]]["upper"] <= 0.08, row
+        assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
+
+
+@pytest.mark.parametrize("title", [EXCHANGEABLE, FOLDS])
+def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
+    for row in rates_in(COMMITTED / "calibration_models")[title]:
+        assert row[CLAIMS[0]]["upper"] <= 0.07, row
+
+
+def test_the_docstring_cites_the_committed_rate_of_hillis_degrees_of_freedom() -> None:
+    rates = [row[f"R=3, {two_way.HILLIS}"]["rate"] for row in of_methods(two_way.SHARED)]
+    assert f"up to {100 * max(rates):.1f} % false claims" in (shared_replicates.__doc__ or "")
