@@ -147,7 +147,7 @@ def shared_replicates(
         V    = S_T + max(SE^2(mean_t D_tq) - S_TQ, 0)
 
     The t quantile is the mean, weighted by S_T and V - S_T, of those of R - 1 and Q - 1 degrees of freedom:
-    with R = 3 the formula of Hillis would give 7.7 % false claims at 5 % (results/calibration).
+    with R = 3 the formula of Hillis would give up to 7.1 % false claims at 5 % (results/calibration).
 
     Args:
         a, b: (R, Q), row t of the same training.
@@ -199,6 +199,9 @@ def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], te
 
     for the differences d_j of J folds and the variance W_j of the trainings within fold j, with J - 1 degrees
     of freedom. var_j holds a part of the W_j already, so that V errs towards caution.
+
+    Assumes that test queries matter more than training sets: folds share most of their training queries, and
+    hardly show how training sets differ. Where that dominates, false claims are many (results/calibration).
 
     Args:
         folds: the inference within each fold, from its own trainings; one training adds no W_j.

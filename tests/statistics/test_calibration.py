@@ -253,7 +253,8 @@ def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_t
     for row in of_methods(title):
         for number in (3, 5, 10):
             assert row[f"R={number}"]["draws"] >= 2000
-            assert 0.03 <= row[f"R={number}"]["rate"] <= 0.065, row
+            # A method against itself errs towards caution: the variance over queries is never taken below 0.
+            assert 0.028 <= row[f"R={number}"]["rate"] <= 0.065, row
 
 
 def test_the_committed_intervals_of_methods_hold_true_differences() -> None:
@@ -268,6 +269,16 @@ def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() ->
 def test_the_committed_resampled_training_sets_need_their_factor() -> None:
     for row in of_methods(linear_learner.RESAMPLED):
         assert row["resampling factor"]["rate"] <= 0.065 < row["1/R instead"]["rate"], row
+
+
+def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() -> None:
+    stress, both = (
+        [row for row in of_methods(linear_learner.FOLDS) if row["values"] == methods.name]
+        for methods in linear_learner.METHODS
+    )
+    assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
+    # What docs/statistics.md warns of.
+    assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
 
 
 def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> None:
