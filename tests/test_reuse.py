@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_command_line import run as run_command
 from test_experiment import Recorder, Toy
-from test_replicates import TINY
+from test_training_resamples import TINY
 
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment import Experiment, run

@@ -20,7 +20,7 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.fusion import FUSED
 from ltrbench.compare.imported import IMPORTED
 from ltrbench.compare.pairs import Pair
-from ltrbench.escaping import visible
+from ltrbench.escaping import in_markdown, visible
 from ltrbench.markdown import wrapped
 from ltrbench.results import Run
 from ltrbench.results.overrides import as_products, quoted
@@ -89,8 +89,10 @@ def as_note(comparison: Comparison, width: int | None) -> list[str]:
     step = next_step(comparison)
     if step is None:
         return []
+    # A viewer that shows no block of code would take markup in the words of a command for its own.
+    shown = in_markdown(step.command) if width is None and "<" in step.command else visible(step.command)
     # Six columns make a block of code in a Markdown list.
-    command = f"\n\n      {visible(step.command)}" if step.command else ""
+    command = f"\n\n      {shown}" if shown else ""
     return [wrapped(f"- {step.sentence}", width, "  ") + command]
 
 
