@@ -1,7 +1,12 @@
 """Native LambdaMART: the algorithm to be read; `python -m ltrbench walkthrough` follows it on ten documents.
 
-Start at the loop in `boosting`, and follow its calls. The core, about 1,100 lines of code beside their prose,
-each file importing only from those above it:
+Read this first: the algorithm with its default settings on one page of NumPy, without any of the other files.
+A test requires that the engine grows the same trees.
+
+    reference      bins, lambdas, cuts, trees, boosting, prediction
+
+For the engine itself start at the loop in `boosting`, and follow its calls. The core, about 1,100 lines of
+code beside their prose, each file importing only from those above it:
 
     lambdas        the gradients of NDCG: which way each document should move, and how far
     binning        feature values to small integers

@@ -11,7 +11,8 @@ from ltrbench import native
 
 FOLDER = Path(inspect.getfile(native)).parent
 GUIDE = inspect.getdoc(native) or ""
-CORE = re.findall(r"^    (\w+)  ", GUIDE.partition("What the trees are fitted to")[0], re.MULTILINE)
+FIRST, _, ENGINE = GUIDE.partition("For the engine itself")
+CORE = re.findall(r"^    (\w+)  ", ENGINE.partition("What the trees are fitted to")[0], re.MULTILINE)
 
 
 def imported_by(name: str) -> set[str]:
@@ -24,6 +25,11 @@ def imported_by(name: str) -> set[str]:
 def test_the_guide_lists_every_file_once() -> None:
     listed = re.findall(r"^    (\w+)  ", GUIDE, re.MULTILINE)
     assert sorted(listed) == sorted({path.stem for path in FOLDER.glob("*.py")} - {"__init__"})
+
+
+def test_the_reference_is_read_first_and_needs_none_of_the_other_files() -> None:
+    assert re.findall(r"^    (\w+)  ", FIRST, re.MULTILINE) == ["reference"]
+    assert imported_by("reference") == set()
 
 
 def test_a_file_of_the_core_imports_none_of_the_core_below_it() -> None:
