@@ -238,7 +238,7 @@ def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
             same.setdefault(key, []).append(run)
     last = {key: max(group, key=lambda run: run.result.started) for key, group in same.items()}
     notes = [
-        f"{label} has {len(group)} runs of {_replicate(*replicate)} with the same settings on "
+        f"{label} has {len(group)} runs of {replicate_in_words(*replicate)} with the same settings on "
         f"{_places([cell])}: only the "
         f"last, {last[key].path}, is counted, and not "
         f"{', '.join(str(run.path) for run in group if run is not last[key])}."
@@ -250,7 +250,7 @@ def newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     return [run for run in runs if id(run) in kept], notes
 
 
-def _replicate(resample: int | None, seed: int) -> str:
+def replicate_in_words(resample: int | None, seed: int) -> str:
     return f"seed {seed}" if resample is None else f"resample {resample} and seed {seed}"
 
 
@@ -392,8 +392,9 @@ def _is_alike(judged: Sequence[Judged]) -> bool:
 def trainings_of(judged: Sequence[Judged], metric: str) -> Trainings:
     """The trainings of one row in one cell, with the values of all of the cell's queries, NaN where none."""
     resamples, first = _by_resample(judged), judged[0]
-    is_constant = len(judged) > 1 and len(resamples) == 1 and _is_alike(judged)
-    if len(resamples) > 1:
+    resample = resample_of(first.run)
+    is_constant = resample is None and len(judged) > 1 and _is_alike(judged)
+    if resample is not None:
         # Seeds of one resample are averaged: what varies is the training set.
         runs = {int(number or 0): own for number, own in resamples.items()}
     else:
@@ -403,7 +404,7 @@ def trainings_of(judged: Sequence[Judged], metric: str) -> Trainings:
     return Trainings(
         values=np.stack(values),
         keys=tuple(runs),
-        resample=resample_of(first.run) if len(resamples) > 1 else None,
+        resample=resample,
         is_constant=is_constant,
         ranker_class=str(first.run.result.ranker.get("class", first.run.result.model)),
         seconds=fmean(sum(item.run.result.total_seconds for item in own) for own in runs.values()),
@@ -478,7 +479,7 @@ def _missing_seeds(judged: Mapping[str, Sequence[Judged]]) -> list[str]:
         every = set().union(*of_cell.values())
         absent = {cell: every - those for cell, those in of_cell.items() if those != every}
         notes += [
-            f"{label} has no run of {', '.join(_replicate(*one) for one in sorted(missing))} on "
+            f"{label} has no run of {', '.join(replicate_in_words(*one) for one in sorted(missing))} on "
             f"{_places([cell])}: its mean there is over the others."
             for cell, missing in absent.items()
         ]
@@ -519,7 +520,12 @@ def pair_queries(
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:
-    sizes = [[run.result.data.get(split, {}).get("queries") for split in ("test", "train")] for run in runs]
+    sizes = []
+    for run in runs:
+        data = run.result.data
+        # The training set that was resampled stands for the method, not its resample.
+        train = data.get("resample", data.get("train", {}))
+        sizes.append((data.get("test", {}).get("queries"), train.get("queries")))
     if not all(all(pair) for pair in sizes):
         return None
     return fmean(test / train for test, train in sizes)

@@ -5,8 +5,8 @@
     minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
     learned    weighted sum of z-scores, the weights from valid     coordinate ascent
 
-Runs are fused within a cell (data set, fold, fingerprints) and seed. Test labels are not looked at: weights
-come from the validation set alone. What a run adds to a fused score stands in `fused_scores.py`.
+Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Test labels are not looked
+at: weights come from the validation set alone. What a run adds to a fused score stands in `fused_scores.py`.
 
 A further method is one more entry in `METHODS`.
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import by_data, by_label
+from ltrbench.compare.cells import by_data, by_label, replicate_in_words, replicate_of
 from ltrbench.compare.derived import Origin, Place, derived_run, place_of
 from ltrbench.compare.fused_scores import RRF_K, Part, learn_weights, min_max, reciprocal_ranks, z_scores
 from ltrbench.compare.imported import IMPORTED
@@ -101,10 +101,14 @@ METHODS = {
 
 
 class _Group(NamedTuple):
-    """The runs that are fused together: label -> run, of one cell and seed."""
+    """The runs that are fused together: label -> run, of one cell and replicate.
+
+    Attributes:
+        like: the member in whose place the fusion stands: the first of that resample and seed.
+    """
 
     place: Place
-    seed: int
+    like: Run
     members: Mapping[str, Run]
 
 
@@ -171,7 +175,8 @@ def _fuse_on(members: Mapping[str, Sequence[Run]], method: str, fusing: Fusing) 
 def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[str]]:
     """What can be fused, and a sentence for each member that lacks a cell or a seed.
 
-    A member with one run in a cell, such as one whose scores were imported, is in the fusion of every seed.
+    A member with one run in a cell, such as one whose scores were imported, is in the fusion of every
+    replicate: a resample with its seed.
     """
     places = list(dict.fromkeys(place_of(run) for own in members.values() for run in own))
     groups, lacking = [], []
@@ -181,22 +186,28 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
         if absent:
             lacking.append(f"{', '.join(absent)} has no run {_where(place)}, where nothing is fused.")
             continue
-        of_seeds = [run.result.seed for own in found.values() if len(own) > 1 for run in own]
-        for seed in dict.fromkeys(of_seeds or [next(iter(found.values()))[0].result.seed]):
-            chosen = {label: _of_seed(own, seed) for label, own in found.items()}
+        several = [run for own in found.values() if len(own) > 1 for run in own]
+        first: dict[tuple[int | None, int], Run] = {}
+        for run in several or [next(iter(found.values()))[0]]:
+            first.setdefault(replicate_of(run), run)
+        for replicate, like in first.items():
+            chosen = {label: _of_replicate(own, replicate) for label, own in found.items()}
             whole = {label: run for label, run in chosen.items() if run is not None}
             if len(whole) == len(members):
-                groups.append(_Group(place, seed, whole))
+                groups.append(_Group(place, like, whole))
             else:
                 without = ", ".join(label for label in members if label not in whole)
-                lacking.append(f"{without} has no run of seed {seed} {_where(place)}: it is not fused there.")
+                lacking.append(
+                    f"{without} has no run of {replicate_in_words(*replicate)} {_where(place)}: it is not "
+                    "fused there."
+                )
     return groups, lacking
 
 
-def _of_seed(own: Sequence[Run], seed: int) -> Run | None:
+def _of_replicate(own: Sequence[Run], replicate: tuple[int | None, int]) -> Run | None:
     if len(own) == 1:
         return own[0]
-    return next((run for run in own if run.result.seed == seed), None)
+    return next((run for run in own if replicate_of(run) == replicate), None)
 
 
 def _where(place: Place) -> str:
@@ -249,7 +260,7 @@ def _word(run: Run) -> str:
 
 def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusing: Fusing) -> Run:
     members = fused.group.members
-    like = next(iter(members.values()))
+    like = fused.group.like
     k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == RRF else ()
     # Learned weights hang on both.
     found_by = (
@@ -280,4 +291,4 @@ def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusin
     )
     # On the set that its weights were chosen by, a fusion's figure would flatter it.
     reported = ("test",) if method == LEARNED else ("valid", "test")
-    return derived_run(origin, like, fused.scored, fused.group.seed, reported)
+    return derived_run(origin, like, fused.scored, like.result.seed, reported)

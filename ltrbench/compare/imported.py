@@ -165,7 +165,19 @@ def _imported(wanted: Import, like: Run, files: _Files, folder: Path) -> Run:
         notes=("Its scores were imported; it was not trained or timed here.", *notes),
         overrides=("import", wanted.name, wanted.pattern, "--like", str(like.path), "--output", str(folder)),
     )
-    return derived_run(origin, like, scored, seed=like.result.seed)
+    return derived_run(origin, _on_all_queries(like), scored, seed=like.result.seed)
+
+
+def _on_all_queries(like: Run) -> Run:
+    """The run without the resample that it was trained on, of which a score file says nothing."""
+    data = like.result.data
+    if "resample" not in data:
+        return like
+    resample = data["resample"]
+    features = {key: data["train"][key] for key in ("features", "feature_names") if key in data["train"]}
+    train = {**features, "fingerprint": resample["train"], "queries": resample["queries"]}
+    whole = {key: value for key, value in data.items() if key != "resample"} | {"train": train}
+    return replace(like, result=replace(like.result, data=whole))
 
 
 def _splits(wanted: Import, like: Run) -> Iterator[str]:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ltrbench.compare import importances
 from ltrbench.compare.across import across, in_words
-from ltrbench.compare.cells import Cell
+from ltrbench.compare.cells import Cell, replicate_of
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.importances import compare_importances
 from ltrbench.compare.record import as_json
@@ -216,5 +216,11 @@ def _columns(row: Row) -> list[str]:
 
 def _column(row: Row, run: Run) -> str:
     """The runs of a row that differ in their fold share a column, because a query stands in one fold."""
-    several = len({item.result.seed for item in row.runs}) > 1
-    return f"{row.label} seed={run.result.seed}" if several else row.label
+    resample, seed = replicate_of(run)
+    words = [] if resample is None else [f"resample={resample}"]
+    # One seed is another on each resample (`TrainingResample.seed_of_ranker`), which tells nothing more.
+    seeds: dict[int | None, set[int]] = {}
+    for item in row.runs:
+        seeds.setdefault(replicate_of(item)[0], set()).add(item.result.seed)
+    words += [f"seed={seed}"] if any(len(own) > 1 for own in seeds.values()) else []
+    return " ".join([row.label, *words])
