@@ -10,11 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from toy_runs import judgments, write
+from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.compare.cells import replicate_of
+from ltrbench.compare.fusion import Fusing, fuse
+from ltrbench.compare.imported import Import, import_scores
 from ltrbench.compare.pairs import Pair
+from ltrbench.compare.publish import publish
 from ltrbench.compare.record import as_json, claims
+from ltrbench.compare.report import leaderboard
+from ltrbench.compare.report.parts import Table
+from ltrbench.compare.report.shown import Shown
 from ltrbench.compare.tables import as_csv
 from ltrbench.compare.verdict import NOT_REPEATED
 from ltrbench.errors import ConfigError, UndefinedMetricError
@@ -55,12 +62,19 @@ def _with_seed(run: Run, seed: int) -> Any:
     return replace(run.result, seed=seed)
 
 
-def resampled(folder: Path, model: str, numbers: tuple[int, ...], kind: str = "bootstrap") -> list[Run]:
+def resampled(
+    folder: Path,
+    model: str,
+    numbers: tuple[int, ...],
+    kind: str = "bootstrap",
+    train: str = "all",
+    skill: float = 1.0,
+) -> list[Run]:
     runs = []
     for number in numbers:
-        (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}")
+        (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}", skill=skill)
         resample = {"kind": kind, "share": 0.5, "number": 5, "index": number, "seed": 0}
-        data = {**run.result.data, "resample": {**resample, "train": "all", "queries": 90}}
+        data = {**run.result.data, "resample": {**resample, "train": train, "queries": 90}}
         runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
     return runs
 
@@ -172,6 +186,61 @@ def test_runs_on_resamples_are_no_repetitions_of_runs_on_the_whole_training_set(
     comparison = only([*whole, *resampled(tmp_path, "native", (1, 2, 3))])
     assert len(comparison.rows) == 2
     assert pair_of(comparison).scope == MODELS
+
+
+def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path: Path) -> None:
+    native = [*resampled(tmp_path, "native", (1, 2, 3)), *resampled(tmp_path, "native", (4, 5), skill=9.0)]
+    comparison = only([*native, *resampled(tmp_path, "xgboost", (1, 2, 3), skill=1.5)])
+    row = comparison.row("xgboost")
+    pair = row.to_baseline
+    assert pair is not None
+    assert pair.interval is not None
+    common = values_of(native[:3]).mean()
+    assert pair.difference == pytest.approx(values_of([item.run for item in row.judged]).mean() - common)
+    assert pair.difference == pytest.approx((pair.interval.low + pair.interval.high) / 2)
+    record = as_json([comparison])
+    assert record["rows"][1]["difference"] == pair.difference == -record["pairs"][0]["difference"]
+    text = render(comparison)
+    assert f"{pair.difference:+.4f} [{pair.interval.low:+.4f}" in text
+    assert "xgboost was not trained on resamples 4 and 5" in text
+
+
+def test_seeds_on_one_resample_do_not_repeat_the_training_on_these_queries(tmp_path: Path) -> None:
+    (one,) = resampled(tmp_path / "1", "native", (1,))
+    seeds = []
+    for seed in SEEDS:
+        (run,) = runs_of(tmp_path / "seeds", "native", (seed,))
+        held = {"test": run.scored("test")}
+        seeds.append(Run(run.path, replace(one.result, seed=seed), held=held))
+    comparison = only([*seeds, *runs_of(tmp_path, "xgboost", train="all")])
+    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
+
+
+@pytest.mark.parametrize("kind", ["seeds", "resamples"])
+def test_models_with_different_training_sets_say_nothing_about_training(tmp_path: Path, kind: str) -> None:
+    if kind == "seeds":
+        one, other = runs_of(tmp_path, "native", train="a"), runs_of(tmp_path, "xgboost", train="b")
+    else:
+        one = resampled(tmp_path, "native", (1, 2, 3))
+        other = resampled(tmp_path, "xgboost", (1, 2, 3), train="another")
+    pair = pair_of(only([*one, *other], Settings(allow_mismatch=True)))
+    assert (pair.scope, pair.inference) == (MODELS, None)
+
+
+def test_allowing_a_mismatch_changes_no_claim_where_there_is_none(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.3)]
+    assert pair_of(only(runs, Settings(allow_mismatch=True))).scope == pair_of(only(runs)).scope == RETRAINED
+
+
+def test_the_share_of_test_queries_is_that_of_the_training_set_that_was_resampled(tmp_path: Path) -> None:
+    runs = resampled(tmp_path, "native", (1, 2, 3), "subsample")
+    whole = only(runs).queries
+    data = [{**run.result.data, "train": {**run.result.data["train"], "queries": 45}} for run in runs]
+    halves = [replace(run, result=replace(run.result, data=own)) for run, own in zip(runs, data, strict=True)]
+    half = only(halves).queries
+    assert whole is not None
+    assert half is not None
+    assert half.test_share == whole.test_share == NUM_QUERIES / 90
 
 
 def folds(folder: Path, model: str, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
@@ -329,6 +398,60 @@ def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path
     for pair in comparison.pairs:
         if pair.inference is not None:
             assert pair.interval == pair.inference.interval(0.05 / 3)
+
+
+def test_every_declared_metric_has_its_claim_and_scope_in_report_and_csv(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
+    both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
+    shown = leaderboard.section(Shown(both, "data-1", ()))
+    (table,) = shown.parts
+    assert isinstance(table, Table)
+    (column,) = [number for number, own in enumerate(table.columns) if own.header == "ndcg@5"]
+    notes = [row[column].note for row in table.rows]
+    said = f"worse ({SCOPES[RETRAINED]})"
+    assert notes == ["", said]
+    assert f",{said}," in as_csv([both])
+    assert both.to_frame()["claim in ndcg@5"].tolist()[1] == said
+
+
+def test_models_are_fused_on_the_same_resample_and_seed(tmp_path: Path) -> None:
+    """Seed 2 of resample 1 and seed 1 of resample 2 are fitted with one seed."""
+    members = [_with_resamples_and_seeds(tmp_path, model) for model in ("native", "xgboost")]
+    made = fuse([*members[0], *reversed(members[1])], Fusing(methods=("rrf",)))
+    assert [replicate_of(run) for run in made] == [(1, 1), (1, 2), (2, 2), (2, 3)]
+    for run, native, xgboost in zip(made, *members, strict=True):
+        (alone,) = fuse([native, xgboost], Fusing(methods=("rrf",)))
+        np.testing.assert_array_equal(run.scored("test").scores, alone.scored("test").scores)
+
+
+def test_each_resample_and_seed_has_a_column_of_values_by_query(tmp_path: Path) -> None:
+    runs = _with_resamples_and_seeds(tmp_path, "native")
+    publish([only(runs)], tmp_path / "out")
+    header, _, first, *_ = (tmp_path / "out/per_query.csv").read_text().splitlines()
+    places = ["resample=1 seed=1", "resample=1 seed=2", "resample=2 seed=2", "resample=2 seed=3"]
+    assert header.split(",")[3:] == [f"native {place} ndcg@10" for place in places]
+    assert first.split(",")[3:] == [f"{value:.6f}" for value in values_of(runs)[:, 0]]
+
+
+def _with_resamples_and_seeds(folder: Path, model: str) -> list[Run]:
+    """Two seeds on each of two resamples, as a sweep with seed=1,2 makes them."""
+    runs = [*resampled(folder / "1", model, (1, 2)), *resampled(folder / "2", model, (1, 2), skill=2.0)]
+    seeds = [number + offset for offset in (0, 1) for number in (1, 2)]
+    made = [
+        Run(run.path, _with_seed(run, seed), held=run.held) for run, seed in zip(runs, seeds, strict=True)
+    ]
+    return sorted(made, key=replicate_of)
+
+
+def test_imported_scores_are_of_no_resample(tmp_path: Path) -> None:
+    native = resampled(tmp_path, "native", (1, 2, 3))
+    for run in native:
+        lines = "".join(f"{score}\n" for score in run.scored("test").scores)
+        (tmp_path / f"scores{run.result.seed}.txt").write_text(lines)
+    imported = import_scores(Import("other", str(tmp_path / "scores{seed}.txt")), native)
+    comparison = only([*native, *imported])
+    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
+    assert "resample" not in comparison.replicates["other"]
 
 
 def test_judgments_of_the_toy_runs_have_one_query_that_does_not_count() -> None:

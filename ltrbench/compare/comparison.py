@@ -187,6 +187,8 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     found = mismatches(finished)
     if found and not asked.allow_mismatch:
         raise ResultError(refusal(found))
+    # Where nothing is mismatched, training sets are known, and claims may speak of training.
+    asked = replace(asked, allow_mismatch=bool(found))
     # Mismatched runs share a table because that was asked for.
     tables = by_name(finished) if found else by_data(finished)
     metric = asked.claimed_metrics[0] or default_metric(finished)

@@ -25,6 +25,7 @@ from ltrbench.compare.cells import (
     cell_of,
     keys_of_cells,
     one_of_each_cell,
+    replicate_of,
     seeds_change_nothing,
 )
 from ltrbench.compare.overlap import (
@@ -122,6 +123,7 @@ def warnings(counted: Mapping[str, Sequence[Judged]], metric: str, convention: C
     return [
         _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
         *_seed_notes(counted),
+        *_resamples_apart(counted),
         *_overlaps(counted, metric),
         *_circumstances(results),
         *_changed_plugins(counted),
@@ -154,6 +156,19 @@ def _seed_notes(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
             "several seeds "
             "say no more than one."
         )
+
+
+def _resamples_apart(counted: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    """Rows without a resample that other rows have: pairs are compared over those that both have."""
+    numbers = {label: {replicate_of(item.run)[0] for item in own} - {None} for label, own in counted.items()}
+    every = set().union(*numbers.values())
+    for label, own in numbers.items():
+        if own and own != every:
+            absent = listed([str(number) for number in sorted(filter(None, every - own))])
+            yield (
+                f"{label} was not trained on resample{'s' * (len(every - own) > 1)} {absent} of the training "
+                "queries: differences, claims and intervals of it are over the resamples that both rows have."
+            )
 
 
 def _overlaps(counted: Mapping[str, Sequence[Judged]], metric: str) -> Iterator[str]:

@@ -34,7 +34,8 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     """
     if are_folds(queries):
         return METHODS, _over_folds(queries, a, b)
-    if len(queries.cells) > 1:
+    # Models that had different training sets say nothing about training on either.
+    if len(queries.cells) > 1 or queries.cells[0].train is None:
         return MODELS, None
     own, other = (of_distinct_queries(queries, row) for row in (a, b))
     return _on_one_split(own, other, queries.distinct.weights)

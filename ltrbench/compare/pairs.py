@@ -78,6 +78,11 @@ class Pair:
     p_adjusted: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
+    def difference(self) -> float | None:
+        """What the interval is of: where rows have different resamples, over those that both have."""
+        return self.statistics.difference if self.inference is None else self.inference.difference
+
+    @property
     def reason(self) -> str:
         """Why there is no interval; empty where there is one."""
         if self.interval is not None:

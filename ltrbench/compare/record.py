@@ -80,9 +80,8 @@ def figures(comparisons: Sequence[Comparison]) -> dict[str, float]:
             found |= {f"{place}{row.label}/{name}": value for name, value in row.metrics.items()}
             if row.to_baseline is not None:
                 against = f"{place}{row.label}/{comparison.metric} minus {comparison.baseline}"
-                said = row.to_baseline.statistics
                 low, high = _ends(row.to_baseline.interval) or (None, None)
-                found |= {against: said.difference, f"{against} low": low, f"{against} high": high}
+                found |= {against: row.to_baseline.difference, f"{against} low": low, f"{against} high": high}
                 found[f"{against} p Holm"] = row.to_baseline.p_adjusted["holm"]["randomisation"]
     return {name: value for name, value in found.items() if value is not None}
 
@@ -131,7 +130,7 @@ def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
         "baseline": comparison.baseline,
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
-        "difference": None if pair is None else pair.statistics.difference,
+        "difference": None if pair is None else pair.difference,
         "difference_interval": None if pair is None else _ends(pair.interval),
         "scope": None if pair is None else pair.scope,
         "claim": None if pair is None else pair.claim,
@@ -154,7 +153,7 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "scope": pair.scope,
         "claim": pair.claim,
         "reason": pair.reason,
-        "difference": said.difference,
+        "difference": pair.difference,
         "interval": _ends(pair.interval),
         "interval_method": None if pair.interval is None else pair.interval.method,
         "inference": None if pair.inference is None else asdict(pair.inference),

@@ -81,12 +81,14 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
             "model": row.label,
             **row.metrics,
             **dict(zip(_CSV_COLUMNS, _csv_cells(comparison, row), strict=True)),
+            **{_claim_column(name): declared_claim(row, name, comparison) for name in comparison.declared},
             **{f"{kind}_seconds": value for kind, value in row.seconds.items()},
         }
         for row in comparison.rows
     ]
     frame = pd.DataFrame(records)
-    texts = ("model", "baseline", "note", "claim", "scope", "trainings")
+    claims = map(_claim_column, comparison.declared)
+    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
     numbers = [column for column in frame.columns if column not in texts]
     return frame.astype(dict.fromkeys(numbers, float))
 
@@ -118,13 +120,16 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
     seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    head = ["data", "model", *metrics, *_CSV_COLUMNS, *(f"{kind}_seconds" for kind in seconds)]
+    declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
+    columns = [*metrics, *_CSV_COLUMNS, *map(_claim_column, declared)]
+    head = ["data", "model", *columns, *(f"{kind}_seconds" for kind in seconds)]
     writer.writerow(map(in_csv, head))
     for comparison in comparisons:
         for row in comparison.rows:
             figures = [row.metrics.get(metric) for metric in metrics]
             times = [row.seconds.get(kind) for kind in seconds]
-            cells = [comparison.data, row.label, *figures, *_csv_cells(comparison, row), *times]
+            claims = [declared_claim(row, name, comparison) for name in declared]
+            cells = [comparison.data, row.label, *figures, *_csv_cells(comparison, row), *claims, *times]
             writer.writerow([in_csv(cell) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
 
@@ -163,7 +168,18 @@ def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
     claimed = [pair.claim, pair.scope, comparison.replicates[row.label]]
     tested = [pair.p_adjusted["holm"]["randomisation"], said.effect_size]
     counts = [said.wins, said.ties, said.losses, said.num_queries, _note(row) or None]
-    return [*ends, comparison.baseline, said.difference, *between, *claimed, *tested, *counts, *tail]
+    return [*ends, comparison.baseline, pair.difference, *between, *claimed, *tested, *counts, *tail]
+
+
+def _claim_column(metric: str) -> str:
+    """Of a metric that was declared to carry claims beside the primary one."""
+    return f"claim in {metric}"
+
+
+def declared_claim(row: Row, metric: str, comparison: Comparison) -> str | None:
+    """With its scope; None where nothing is claimed by the metric."""
+    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
+    return None if pair is None else claim_with_scope(pair)
 
 
 @dataclass(frozen=True)
@@ -283,15 +299,13 @@ def _difference(row: Row, comparison: Comparison) -> str:
         return "baseline"
     if row.to_baseline is None:
         return "not paired"
-    said = row.to_baseline.statistics
-    return _with_interval(said.difference, row.to_baseline.interval)
+    return _with_interval(row.to_baseline.difference, row.to_baseline.interval)
 
 
 def _mean(row: Row, metric: str, comparison: Comparison) -> str:
     """The mean, with the claim where the metric was declared to carry claims beside the primary one."""
     mean = _format(row.metrics[metric], ".4f")
-    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
-    return mean if pair is None else f"{mean} {claim_with_scope(pair)}"
+    return " ".join(filter(None, [mean, declared_claim(row, metric, comparison)]))
 
 
 def _claim(row: Row, comparison: Comparison) -> str:

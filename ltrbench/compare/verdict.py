@@ -53,7 +53,7 @@ def _of_best(pairs: Sequence[Pair], rope: float) -> str:
         BETTER: "better than {}",
         EQUIVALENT: f"equivalent to {{}} (within ±{rope:g})",
         UNDECIDED: "undecided against {}",
-        # The highest mean, and worse: the simultaneous interval is of the same mean, so that it cannot be.
+        # The highest mean, and worse: only over resamples that both rows have, where either lacks some.
         WORSE: "worse than {}",
     }
     return "; ".join(
@@ -67,7 +67,7 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
     """Of each row minus the baseline."""
     parts = []
     for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
-        rows = [f"{pair.a} ({pair.statistics.difference:+.4f})" for pair in pairs if pair.claim == claim]
+        rows = [f"{pair.a} ({pair.difference:+.4f})" for pair in pairs if pair.claim == claim]
         word = f"{claim} (within ±{rope:g})" if claim == EQUIVALENT else claim
         if rows:
             parts.append(f"{listed(rows)} {'is' if len(rows) == 1 else 'are'} {word}")

@@ -10,6 +10,7 @@ from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
+from ltrbench.compare.tables import declared_claim
 from ltrbench.statistics import SCOPES, Interval, claims
 
 _WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
@@ -59,7 +60,8 @@ def _mean(shown: Shown, row: Row, metric: str, note: str = "") -> Cell:
     known = [value for own in shown.rows if (value := own.metrics[metric]) is not None]
     value = row.metrics[metric]
     highest = metric == shown.comparison.metric and len(known) > 1 and value == max(known)
-    return measured(value, numbers.quality(value), note, STRONG if highest else "")
+    claim = declared_claim(row, metric, shown.comparison) or ""
+    return measured(value, numbers.quality(value), note or claim, STRONG if highest else "")
 
 
 def _compared(row: Row, reach: float) -> list[Cell]:
@@ -70,8 +72,8 @@ def _compared(row: Row, reach: float) -> list[Cell]:
     note = numbers.interval(pair.interval, numbers.difference)
     counts = f"{numbers.count(said.wins)} / {numbers.count(said.ties)} / {numbers.count(said.losses)}"
     return [
-        measured(said.difference, numbers.difference(said.difference), note, emphasis_of(pair)),
-        Cell("", drawing=_drawn(said.difference, pair.interval, reach)),
+        measured(pair.difference, numbers.difference(pair.difference), note, emphasis_of(pair)),
+        Cell("", drawing=_drawn(pair.difference, pair.interval, reach)),
         Cell(pair.claim, pair.claim, "; ".join(filter(None, (SCOPES[pair.scope], pair.reason or said.note)))),
         measured(said.wins - said.losses, counts),
         measured(said.effect_size, numbers.signed(said.effect_size)),
@@ -86,7 +88,7 @@ def emphasis_of(pair: Pair) -> str:
 def _reach(rows: tuple[Row, ...]) -> float:
     """How far from 0 any interval goes, so that all are drawn on one scale."""
     pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
-    ends = [abs(pair.statistics.difference or 0.0) for pair in pairs]
+    ends = [abs(pair.difference or 0.0) for pair in pairs]
     for pair in pairs:
         if pair.interval is not None:
             ends += [abs(pair.interval.low), abs(pair.interval.high)]

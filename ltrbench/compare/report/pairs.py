@@ -60,7 +60,7 @@ def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
     if a == b:
         return Cell("")
     pair = found[a, b] if (a, b) in found else found[b, a].turned()
-    difference = pair.statistics.difference
+    difference = pair.difference
     return measured(
         difference, numbers.difference(difference), f"{pair.claim}; {SCOPES[pair.scope]}", emphasis_of(pair)
     )
