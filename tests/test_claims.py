@@ -23,7 +23,7 @@ from ltrbench.compare.report import leaderboard
 from ltrbench.compare.report.parts import Table
 from ltrbench.compare.report.shown import Shown
 from ltrbench.compare.tables import as_csv
-from ltrbench.compare.verdict import NOT_REPEATED
+from ltrbench.compare.verdict import NOT_ALIKE, NOT_REPEATED
 from ltrbench.errors import ConfigError, UndefinedMetricError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.results import Run
@@ -152,8 +152,9 @@ def test_seeds_that_change_nothing_count_as_one_training(tmp_path: Path) -> None
 
 
 def test_one_training_beside_several_is_not_known_to_be_deterministic(tmp_path: Path) -> None:
-    pair = pair_of(only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random")]))
-    assert (pair.scope, pair.inference) == (MODELS, None)
+    comparison = only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random")])
+    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
+    assert NOT_ALIKE in verdict(comparison)
 
 
 @pytest.mark.parametrize("kind", ["bootstrap", "subsample"])

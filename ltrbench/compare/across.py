@@ -73,8 +73,9 @@ def in_words(found: Across | None) -> str:
     if test.chi2_p is None or test.critical_difference is None:
         return f"Over data sets: {test.note}.\n\n{table}"
     return (
-        f"Over data sets: Friedman's chi2 is {test.chi2:.2f}, p {test.chi2_p:.4f}; average ranks "
-        f"further apart than {test.critical_difference:.2f} differ by Nemenyi's test at 5 %.\n\n{table}"
+        f"Over data sets (methods on data sets like these, each counted once): Friedman's chi2 is "
+        f"{test.chi2:.2f}, p {test.chi2_p:.4f}; average ranks further apart than "
+        f"{test.critical_difference:.2f} differ by Nemenyi's test at 5 %.\n\n{table}"
     )
 
 

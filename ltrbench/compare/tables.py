@@ -16,7 +16,7 @@ from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_
 from ltrbench.compare.next_step import as_note, in_one_line
 from ltrbench.compare.pairs import against
 from ltrbench.compare.slices import Slice, interaction_sentence, interactions
-from ltrbench.compare.verdict import claim_with_scope, verdict
+from ltrbench.compare.verdict import about_training, claim_with_scope, verdict
 from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.notebook import html_table
@@ -105,7 +105,11 @@ def as_latex(comparison: Comparison) -> str:
         " & ".join(_latex_cell(column, row, comparison) for column in columns) for row in comparison.rows
     ]
     body = " \\\\\n".join(lines)
-    how = how_tested(comparison) if comparison.pairs else ""
+    how = (
+        " ".join(filter(None, [how_tested(comparison), about_training(comparison)]))
+        if comparison.pairs
+        else ""
+    )
     return (
         f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n\\toprule\n{header} "

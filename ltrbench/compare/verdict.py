@@ -11,7 +11,8 @@ from ltrbench.markdown import listed
 from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, WORSE
 
 NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
-"""What stands beside every claim about trained models."""
+NOT_ALIKE = "training was not repeated alike; nothing is claimed about the methods"
+"""What stands beside claims about trained models: of rows trained once, and of rows not trained alike."""
 
 
 def verdict(comparison: Comparison) -> str:
@@ -33,7 +34,7 @@ def verdict(comparison: Comparison) -> str:
         lead, name_claims = f"Against {comparison.baseline}, in {comparison.metric}.", _of_rows
     rope = comparison.settings.rope
     sentences = [
-        f"{_named(scope)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
+        f"{_named(scope, comparison)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
         for scope in reversed(SCOPES)
         if any(pair.scope == scope for pair in pairs)
     ]
@@ -74,8 +75,19 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
     return "; ".join(parts)
 
 
-def _named(scope: str) -> str:
+def _named(scope: str, comparison: Comparison) -> str:
     """The scope at the beginning of a sentence."""
     name = SCOPES[scope]
-    aside = f" ({NOT_REPEATED})" if scope == MODELS else ""
+    aside = f" ({about_training(comparison)})" if scope == MODELS else ""
     return f"{name[0].upper()}{name[1:]}{aside}"
+
+
+def about_training(comparison: Comparison) -> str:
+    """Returns why claims speak of trained models only; empty where none does."""
+    queries = comparison.queries
+    labels = {label for pair in comparison.family if pair.scope == MODELS for label in (pair.a, pair.b)}
+    if queries is None or not labels:
+        return ""
+    rows = [row for label, row in zip(queries.labels, queries.trainings, strict=True) if label in labels]
+    repeated = len(queries.cells) > 1 or any(len(own.keys) > 1 for row in rows for own in row)
+    return NOT_ALIKE if repeated else NOT_REPEATED

@@ -17,7 +17,7 @@ from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.markdown import listed
 from ltrbench.metrics import PRESETS, Convention, evaluate
-from ltrbench.statistics import BETTER, WORSE
+from ltrbench.statistics import BETTER, SCOPES, WORSE
 
 _DECIMALS = 10
 """Means that are alike to so many places are no order of models."""
@@ -134,7 +134,9 @@ def section(shown: Shown) -> Section:
     ]
     claimed = [label for label in labels if label in own.claims]
     if claimed and len(defined) > 1:
-        caption = f"Claims against {comparison.baseline} by convention"
+        pairs = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
+        scopes = " or ".join(name for scope, name in SCOPES.items() if any(p.scope == scope for p in pairs))
+        caption = f"Claims against {comparison.baseline} by convention: {scopes}"
         rows = [
             [_name(outcome, own), *(_claim(outcome, own, label) for label in claimed)] for outcome in defined
         ]

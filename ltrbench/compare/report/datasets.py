@@ -5,7 +5,6 @@ from __future__ import annotations
 from ltrbench.compare.across import Across
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.parts import (
-    STRONG,
     Chapter,
     Column,
     Figures,
@@ -37,10 +36,7 @@ def _means(found: Across) -> Table:
     rows = [
         [
             named(data),
-            *(
-                measured(mean, numbers.quality(mean), emphasis=STRONG if mean == max(own) else "")
-                for mean in own
-            ),
+            *(measured(mean, numbers.quality(mean)) for mean in own),
         ]
         for data, own in zip(found.data, found.means, strict=True)
     ]

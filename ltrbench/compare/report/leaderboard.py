@@ -8,7 +8,7 @@ from ltrbench.compare.comparison import Row
 from ltrbench.compare.methods import how_tested
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
+from ltrbench.compare.report.parts import BETTER, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
 from ltrbench.compare.tables import declared_claim
 from ltrbench.statistics import SCOPES, Interval, claims
@@ -57,11 +57,9 @@ def _cells(shown: Shown, row: Row) -> list[Cell]:
 
 
 def _mean(shown: Shown, row: Row, metric: str, note: str = "") -> Cell:
-    known = [value for own in shown.rows if (value := own.metrics[metric]) is not None]
     value = row.metrics[metric]
-    highest = metric == shown.comparison.metric and len(known) > 1 and value == max(known)
     claim = declared_claim(row, metric, shown.comparison) or ""
-    return measured(value, numbers.quality(value), note or claim, STRONG if highest else "")
+    return measured(value, numbers.quality(value), note or claim)
 
 
 def _compared(row: Row, reach: float) -> list[Cell]:
