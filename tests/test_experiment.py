@@ -17,7 +17,7 @@ from ltrbench.cli import main
 from ltrbench.compare import compare
 from ltrbench.compare.record import as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
-from ltrbench.data.letor_writer import write_letor
+from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError

@@ -15,8 +15,8 @@ from ltrbench.compare import compare, render
 from ltrbench.compare.imported import Import, import_like, import_scores
 from ltrbench.compare.publish import publish
 from ltrbench.data import read_letor
-from ltrbench.data.score_files import read_score_file
-from ltrbench.data.trec import document_names, trec_run_lines
+from ltrbench.data.formats.score_files import read_score_file
+from ltrbench.data.formats.trec import document_names, trec_run_lines
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.results import FAILED, RunResult, read_run, write_run

@@ -11,7 +11,7 @@ from golden_files import golden_file
 from hydra import compose, initialize_config_dir
 
 from ltrbench.config import build, conf_dir, register_schema
-from ltrbench.data.letor import read_letor
+from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.metrics import evaluate, preset
 from ltrbench.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 from ltrbench.rankers.native import NativeRanker

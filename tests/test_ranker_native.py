@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.letor import read_letor
+from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate

@@ -12,8 +12,8 @@ import pytrec_eval
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
-from ltrbench.data.score_files import read_score_file
-from ltrbench.data.trec import read_qrels
+from ltrbench.data.formats.score_files import read_score_file
+from ltrbench.data.formats.trec import read_qrels
 from ltrbench.metrics import evaluate, preset
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
 

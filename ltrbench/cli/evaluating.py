@@ -186,7 +186,7 @@ def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
 
 def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
     """(D,), in the order of the data set's rows; the file has them in that of DATA."""
-    from ltrbench.data.scores import read_scores
+    from ltrbench.data.formats.scores import read_scores
 
     return dataset.from_file_order(read_scores(path, dataset.num_documents))
 

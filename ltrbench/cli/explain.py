@@ -75,7 +75,7 @@ def explain(
     \b
       python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
     """
-    from ltrbench.data.scores import read_scores
+    from ltrbench.data.formats.scores import read_scores
     from ltrbench.native.pairs import pair_lambdas
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))

@@ -75,7 +75,7 @@ class _Asked:
 
 
 def _trec_run(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
-    from ltrbench.data.trec import document_names, trec_run_lines
+    from ltrbench.data.formats.trec import document_names, trec_run_lines
 
     names, reason = document_names(scored.judgments, scored.file_rows)
     _say_of_names(reason)
@@ -84,7 +84,7 @@ def _trec_run(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
 
 
 def _qrels(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
-    from ltrbench.data.trec import document_names, qrels_lines
+    from ltrbench.data.formats.trec import document_names, qrels_lines
 
     names, reason = document_names(scored.judgments, scored.file_rows)
     _say_of_names(reason)
@@ -92,7 +92,7 @@ def _qrels(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
 
 
 def _ranklib_idv(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
-    from ltrbench.data.ranklib_files import idv_lines
+    from ltrbench.data.formats.ranklib import idv_lines
     from ltrbench.metrics import evaluate, preset
 
     evaluation = evaluate(scored.judgments, scored.scores, [asked.metric], preset(asked.convention))
@@ -143,7 +143,7 @@ def _say(sentence: str) -> None:
 
 
 def _write(text: str, output: Path | None) -> None:
-    from ltrbench.data.compression import write_whole
+    from ltrbench.data.formats.compression import write_whole
 
     if output is None:
         click.echo(text, nl=False)

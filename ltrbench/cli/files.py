@@ -59,7 +59,7 @@ def read(
         reading: the reader's options as `--read` gives them.
         also: options of the verb's own; what was typed goes before them.
     """
-    from ltrbench.data.reading import read_data
+    from ltrbench.data.formats.reading import read_data
 
     return read_data(data, **{"num_features": num_features, **also, **typed_options(reading)})
 

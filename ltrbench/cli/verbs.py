@@ -70,7 +70,7 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
     \b
       python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.data.reading import read_features, reading_options
+    from ltrbench.data.formats.reading import read_features, reading_options
 
     finished = read_run(run)
     model = load_model(finished, ranker)

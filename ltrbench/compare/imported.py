@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ltrbench.compare.derived import Origin, derived_run, place_of, reported_metrics
-from ltrbench.data.score_files import Matched, ScoreFile, read_score_file
+from ltrbench.data.formats.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, claim, write_run

@@ -2,15 +2,15 @@
 files of scores."""
 
 from ltrbench.data.dataset import Judgments, RankingDataset
-from ltrbench.data.feature_names import read_feature_names, write_feature_names
-from ltrbench.data.letor import read_letor
-from ltrbench.data.letor_writer import write_letor, write_lightgbm
-from ltrbench.data.reading import read_data, read_features
-from ltrbench.data.score_files import read_score_file
+from ltrbench.data.formats.letor.feature_names import read_feature_names, write_feature_names
+from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.formats.letor.writer import write_letor, write_lightgbm
+from ltrbench.data.formats.reading import read_data, read_features
+from ltrbench.data.formats.score_files import read_score_file
+from ltrbench.data.formats.table.tables import read_table, to_frame, write_table
+from ltrbench.data.formats.trec import read_qrels, read_trec_run
 from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
-from ltrbench.data.tables import read_table, to_frame, write_table
 from ltrbench.data.training_resamples import TrainingResample
-from ltrbench.data.trec import read_qrels, read_trec_run
 
 __all__ = [
     "Judgments",

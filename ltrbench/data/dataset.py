@@ -243,7 +243,7 @@ class RankingDataset(Judgments):
             DataError: where a feature has the name of one of the other columns, or none.
         """
         # Late, because the readers of tables make data sets.
-        from ltrbench.data.tables import to_frame
+        from ltrbench.data.formats.table.tables import to_frame
 
         return to_frame(self)
 

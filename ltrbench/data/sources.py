@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.letor import read_letor
+from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.formats.table.tables import read_table
 from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
-from ltrbench.data.tables import read_table
 from ltrbench.errors import ConfigError, DataError
 
 

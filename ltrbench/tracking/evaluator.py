@@ -3,9 +3,9 @@
 MLflow finds `RankerEvaluator` by the entry point in pyproject.toml wherever ltrbench is installed, and looks
 for it at the first evaluation only, never at `import mlflow`.
 
-The data is a DataFrame, a row a document. The columns of `ltrbench.data.tables.ROLES` hold its query, weight
-and document id; the model is given the others. `evaluator_config` may hold the keys of `_KEYS`: a new one is
-an entry there and a field of `_Config`.
+The data is a DataFrame, a row a document. The columns of `ltrbench.data.formats.table.tables.ROLES` hold its
+query, weight and document id; the model is given the others. `evaluator_config` may hold the keys of `_KEYS`:
+a new one is an entry there and a field of `_Config`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ltrbench.data import RankingDataset, read_table
-from ltrbench.data.tables import ROLES
+from ltrbench.data.formats.table.tables import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, preset, with_settings
 from ltrbench.shapes import Scores

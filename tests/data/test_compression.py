@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ltrbench.data import compression
-from ltrbench.data.compression import COMPRESSIONS, read_blocks, write_whole
+from ltrbench.data.formats import compression
+from ltrbench.data.formats.compression import COMPRESSIONS, read_blocks, write_whole
 from ltrbench.errors import DataError
 
 

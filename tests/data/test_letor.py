@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ltrbench.data import RankingDataset, compression, letor, letor_blocks, read_letor
-from ltrbench.data.letor import read_letor_features
-from ltrbench.data.letor_line import OVERFLOWS, LineFormat, parse_line
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.formats import compression
+from ltrbench.data.formats.letor import blocks, reader
+from ltrbench.data.formats.letor.line import OVERFLOWS, LineFormat, parse_line
+from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., Path]
@@ -237,7 +239,7 @@ def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
     read = read_letor(write(content), overflow=overflow)
     np.testing.assert_array_equal(read.features, [[value, 0.5], [-value, 1]])
     form = LineFormat(overflow=overflow)
-    assert letor_blocks.read_block_fast(content, 1, form, 0.0) is not None
+    assert blocks.read_block_fast(content, 1, form, 0.0) is not None
 
 
 def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> None:
@@ -385,11 +387,11 @@ FORMS = st.builds(
 def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
     text: bytes, form: LineFormat, absent: float
 ) -> None:
-    fast = letor_blocks.read_block_fast(text, 11, form, absent)
+    fast = blocks.read_block_fast(text, 11, form, absent)
     if fast is None:
         return
     # Where the specification raises, the fast path must have left the block alone: it would raise here.
-    plain = letor_blocks.read_block_plainly(text, 11, form, absent, Path("f"))
+    plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     assert fast.features.tobytes() == plain.features.tobytes()
     assert fast.features.shape == plain.features.shape
     assert fast.labels.tobytes() == plain.labels.tobytes()
@@ -416,7 +418,7 @@ def test_a_file_gives_the_specifications_result_or_its_error(
     file.write_bytes(text)
     usual = outcome(file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        patch.setattr(reader, "read_block_fast", lambda *_: None)
         assert outcome(file) == usual
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
@@ -462,7 +464,7 @@ def test_a_mutated_file_gives_what_the_specification_gives(
         file.with_name("train.txt.query").write_text("".join(f"{size}\n" for size in query_sizes))
     usual = outcome(file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        patch.setattr(reader, "read_block_fast", lambda *_: None)
         assert outcome(file) == usual
 
 
@@ -479,7 +481,7 @@ def test_the_features_alone_are_those_of_the_specification(
     file.write_bytes(text)
     usual = features_alone(file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "read_block_fast", lambda *_: None)
+        patch.setattr(reader, "read_block_fast", lambda *_: None)
         assert features_alone(file) == usual
     with suppress(DataError):
         labelled = read_letor(file, num_features=1000, sort_queries=True)
@@ -498,9 +500,9 @@ def features_alone(file: Path) -> bytes | str:
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.mktemp("letor") / "train.txt"
     file.write_bytes(content)
-    for reader in (read_letor, read_letor_features):
+    for read in (read_letor, read_letor_features):
         with suppress(DataError):  # any other error fails the test
-            reader(file, num_features=1000)
+            read(file, num_features=1000)
 
 
 def test_lines_as_published_take_the_fast_path() -> None:
@@ -509,11 +511,11 @@ def test_lines_as_published_take_the_fast_path() -> None:
         b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
         b"4 qid:WT09-1 3:-7.25 \n"
     )
-    assert letor_blocks.read_block_fast(text, 1, LineFormat(), 0.0) is not None
+    assert blocks.read_block_fast(text, 1, LineFormat(), 0.0) is not None
     form = LineFormat(needs_label=False)
     unlabelled = b"".join(line.partition(b" ")[2] + b"\n" for line in text.splitlines())
     for content in (text, unlabelled):
-        assert letor_blocks.read_block_fast(content, 1, form, 0.0) is not None
+        assert blocks.read_block_fast(content, 1, form, 0.0) is not None
 
 
 # Documents without labels
@@ -698,20 +700,20 @@ def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, wri
 def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 2 * 4 * 10**6 - 1)
+    monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6 - 1)
     file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
     with pytest.raises(
         DataError, match=r"train\.txt:2: the largest feature index .* Check that index"
     ) as caught:
         read_letor(file)
     assert "1000000 features; with 2 documents they take 0.0 GB" in str(caught.value)
-    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 2 * 4 * 10**6)
+    monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6)
     assert read_letor(file).features.shape == (2, 10**6)
 
 
 def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "_BLOCK_BYTES", 12)
-    monkeypatch.setattr(letor_blocks, "_available_bytes", lambda: 3 * 4 * 1000)
+    monkeypatch.setattr(blocks, "_available_bytes", lambda: 3 * 4 * 1000)
     lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
     assert read_letor(write(b"".join(lines))).num_features == 1000
     with pytest.raises(DataError, match=r"train\.txt:2: the largest .* 1000 features; with 4 documents"):
@@ -723,7 +725,7 @@ def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: p
         raise MemoryError
 
     # Not by a really huge matrix: some machines promise any memory, and kill whoever uses it.
-    monkeypatch.setattr(letor, "_join", allocate)
+    monkeypatch.setattr(reader, "_join", allocate)
     with pytest.raises(DataError, match=r"train\.txt: .* does not fit into memory\. Check that index"):
         read_letor(write(b"0 qid:1 2:1\n"))
 
@@ -751,9 +753,9 @@ def test_real_lines_keep_their_document_ids_and_take_the_fast_path(letor_data: C
     assert data.document_ids[0] == "GX008-86-4444840"
     text = file.read_bytes()[: 1 << 18]
     text = text[: text.rindex(b"\n") + 1]
-    fast = letor_blocks.read_block_fast(text, 1, LineFormat(), 0.0)
+    fast = blocks.read_block_fast(text, 1, LineFormat(), 0.0)
     assert fast is not None
-    plain = letor_blocks.read_block_plainly(text, 1, LineFormat(), 0.0, file)
+    plain = blocks.read_block_plainly(text, 1, LineFormat(), 0.0, file)
     assert fast.features.tobytes() == plain.features.tobytes()
 
 

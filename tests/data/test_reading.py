@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ltrbench.data.reading import read_data, read_features, reading_options
-from ltrbench.data.tables import write_table
+from ltrbench.data.formats.reading import read_data, read_features, reading_options
+from ltrbench.data.formats.table.tables import write_table
 from ltrbench.errors import ConfigError, DataError
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.data.scores import read_scores
+from ltrbench.data.formats.scores import read_scores
 from ltrbench.errors import DataError
 
 

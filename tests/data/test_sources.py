@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from ltrbench.data.feature_names import read_feature_names, write_feature_names
+from ltrbench.data.formats.letor.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ltrbench.data import read_table, table_csv
-from ltrbench.data.table_cells import number_of_text
-from ltrbench.data.table_csv import read_csv
-from ltrbench.data.tables import ROLES
+from ltrbench.data import read_table
+from ltrbench.data.formats.table import csv_files
+from ltrbench.data.formats.table.cells import number_of_text
+from ltrbench.data.formats.table.csv_files import read_csv
+from ltrbench.data.formats.table.tables import ROLES
 from ltrbench.errors import DataError
 
 Write = Callable[[str], Path]
@@ -166,7 +167,7 @@ def test_pyarrow_reads_what_the_specification_reads_or_leaves_it(
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     usual = cells_of(text, path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_csv, "_read_fast", lambda *_: None)
+        patch.setattr(csv_files, "_read_fast", lambda *_: None)
         assert cells_of(text, path) == usual
     if not isinstance(usual, str):
         # Python's csv module itself, for which a file is one text.

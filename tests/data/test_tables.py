@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.tables import read_table, read_table_features, to_frame, write_table
+from ltrbench.data.formats.table.tables import read_table, read_table_features, to_frame, write_table
 from ltrbench.errors import ConfigError, DataError
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import Judgments
-from ltrbench.data.ranklib_files import parse_ranklib_scores
-from ltrbench.data.score_files import read_score_file
-from ltrbench.data.trec import document_names, qrels_lines, read_qrels, read_trec_run, trec_run_lines
+from ltrbench.data.formats.ranklib import parse_ranklib_scores
+from ltrbench.data.formats.score_files import read_score_file
+from ltrbench.data.formats.trec import document_names, qrels_lines, read_qrels, read_trec_run, trec_run_lines
 from ltrbench.errors import DataError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.shapes import Scores

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.cli import main
-from ltrbench.data.letor_writer import write_letor
+from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.experiment import Experiment, run

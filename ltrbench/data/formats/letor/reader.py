@@ -4,8 +4,8 @@
 
 A line is a document. The lines of a query stand next to each other. Blank lines and lines that only hold a
 comment are skipped. In LightGBM's form the lines have no qid, and files beside the data file hold what they
-lack: see `lightgbm_files`. The way from file to data set: `compression` unpacks blocks of lines,
-`letor_blocks` reads them as `letor_line` specifies, and here they are joined.
+lack: see `lightgbm`. The way from file to data set: `compression` unpacks blocks of lines, `blocks` reads
+them as `line` specifies, and here they are joined.
 
 `read_letor_features` reads documents that are only to be scored, which need neither label nor query.
 
@@ -23,13 +23,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.feature_names import read_feature_names
-from ltrbench.data.gathering import Gathered, check_some_weight, gather
-from ltrbench.data.letor_blocks import Block, check_memory, read_block_fast, read_block_plainly
-from ltrbench.data.letor_line import FORMAT, LineFormat
-from ltrbench.data.lightgbm_files import (
+from ltrbench.data.formats.compression import read_blocks
+from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather
+from ltrbench.data.formats.letor.blocks import Block, check_memory, read_block_fast, read_block_plainly
+from ltrbench.data.formats.letor.feature_names import read_feature_names
+from ltrbench.data.formats.letor.lightgbm import (
     NOTHING_BESIDE,
     Companions,
     check_companions,
@@ -37,7 +36,8 @@ from ltrbench.data.lightgbm_files import (
     number_positions,
     read_companions,
 )
-from ltrbench.data.options import as_paths, check_switch
+from ltrbench.data.formats.letor.line import FORMAT, LineFormat
+from ltrbench.data.formats.options import as_paths, check_switch
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.shapes import Features, Labels
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks
+from ltrbench.data.formats.compression import read_blocks
 from ltrbench.errors import DataError
 
 STANDARD_INPUT = "-"

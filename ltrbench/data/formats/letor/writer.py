@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ltrbench.data.compression import write_whole
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.letor_line import LONGEST_ID, document_id, is_text
-from ltrbench.data.lightgbm_files import ENDINGS, companion
+from ltrbench.data.formats.compression import write_whole
+from ltrbench.data.formats.letor.lightgbm import ENDINGS, companion
+from ltrbench.data.formats.letor.line import LONGEST_ID, document_id, is_text
 from ltrbench.errors import DataError
 
 _BLOCK_DOCUMENTS = 4096  # so many rows are text at a time

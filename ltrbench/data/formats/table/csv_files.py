@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks
-from ltrbench.data.table_cells import check_ids, not_a_number, number_of_text
+from ltrbench.data.formats.compression import read_blocks
+from ltrbench.data.formats.table.cells import check_ids, not_a_number, number_of_text
 from ltrbench.errors import DataError
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

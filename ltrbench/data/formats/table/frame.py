@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import is_id
-from ltrbench.data.table_cells import check_ids, check_no_repeat, not_a_number, number_of
+from ltrbench.data.formats.compression import without_compression_ending
+from ltrbench.data.formats.table.cells import check_ids, check_no_repeat, not_a_number, number_of
 from ltrbench.errors import DataError
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks
 from ltrbench.data.dataset import Judgments
-from ltrbench.data.letor_line import show
-from ltrbench.data.ranklib_files import SCORE_COLUMNS, SCORE_LINE, parse_ranklib_scores
-from ltrbench.data.scores import parse_scores
-from ltrbench.data.trec import RUN_COLUMNS, RUN_LINE, TrecRun, document_names, read_trec_run
+from ltrbench.data.formats.compression import read_blocks
+from ltrbench.data.formats.letor.line import show
+from ltrbench.data.formats.ranklib import SCORE_COLUMNS, SCORE_LINE, parse_ranklib_scores
+from ltrbench.data.formats.scores import parse_scores
+from ltrbench.data.formats.trec import RUN_COLUMNS, RUN_LINE, TrecRun, document_names, read_trec_run
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ltrbench.data.options import check_switch, check_whole
+from ltrbench.data.formats.options import check_switch, check_whole
 from ltrbench.errors import DataError
 
 # A larger index is a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import COMPRESSIONS, read_blocks, without_compression_ending
-from ltrbench.data.letor_line import NUMBER, show
+from ltrbench.data.formats.compression import COMPRESSIONS, read_blocks, without_compression_ending
+from ltrbench.data.formats.letor.line import NUMBER, show
 from ltrbench.errors import DataError
 
 ENDINGS = (".query", ".weight", ".position")

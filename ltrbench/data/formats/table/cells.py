@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.data.gathering import Place
-from ltrbench.data.letor_line import LONGEST_ID, NUMBER
+from ltrbench.data.formats.gathering import Place
+from ltrbench.data.formats.letor.line import LONGEST_ID, NUMBER
 from ltrbench.errors import DataError
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none"})

@@ -2,10 +2,10 @@
 
 A row is a document. The columns of `ROLES` hold its label, its query and what else is known of it; every
 other column is a feature and gives the feature its name. The rows of a query stand next to each other. An
-empty cell of a feature is a missing value, NaN; `table_cells` says what else is. Lines of a CSV file are
+empty cell of a feature is a missing value, NaN; `cells` says what else is. Lines of a CSV file are
 counted with its header, rows of other tables from one.
 
-Another form of table is one more class like `table_csv.CsvTable` and `table_frame.FrameTable`.
+Another form of table is one more class like `csv_files.CsvTable` and `frame.FrameTable`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import write_whole
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.gathering import check_some_weight, gather
-from ltrbench.data.letor_line import UNLABELLED, check_label, check_weight
-from ltrbench.data.options import as_paths, check_names, check_switch, check_whole
-from ltrbench.data.table_cells import check_no_repeat
-from ltrbench.data.table_csv import CsvTable, read_csv
-from ltrbench.data.table_frame import FrameTable, is_parquet, read_parquet
+from ltrbench.data.formats.compression import write_whole
+from ltrbench.data.formats.gathering import check_some_weight, gather
+from ltrbench.data.formats.letor.line import UNLABELLED, check_label, check_weight
+from ltrbench.data.formats.options import as_paths, check_names, check_switch, check_whole
+from ltrbench.data.formats.table.cells import check_no_repeat
+from ltrbench.data.formats.table.csv_files import CsvTable, read_csv
+from ltrbench.data.formats.table.frame import FrameTable, is_parquet, read_parquet
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features, Labels
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ltrbench.data.letor_line import show
-from ltrbench.data.scores import parse_score
+from ltrbench.data.formats.letor.line import show
+from ltrbench.data.formats.scores import parse_score
 from ltrbench.errors import DataError
 
 SCORE_LINE = "query index score"

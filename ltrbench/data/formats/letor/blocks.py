@@ -1,6 +1,6 @@
 """Many lines of LETOR text at once.
 
-`read_block_plainly` reads a block line by line, by the specification in `letor_line`. `read_block_fast` takes
+`read_block_plainly` reads a block line by line, by the specification in `line`. `read_block_fast` takes
 it with a regular expression and NumPy, and gives it back unread as soon as anything in it is unusual. So the
 result, or the error, is always the specification's, and a test holds the two together.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.letor_line import (
+from ltrbench.data.formats.letor.line import (
     CONTROL,
     FLOAT32_OVERFLOW,
     LONGEST_ID,

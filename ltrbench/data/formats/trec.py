@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.compression import read_blocks
 from ltrbench.data.dataset import Judgments
-from ltrbench.data.gathering import gather
-from ltrbench.data.letor_line import document_id, show
-from ltrbench.data.scores import parse_score
+from ltrbench.data.formats.compression import read_blocks
+from ltrbench.data.formats.gathering import gather
+from ltrbench.data.formats.letor.line import document_id, show
+from ltrbench.data.formats.scores import parse_score
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 

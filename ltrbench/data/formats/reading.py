@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ltrbench.data.compression import without_compression_ending
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.letor import read_letor, read_letor_features
-from ltrbench.data.options import as_paths
-from ltrbench.data.tables import read_table, read_table_features
+from ltrbench.data.formats.compression import without_compression_ending
+from ltrbench.data.formats.letor.reader import read_letor, read_letor_features
+from ltrbench.data.formats.options import as_paths
+from ltrbench.data.formats.table.tables import read_table, read_table_features
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 

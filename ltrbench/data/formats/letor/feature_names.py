@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ltrbench.data.compression import read_blocks, write_whole
-from ltrbench.data.letor_line import MAX_FEATURES
+from ltrbench.data.formats.compression import read_blocks, write_whole
+from ltrbench.data.formats.letor.line import MAX_FEATURES
 from ltrbench.errors import DataError
 
 _LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]+)")
