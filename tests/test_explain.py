@@ -12,7 +12,7 @@ import pytest
 from ltrbench.cli import main
 from ltrbench.cli.explain import MOST_SHOWN
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
 
 LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
 

@@ -16,8 +16,8 @@ from sklearn.tree import DecisionTreeRegressor
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.native.dialects import IN_ROW_ORDER, PRESETS, PairSettings
 from ltrbench.native.objectives import prepare
+from ltrbench.native.objectives.dialects import IN_ROW_ORDER, PRESETS, PairSettings
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.native.translation import objective_of
 

@@ -24,8 +24,8 @@ from ltrbench.data import RankingDataset, write_letor
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment import Experiment, run
-from ltrbench.native.forest import plant, reference_scores
-from ltrbench.native.tree import NO_FEATURE, Tree
+from ltrbench.native.forest.scoring import plant, reference_scores
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import parsing, write_model

@@ -23,9 +23,9 @@ from ltrbench.cli.walkthrough import (
     walk,
 )
 from ltrbench.metrics import evaluate
-from ltrbench.native.dialects import PRESETS
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
-from ltrbench.native.pairs import pair_lambdas
+from ltrbench.native.objectives.dialects import PRESETS
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.pairs import pair_lambdas
 
 ROOT = Path(__file__).resolve().parents[1]
 

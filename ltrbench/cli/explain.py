@@ -1,7 +1,7 @@
 """The verbs `explain`, the lambdas of one query step by step, and `walkthrough`, all of LambdaMART on one.
 
 The sums, which trees are fitted to, are those of the compiled objective that training calls; what each pair
-adds to them comes from its specification, `ltrbench.native.pairs`.
+adds to them comes from its specification, `ltrbench.native.objectives.pairs`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
-    from ltrbench.native.dialects import PairSettings
-    from ltrbench.native.pairs import PairLambdas
+    from ltrbench.native.objectives.dialects import PairSettings
+    from ltrbench.native.objectives.pairs import PairLambdas
     from ltrbench.shapes import Scores
 
 Sums = NDArray[np.float64]  # (n,), one a document of the query
@@ -76,7 +76,7 @@ def explain(
       python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
     """
     from ltrbench.data.formats.scores import read_scores
-    from ltrbench.native.pairs import pair_lambdas
+    from ltrbench.native.objectives.pairs import pair_lambdas
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))
     dataset = read(data, reading).with_mean_weight_one()
@@ -131,8 +131,8 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     """
     from ltrbench.metrics import with_settings
     from ltrbench.metrics.convention import SETTABLE
-    from ltrbench.native.dialects import PRESETS
     from ltrbench.native.objectives import check_settings
+    from ltrbench.native.objectives.dialects import PRESETS
 
     if preset_name not in PRESETS:
         raise ConfigError(
@@ -158,7 +158,7 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
 
 def _value(key: str, text: str) -> Any:
     """What a setting of pairs is, from text; a metric is checked with the others."""
-    from ltrbench.native.dialects import QueryNorm, Sigmoid
+    from ltrbench.native.objectives.dialects import QueryNorm, Sigmoid
 
     if key == "metric":
         return None if text == "none" else text

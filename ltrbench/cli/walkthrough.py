@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
-from ltrbench.native.binning import bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
-from ltrbench.native.dialects import PRESETS, PairSettings
-from ltrbench.native.grower import Grower
-from ltrbench.native.growth import OpenLeaf, by_deviance
-from ltrbench.native.histogram import bin_starts, build_histogram, quantise
-from ltrbench.native.lambdas import lambdas
-from ltrbench.native.pairs import PairLambdas, logistic, pair_lambdas
-from ltrbench.native.splitting import Split, SplitSettings, find_split, newton_step, reference_split
-from ltrbench.native.tree import Tree
+from ltrbench.native.objectives.dialects import PRESETS, PairSettings
+from ltrbench.native.objectives.lambdas import lambdas
+from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
+from ltrbench.native.tree.binning import bin_features
+from ltrbench.native.tree.grower import Grower
+from ltrbench.native.tree.growth import OpenLeaf, by_deviance
+from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.tree.nodes import Tree
+from ltrbench.native.tree.splitting import Split, SplitSettings, find_split, newton_step, reference_split
 from ltrbench.shapes import Scores
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)

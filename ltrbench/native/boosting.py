@@ -7,7 +7,7 @@ gives each leaf its Newton step, and adds this value, shrunk, to the scores of t
     value = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
     score += learning_rate * value
 
-Lambdas are those of NDCG, or of another objective of `objectives.py`. With a leaf's mean instead of a Newton
+Lambdas are those of NDCG, or of another one of `objectives`. With a leaf's mean instead of a Newton
 step, or least squares as the criterion of splits, every document has a hessian of 1 there, times its weight;
 a tree may be cut by one and have its values from the other.
 
@@ -29,23 +29,22 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import QUANTILE, Rows, ThresholdRule, bin_features
-from ltrbench.native.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
-from ltrbench.native.dialects import NATIVE, PairSettings
 from ltrbench.native.ensemble import Ensemble
-from ltrbench.native.equal_width import EQUAL_WIDTH
-from ltrbench.native.forest import Forest, Scores
+from ltrbench.native.forest.scoring import Forest, Scores
 from ltrbench.native.goss import GossSettings, one_side_sample
-from ltrbench.native.grower import Grower, GrownTree
-from ltrbench.native.growth import ORDERS
-from ltrbench.native.histogram import quantise
-from ltrbench.native.lambdas import Gradients, Hessians
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
+from ltrbench.native.objectives.dialects import NATIVE, PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings
-from ltrbench.native.splitting import PrepareSearch, SplitSettings, newton_step, prepare_search
-from ltrbench.native.tree import Tree
-from ltrbench.shapes import Features
+from ltrbench.native.tree.binning import QUANTILE, Rows, ThresholdRule, bin_features
+from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
+from ltrbench.native.tree.equal_width import EQUAL_WIDTH
+from ltrbench.native.tree.grower import Grower, GrownTree
+from ltrbench.native.tree.growth import ORDERS
+from ltrbench.native.tree.histogram import quantise
+from ltrbench.native.tree.nodes import Tree
+from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step, prepare_search
+from ltrbench.shapes import Features, Gradients, Hessians
 
 OnIteration = Callable[[int, Scores, Scores | None, NDArray[np.int64] | None], bool]
 """Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents

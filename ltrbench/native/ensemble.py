@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
-from ltrbench.native.binning import Rows
 from ltrbench.native.dart import Rescaling, Weights
-from ltrbench.native.forest import Forest, Scores, add_scores, plant
-from ltrbench.native.grower import GrownTree
-from ltrbench.native.tree import Tree
+from ltrbench.native.forest.scoring import Forest, Scores, add_scores, plant
+from ltrbench.native.tree.binning import Rows
+from ltrbench.native.tree.grower import GrownTree
+from ltrbench.native.tree.nodes import Tree
 from ltrbench.shapes import Features
 
 _NO_TREES = np.empty(0, dtype=np.int64)

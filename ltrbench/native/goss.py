@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.binning import Rows
-from ltrbench.native.lambdas import Gradients, Hessians
+from ltrbench.native.tree.binning import Rows
+from ltrbench.shapes import Gradients, Hessians
 
 
 @dataclass(frozen=True)

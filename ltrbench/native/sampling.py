@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import Rows
+from ltrbench.native.tree.binning import Rows
 
 SampleSize = int | float | str
 """A share (at most 1), a count (above 1), "sqrt" or "log2" of all."""

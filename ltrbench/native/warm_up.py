@@ -18,15 +18,15 @@ import numpy as np
 
 from ltrbench.compilation import config, is_cached
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import COLUMN_BINS, BinnedFeatures
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.fast_growth import grow_best_first
-from ltrbench.native.grower import Grower, GrownTree
-from ltrbench.native.histogram import quantise
 from ltrbench.native.objectives import Objective, ObjectiveSettings
-from ltrbench.native.partition import partition
 from ltrbench.native.sampling import SamplingSettings
-from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.tree.binning import COLUMN_BINS, BinnedFeatures
+from ltrbench.native.tree.fast_growth import grow_best_first
+from ltrbench.native.tree.grower import Grower, GrownTree
+from ltrbench.native.tree.histogram import quantise
+from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.splitting import SplitSettings
 
 SPLITS = SplitSettings(min_docs_in_leaf=1)
 

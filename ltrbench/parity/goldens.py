@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.dialects import PRESETS, PairSettings, Sigmoid
 from ltrbench.native.objectives import prepare
+from ltrbench.native.objectives.dialects import PRESETS, PairSettings, Sigmoid
 from ltrbench.parity.rows import Row
 from ltrbench.shapes import Features, Scores
 

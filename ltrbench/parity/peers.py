@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import COLUMN_BINS, bin_features, reference_bins
+from ltrbench.native.tree.binning import COLUMN_BINS, bin_features, reference_bins
 from ltrbench.rankers.trees import Leaf, Node, WeightedTree
 
 

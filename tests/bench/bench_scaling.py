@@ -23,7 +23,7 @@ from bench_jobs import fit_native, make_dataset, seconds
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.rankers.native import NativeRanker
 
 WARM_UP = """

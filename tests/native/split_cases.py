@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ltrbench.native import splitting
-from ltrbench.native.binning import BinnedFeatures, bin_features, reference_bins
-from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
-from ltrbench.native.splitting import (
+from ltrbench.native.tree import splitting
+from ltrbench.native.tree.binning import BinnedFeatures, bin_features, reference_bins
+from ltrbench.native.tree.histogram import Quantised, bin_starts, build_histogram, quantise
+from ltrbench.native.tree.splitting import (
     UNBOUNDED,
     Bounds,
     PrepareSearch,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.binning import (
+from ltrbench.native.tree.binning import (
     QUANTILE,
     BinnedFeatures,
     ThresholdRule,
@@ -16,7 +16,7 @@ from ltrbench.native.binning import (
     quantile_cuts,
     reference_bins,
 )
-from ltrbench.native.equal_width import EQUAL_WIDTH
+from ltrbench.native.tree.equal_width import EQUAL_WIDTH
 
 floats = st.one_of(
     st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))

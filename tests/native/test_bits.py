@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.bits import above, lowest, reference_above, reference_lowest
+from ltrbench.native.forest.bits import above, lowest, reference_above, reference_lowest
 
 floats = st.floats(width=32) | st.integers(-2, 2).map(np.float32)
 

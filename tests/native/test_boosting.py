@@ -15,13 +15,13 @@ from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.dart import DartSettings
-from ltrbench.native.dialects import PRESETS
-from ltrbench.native.forest import Forest, Scores, add_scores, plant
+from ltrbench.native.forest.scoring import Forest, Scores, add_scores, plant
 from ltrbench.native.goss import GossSettings
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.dialects import PRESETS
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.sampling import SamplingSettings
-from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE
+from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.native.tree.splitting import SplitSettings
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
 DIALECT = replace(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.equal_width import equal_width_cuts
+from ltrbench.native.tree.equal_width import equal_width_cuts
 
 values = st.one_of(st.floats(-100, 100, width=32), st.integers(-3, 3).map(float), st.just(float("nan")))
 columns = arrays(np.float32, st.integers(1, 60), elements=values)

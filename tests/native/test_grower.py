@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.binning import bin_features
-from ltrbench.native.forest import add_scores, plant
-from ltrbench.native.grower import FeatureDraw, Grower, GrownTree
-from ltrbench.native.histogram import quantise
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
-from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE
+from ltrbench.native.forest.scoring import add_scores, plant
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.tree.binning import bin_features
+from ltrbench.native.tree.grower import FeatureDraw, Grower, GrownTree
+from ltrbench.native.tree.histogram import quantise
+from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.native.tree.splitting import SplitSettings
 
 
 def grow(

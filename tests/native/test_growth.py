@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 from ltrbench.compilation import threads
-from ltrbench.native.binning import bin_features
-from ltrbench.native.grower import Grower, GrownTree
-from ltrbench.native.growth import ORDERS, best_first, by_deviance, depth_wise
-from ltrbench.native.histogram import quantise
 from ltrbench.native.sampling import Sampler, SamplingSettings
-from ltrbench.native.splitting import SplitSettings
-from ltrbench.native.tree import NO_FEATURE, Tree
+from ltrbench.native.tree.binning import bin_features
+from ltrbench.native.tree.grower import Grower, GrownTree
+from ltrbench.native.tree.growth import ORDERS, best_first, by_deviance, depth_wise
+from ltrbench.native.tree.histogram import quantise
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
+from ltrbench.native.tree.splitting import SplitSettings
 
 LOOSE = SplitSettings(min_docs_in_leaf=1, cut_without_gain=True)
 

@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
-from ltrbench.native.binning import BinnedFeatures, Rows, bin_features, reference_bins
-from ltrbench.native.histogram import (
+from ltrbench.native.tree.binning import BinnedFeatures, Rows, bin_features, reference_bins
+from ltrbench.native.tree.histogram import (
     WORDS_AT_ONCE,
     Histogram,
     bin_starts,

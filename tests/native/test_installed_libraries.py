@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics.convention import TableGain, linear_gain
-from ltrbench.native.dialects import PRESETS, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.objectives import CrossEntropy, ObjectiveSettings, prepare
+from ltrbench.native.objectives.dialects import PRESETS, PairSettings, QueryNorm, Sigmoid
 
 Values = NDArray[np.float64]
 

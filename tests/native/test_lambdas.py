@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ltrbench.metrics import evaluate
-from ltrbench.native.lambdas import LambdaSettings, any_order, judge, lambdas, reference_lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, judge, lambdas, reference_lambdas
 
 PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
 

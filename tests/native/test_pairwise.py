@@ -25,7 +25,6 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.convention import Denominator, TableGain, Ties, letor_discount, linear_gain
-from ltrbench.native.dialects import IN_ROW_ORDER, NATIVE, PRESETS, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.objectives import (
     CrossEntropy,
     ObjectiveSettings,
@@ -33,9 +32,17 @@ from ltrbench.native.objectives import (
     check_labels,
     prepare,
 )
-from ltrbench.native.pairs import change_by_swapping, pair_lambdas
-from ltrbench.native.swaps import LAYOUTS
-from ltrbench.native.xendcg import reference_xendcg
+from ltrbench.native.objectives.dialects import (
+    IN_ROW_ORDER,
+    NATIVE,
+    PRESETS,
+    PairSettings,
+    QueryNorm,
+    Sigmoid,
+)
+from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.swaps import LAYOUTS
+from ltrbench.native.objectives.xendcg import reference_xendcg
 
 METRICS = [
     "ndcg",

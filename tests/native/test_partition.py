@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.compilation import threads
-from ltrbench.native import partition as stage
-from ltrbench.native.binning import BinnedFeatures, bin_features
-from ltrbench.native.partition import partition, reference_partition
+from ltrbench.native.tree import partition as stage
+from ltrbench.native.tree.binning import BinnedFeatures, bin_features
+from ltrbench.native.tree.partition import partition, reference_partition
 
 NUM_DOCUMENTS = 60
 

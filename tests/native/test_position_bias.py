@@ -18,11 +18,11 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.dialects import NATIVE, PRESETS, PairSettings
 from ltrbench.native.objectives import prepare
-from ltrbench.native.position_bias import AdditiveBias
-from ltrbench.native.propensity import Propensities, UnbiasedPairs, reference_unbiased
-from ltrbench.native.splitting import SplitSettings
+from ltrbench.native.objectives.dialects import NATIVE, PRESETS, PairSettings
+from ltrbench.native.objectives.position_bias import AdditiveBias
+from ltrbench.native.objectives.propensity import Propensities, UnbiasedPairs, reference_unbiased
+from ltrbench.native.tree.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.ranking import rank, reference_order
+from ltrbench.native.objectives.ranking import rank, reference_order
 
 
 @MAY_COMPILE

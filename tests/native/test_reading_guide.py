@@ -1,4 +1,4 @@
-"""What `ltrbench.native` says of its files is so."""
+"""What `ltrbench.native` and its folders say of their files is so."""
 
 from __future__ import annotations
 
@@ -6,34 +6,57 @@ import ast
 import inspect
 import re
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from ltrbench import native
+from ltrbench.native import forest, objectives, tree
 
 FOLDER = Path(inspect.getfile(native)).parent
 GUIDE = inspect.getdoc(native) or ""
+
+
+def listed(text: str) -> list[str]:
+    """The files and folders of a guide, or of a part of one."""
+    return re.findall(r"^    ([\w/]+)  ", text, re.MULTILINE)
+
+
 FIRST, _, ENGINE = GUIDE.partition("For the engine itself")
-CORE = re.findall(r"^    (\w+)  ", ENGINE.partition("What the trees are fitted to")[0], re.MULTILINE)
+CORE = listed(ENGINE.partition("Three folders")[0])
 
 
 def imported_by(name: str) -> set[str]:
-    """The files of the engine that one of them imports."""
+    """The files and folders of the engine that one of its files imports."""
     nodes = ast.walk(ast.parse((FOLDER / f"{name}.py").read_text()))
     modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {module.rpartition(".")[2] for module in modules if module.startswith("ltrbench.native.")}
+    inside = [module for module in modules if module.startswith("ltrbench.native.")]
+    return {module.removeprefix("ltrbench.native.").replace(".", "/") for module in inside}
 
 
-def test_the_guide_lists_every_file_once() -> None:
-    listed = re.findall(r"^    (\w+)  ", GUIDE, re.MULTILINE)
-    assert sorted(listed) == sorted({path.stem for path in FOLDER.glob("*.py")} - {"__init__"})
+def contents(package: ModuleType) -> list[str]:
+    """Its files and folders, but for what it says of itself."""
+    paths = Path(inspect.getfile(package)).parent.iterdir()
+    return sorted({path.stem for path in paths} - {"__init__", "__pycache__"})
+
+
+def test_the_guide_lists_every_file_and_folder_beside_it_once() -> None:
+    beside = [name for name in listed(GUIDE) if "/" not in name]
+    assert sorted(beside) == contents(native)
+
+
+@pytest.mark.parametrize("package", [forest, objectives, tree])
+def test_the_guide_of_a_folder_lists_every_file_of_it_once(package: ModuleType) -> None:
+    assert sorted(listed(inspect.getdoc(package) or "")) == contents(package)
 
 
 def test_the_reference_is_read_first_and_needs_none_of_the_other_files() -> None:
-    assert re.findall(r"^    (\w+)  ", FIRST, re.MULTILINE) == ["reference"]
+    assert listed(FIRST) == ["reference"]
     assert imported_by("reference") == set()
 
 
 def test_a_file_of_the_core_imports_none_of_the_core_below_it() -> None:
-    assert CORE[0] == "lambdas"
+    assert CORE[0] == "objectives/lambdas"
     assert CORE[-1] == "boosting"
     for number, name in enumerate(CORE):
         assert not imported_by(name) & set(CORE[number:])

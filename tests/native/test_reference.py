@@ -32,10 +32,10 @@ from omegaconf import OmegaConf
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native import reference
-from ltrbench.native.binning import quantile_cuts
-from ltrbench.native.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.native.reference import Model, Node, Settings
-from ltrbench.native.tree import NO_FEATURE, Tree
+from ltrbench.native.tree.binning import quantile_cuts
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_forest import random_tree, scores_of, steps
 
-from ltrbench.native.forest import Forest, plant
-from ltrbench.native.tree import NO_FEATURE, Tree
-from ltrbench.native.tree_shap import reference_contributions, tree_shap
+from ltrbench.native.forest.scoring import Forest, plant
+from ltrbench.native.forest.tree_shap import reference_contributions, tree_shap
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.trees import threshold_at_most
 

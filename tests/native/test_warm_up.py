@@ -8,7 +8,7 @@ import pytest
 
 from ltrbench.native import warm_up as warming
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.dialects import NATIVE
+from ltrbench.native.objectives.dialects import NATIVE
 from ltrbench.native.warm_up import compile_growth, four_documents, warm_up
 
 

@@ -24,13 +24,13 @@ from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
 from ltrbench.native.boosting import boost
-from ltrbench.native.forest import Forest, add_scores
-from ltrbench.native.forest_checks import first_flaw
+from ltrbench.native.forest.checks import first_flaw
+from ltrbench.native.forest.scoring import Forest, add_scores
+from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
-from ltrbench.native.position_bias import AdditiveBias, BiasCorrection, Factors
-from ltrbench.native.propensity import UnbiasedPairs
-from ltrbench.native.tree import NO_FEATURE, Tree
-from ltrbench.native.tree_shap import tree_shap
+from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors
+from ltrbench.native.objectives.propensity import UnbiasedPairs
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import four_documents, warm_up
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.early_stopping import OnIteration

@@ -6,15 +6,15 @@ import json
 from dataclasses import fields
 
 from ltrbench.errors import ConfigError
-from ltrbench.native.binning import COLUMN_BINS
 from ltrbench.native.boosting import BINNINGS
 from ltrbench.native.dart import NORMALIZATIONS
-from ltrbench.native.dialects import QueryNorm, Sigmoid
-from ltrbench.native.growth import ORDERS
 from ltrbench.native.objectives import ORDERS_OF_TIES, check_settings
-from ltrbench.native.propensity import correctable
+from ltrbench.native.objectives.dialects import QueryNorm, Sigmoid
+from ltrbench.native.objectives.propensity import correctable
+from ltrbench.native.objectives.swaps import parse_layout
 from ltrbench.native.sampling import ROOTS, SampleSize
-from ltrbench.native.swaps import parse_layout
+from ltrbench.native.tree.binning import COLUMN_BINS
+from ltrbench.native.tree.growth import ORDERS
 from ltrbench.rankers.base import require
 from ltrbench.rankers.library import require_choice
 from ltrbench.rankers.native.fields import OF_METRICS, OF_PAIRS, OF_POSITION_BIAS, NativeFields

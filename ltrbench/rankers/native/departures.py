@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ltrbench.native.swaps import parse_layout
+from ltrbench.native.objectives.swaps import parse_layout
 from ltrbench.rankers.library import unset_fields
 from ltrbench.rankers.native.fields import OF_METRICS, OF_PAIRS, NativeFields
 from ltrbench.rankers.native.translation import truncates

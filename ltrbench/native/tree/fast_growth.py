@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.binning import Rows
-from ltrbench.native.histogram import Histogram, Packed, build_share, shares_of, words_of_share
-from ltrbench.native.partition import partition
-from ltrbench.native.splitting import UNBOUNDED, Found, SplitTerms, best_cuts, choose
+from ltrbench.native.tree.binning import Rows
+from ltrbench.native.tree.histogram import Histogram, Packed, build_share, shares_of, words_of_share
+from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.splitting import UNBOUNDED, Found, SplitTerms, best_cuts, choose
 
 
 class Limits(NamedTuple):

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ltrbench.data import Judgments
 from ltrbench.metrics import Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.shapes import Labels, Scores
 
 Values = NDArray[np.float64]  # (n,), one a document of the query
@@ -111,7 +111,7 @@ def pair_lambdas(
         UndefinedMetricError: where the library whose convention it is does not take the labels.
         DataError: on a label that has no gain, or an infinite one.
 
-    >>> from ltrbench.native.dialects import PRESETS
+    >>> from ltrbench.native.objectives.dialects import PRESETS
     >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), PRESETS["ranklib"])
     >>> pairs.gradients.round(4).tolist(), pairs.hessians.round(4).tolist()
     ([0.1845, -0.1845], [0.0923, 0.0923])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.binning import Rows, read_words
+from ltrbench.native.tree.binning import Rows, read_words
 
 
 def reference_partition(rows: Rows, goes_left: NDArray[np.bool_]) -> Rows:

@@ -12,8 +12,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.forest import Forest
-from ltrbench.native.tree import NO_FEATURE
+from ltrbench.native.forest.scoring import Forest
+from ltrbench.native.tree.nodes import NO_FEATURE
 
 _NODE_DTYPES = {
     "feature": np.int32,

@@ -31,12 +31,12 @@ from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics.convention import Ties, logarithmic_discount
-from ltrbench.native.dialects import PairSettings
-from ltrbench.native.lambdas import Gradients, Hessians, Judgements, Values, judge
-from ltrbench.native.objectives import ObjectiveSettings, Queries
-from ltrbench.native.pairs import logistic, pair_lambdas
-from ltrbench.native.position_bias import Factors
-from ltrbench.shapes import Labels
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.native.objectives.lambdas import Judgements, Values, judge
+from ltrbench.native.objectives.pairs import logistic, pair_lambdas
+from ltrbench.native.objectives.position_bias import Factors
+from ltrbench.native.objectives.preparation import ObjectiveSettings, Queries
+from ltrbench.shapes import Gradients, Hessians, Labels
 
 Positions = NDArray[np.int64]  # (n,), from 0
 

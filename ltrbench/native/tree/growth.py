@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ltrbench.native.binning import Rows
-from ltrbench.native.histogram import Quantised
-from ltrbench.native.splitting import Split
+from ltrbench.native.tree.binning import Rows
+from ltrbench.native.tree.histogram import Quantised
+from ltrbench.native.tree.splitting import Split
 
 
 class OpenLeaf(NamedTuple):

@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.bits import NUM_BITS, above, lowest
-from ltrbench.native.tree import NO_FEATURE, Tree, reference_leaf
+from ltrbench.native.forest.bits import NUM_BITS, above, lowest
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree, reference_leaf
 from ltrbench.shapes import Features
 
 Scores = NDArray[np.float64]  # (D,), the engine's own are float64

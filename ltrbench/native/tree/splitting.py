@@ -42,9 +42,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.binning import BinnedFeatures, Rows, read_words
-from ltrbench.native.histogram import Histogram, Quantised
-from ltrbench.native.lambdas import Gradients, Hessians
+from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
+from ltrbench.native.tree.histogram import Histogram, Quantised
+from ltrbench.shapes import Gradients, Hessians
 
 Values = NDArray[np.float64]  # (cuts,), one a cut of a column
 

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.binning import BinnedFeatures, Rows, read_words
-from ltrbench.native.lambdas import Gradients, Hessians
+from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
+from ltrbench.shapes import Gradients, Hessians
 
 Packed = NDArray[np.int64]  # (D,), gradient and hessian as integers in one
 Histogram = NDArray[np.int64]  # (B,), sums of Packed, the bins of all columns one after the other

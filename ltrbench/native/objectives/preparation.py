@@ -24,11 +24,12 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
-from ltrbench.native.lambdas import Gradients, Hessians, LambdaSettings, Values, any_order, judge, lambdas
-from ltrbench.native.pairwise import Compiled, Judged, Probability, pairwise_lambdas
-from ltrbench.native.swaps import Swaps, lay_out, parse_layout
-from ltrbench.native.xendcg import xendcg
+from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.lambdas import LambdaSettings, Values, any_order, judge, lambdas
+from ltrbench.native.objectives.pairwise import Compiled, Judged, Probability, pairwise_lambdas
+from ltrbench.native.objectives.swaps import Swaps, lay_out, parse_layout
+from ltrbench.native.objectives.xendcg import xendcg
+from ltrbench.shapes import Gradients, Hessians
 
 Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
 

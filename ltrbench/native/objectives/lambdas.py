@@ -32,13 +32,11 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.metrics.convention import Gain, exponential_gain
-from ltrbench.native.dialects import FLOAT32_OFFSET, NATIVE
-from ltrbench.native.pairs import pair_lambdas
-from ltrbench.native.ranking import Order, rank
-from ltrbench.shapes import Labels, QueryStart
+from ltrbench.native.objectives.dialects import FLOAT32_OFFSET, NATIVE
+from ltrbench.native.objectives.pairs import pair_lambdas
+from ltrbench.native.objectives.ranking import Order, rank
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart
 
-Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
-Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 Values = NDArray[np.float64]  # one a document, of the data set or of a query
 
 

@@ -26,8 +26,8 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.metrics.convention import Denominator
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.dialects import PairSettings
-from ltrbench.native.pairwise import Change
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.native.objectives.pairwise import Change
 from ltrbench.shapes import PerQuery
 
 

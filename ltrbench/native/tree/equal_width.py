@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.binning import ThresholdRule
+from ltrbench.native.tree.binning import ThresholdRule
 
 
 @np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves but the first threshold

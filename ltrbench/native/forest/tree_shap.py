@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.native.forest import Forest
-from ltrbench.native.tree import NO_FEATURE, Tree
+from ltrbench.native.forest.scoring import Forest
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.shapes import Features
 
 Contributions = NDArray[np.float64]

@@ -18,12 +18,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.native.binning import BinnedFeatures, Rows
-from ltrbench.native.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
-from ltrbench.native.growth import OpenLeaf, Order, best_first
-from ltrbench.native.histogram import Histogram, Quantised, bin_starts, build_histogram
-from ltrbench.native.partition import partition
-from ltrbench.native.splitting import (
+from ltrbench.native.tree.binning import BinnedFeatures, Rows
+from ltrbench.native.tree.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
+from ltrbench.native.tree.growth import OpenLeaf, Order, best_first
+from ltrbench.native.tree.histogram import Histogram, Quantised, bin_starts, build_histogram
+from ltrbench.native.tree.nodes import NO_FEATURE, Tree
+from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.splitting import (
     Leaf,
     PrepareSearch,
     SplitSettings,
@@ -31,7 +32,6 @@ from ltrbench.native.splitting import (
     prepare_search,
     split_terms,
 )
-from ltrbench.native.tree import NO_FEATURE, Tree
 
 
 @dataclass(frozen=True, eq=False)

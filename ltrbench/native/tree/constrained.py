@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.native.binning import BinnedFeatures
-from ltrbench.native.histogram import Histogram, Quantised
-from ltrbench.native.splitting import (
+from ltrbench.native.tree.binning import BinnedFeatures
+from ltrbench.native.tree.histogram import Histogram, Quantised
+from ltrbench.native.tree.splitting import (
     Bounds,
     FindSplit,
     Leaf,

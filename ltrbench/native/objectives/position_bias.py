@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.lambdas import Gradients, Hessians, Values
-from ltrbench.native.objectives import Objective, Queries
+from ltrbench.native.objectives.lambdas import Values
+from ltrbench.native.objectives.preparation import Objective, Queries
+from ltrbench.shapes import Gradients, Hessians
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name what was learned of each, (P,)
 

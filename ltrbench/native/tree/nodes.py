@@ -2,7 +2,7 @@
 
 A tree is a set of parallel arrays over its nodes; node 0 is the root, and a node stands after its parent. A
 document at an inner node goes left if x <= threshold or, where x is missing, if `missing_left` says so. What
-many trees give to a document is in `forest`.
+many trees give to a document is in `forest.scoring`.
 """
 
 from __future__ import annotations
