@@ -11,7 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -179,9 +179,12 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
     Raises:
         ConfigError: where one of number and index is given without the other, or a value is out of range.
     """
-    if settings is None or settings["number"] is settings["index"] is None:
+    if settings is None:
         return None
     number, index = settings["number"], settings["index"]
+    _refuse_unused(settings)
+    if number is index is None:
+        return None
     if number is None:
         raise ConfigError(
             f"replicates.index is {index} without a number of resamples; set replicates.number to 2 or more, "
@@ -194,6 +197,25 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
         )
     # A number below 2 is refused whatever the index.
     return TrainingResample(**{**settings, "index": 1 if index is None else index})
+
+
+def _refuse_unused(settings: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        ConfigError: where a setting of `replicates` would silently change nothing.
+    """
+    defaults = asdict(Replicates())
+    changed = [name for name in ("kind", "share", "seed") if settings[name] != defaults[name]]
+    if settings["number"] is None and changed:
+        raise ConfigError(
+            f"replicates.{changed[0]} is {settings[changed[0]]} without a number of resamples; add "
+            "replicates=5 and -m, or replicates=null to train once on all training queries."
+        )
+    if settings["kind"] == BOOTSTRAP and "share" in changed:
+        raise ConfigError(
+            f"replicates.share is {settings['share']}, but a bootstrap draws as many queries as there are; "
+            "add replicates.kind=subsample, or leave the share out."
+        )
 
 
 def _importance(config: DictConfig) -> ImportanceSettings | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from ltrbench.compare.imported import Import, import_scores
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.publish import publish
 from ltrbench.compare.record import as_json, claims
-from ltrbench.compare.report import leaderboard
-from ltrbench.compare.report.parts import Table
+from ltrbench.compare.report import leaderboard, pairs
+from ltrbench.compare.report.parts import Section, Table
 from ltrbench.compare.report.shown import Shown
 from ltrbench.compare.tables import as_csv
 from ltrbench.compare.verdict import NOT_ALIKE, NOT_REPEATED
@@ -354,7 +355,74 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     assert claim is not None
     assert claim.claim == "worse"
     mean = both.row("random").metrics["ndcg@5"]
-    assert f"{mean:.4f} worse ({SCOPES[RETRAINED]})" in render(both)
+    assert claim.interval is not None
+    low, high = claim.interval.low, claim.interval.high
+    difference = f"{claim.statistics.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
+    assert f"{mean:.4f}, {difference} worse ({SCOPES[RETRAINED]})" in render(both)
+    assert f"In ndcg@5: better than random ({SCOPES[RETRAINED]})." in verdict(both)
+
+
+def test_against_a_named_baseline_the_verdict_names_every_metric_of_the_family(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
+    both = only(runs, Settings(family=("ndcg@10", "ndcg@5"), baseline="native"))
+    claim = both.claim("random", "ndcg@5")
+    assert claim is not None
+    said = f"random ({claim.statistics.difference:+.4f}) is worse ({SCOPES[RETRAINED]})"
+    assert f"In ndcg@5: {said}." in verdict(both)
+
+
+def three_rows(folder: Path, **settings: Any) -> Comparison:
+    """One clearly better than two others."""
+    skills = {"native": 3.0, "random": 0.0, "xgboost": 0.1}
+    runs = [run for model, skill in skills.items() for run in runs_of(folder, model, skill=skill)]
+    return only(runs, Settings(**settings))
+
+
+def table_of(section: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
+    """The first table of a section of the report."""
+    made = section(Shown(comparison, "toy", []))
+    assert made is not None
+    table = made.parts[0]
+    assert isinstance(table, Table)
+    return table
+
+
+def test_a_row_is_bold_in_the_report_only_where_it_is_claimed_to_be_better_than_every_other(
+    tmp_path: Path,
+) -> None:
+    found = three_rows(tmp_path / "all")
+    cells = {row[0].text: row[1] for row in table_of(leaderboard.section, found).rows}
+    assert {label for label, cell in cells.items() if cell.emphasis} == {"native"}
+    level = only([*runs_of(tmp_path / "a", "native"), *runs_of(tmp_path / "b", "random")])
+    assert pair_of(level).claim == "equivalent"
+    assert not any(row[1].emphasis for row in table_of(leaderboard.section, level).rows)
+
+
+def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_others(tmp_path: Path) -> None:
+    found = three_rows(tmp_path, baseline="random")
+    table = table_of(pairs.section, found)
+    matrix = {row[0].text: row[1:] for row in table.rows}
+    columns = [column.header for column in table.columns[1:]]
+    notes = {(a, b): cell.note for a, cells in matrix.items() for b, cell in zip(columns, cells, strict=True)}
+    pair = found.row("native").to_baseline
+    assert pair is not None
+    assert notes["native", "random"] == f"{pair.claim}; {SCOPES[pair.scope]}"
+    assert notes["native", "xgboost"] == notes["xgboost", "native"] == ""
+    assert not found.beats_all("native")
+
+
+def test_the_leaderboard_of_the_report_shows_the_claims_of_every_metric_of_the_family(tmp_path: Path) -> None:
+    found = three_rows(tmp_path, family=("ndcg@10", "ndcg@5"))
+    pair = found.claim("random", "ndcg@5")
+    assert pair is not None
+    rows = table_of(leaderboard.section, found).rows
+    (of_random,) = [row for row in rows if row[0].text == "random"]
+    assert of_random[-1].note.endswith(f"worse ({SCOPES[RETRAINED]})")
+
+
+def test_where_no_difference_has_an_interval_the_notes_claim_nothing(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native", (1, 2)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
+    assert "They have no interval, and nothing is claimed of them." in render(only(runs))
 
 
 def test_a_family_must_hold_the_metric_and_each_once() -> None:

@@ -187,7 +187,7 @@ def test_a_record_names_the_needs(tmp_path: Path) -> None:
     assert pair["power"]["cheapest"] == power.cheapest
 
 
-def test_the_time_of_a_run_counts_its_evaluator_once() -> None:
-    seconds = {"load": 2.0, "fit": 3.0, "monitor": 1.0, "predict": 0.5}
+def test_the_time_of_a_run_counts_its_evaluator_once_and_leaves_out_compiling() -> None:
+    seconds = {"load": 2.0, "warm_up": 50.0, "fit": 3.0, "monitor": 1.0, "predict": 0.5}
     result = RunResult(status=FINISHED, model="native", params="matched", seed=0, seconds=seconds)
     assert result.total_seconds == 2.0 + 3.0 + 0.5

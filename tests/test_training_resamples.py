@@ -139,6 +139,12 @@ def built(*overrides: str) -> Experiment:
             "replicates.share is 1.0; it is a share",
         ),
         (["replicates=5", "replicates.index=1", "replicates.seed=-1"], "replicates.seed is -1"),
+        (["replicates.kind=subsample"], "replicates.kind is subsample without a number.*; add replicates=5"),
+        (["replicates.seed=3"], "replicates.seed is 3 without a number"),
+        (
+            ["replicates=5", "replicates.index=1", "replicates.share=0.5"],
+            "replicates.share is 0.5, .*; add replicates.kind=subsample",
+        ),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_read(words: list[str], message: str) -> None:

@@ -130,7 +130,7 @@ def test_where_no_model_has_enough_it_is_an_error(tmp_path: Path, capsys: pytest
     stored(tmp_path, {"native": (1, 2)})
     assert main(["aa", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert "native: 2 replicates, of at least 8" in said
+    assert "native: 2 replicates; at least 8 are needed" in said
     assert "python -m ltrbench" in said
 
 

@@ -41,9 +41,9 @@ _NOTHING = "-"
     default=1_000,
     show_default=True,
     metavar="N",
-    help="At most N of them are judged, drawn by --seed where there are more.",
+    help="Maximum number of halvings; where there are more, --seed draws N of them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the halvings that are drawn.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halvings.")
 @JSON_OPTION
 def aa(
     folders: tuple[Path, ...],
@@ -58,7 +58,7 @@ def aa(
     """How often a claim appears between a model and itself, for the finished runs in and below DIR...
 
     The replicates of each model, its seeds or resamples, are split into two halves, which are judged as two
-    models are. It takes eight replicates of a model.
+    models are. A model needs eight replicates.
 
     \b
       python -m ltrbench aa multirun
@@ -109,7 +109,7 @@ def _cells(row: AgainstItself) -> list[str]:
         return [row.data, row.label, replicates, *[_NOTHING] * 5]
     of_all = "" if halved.num_halvings == halved.num_distinct else f" of {halved.num_distinct:,}"
     counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
-    shares = [f"{count} ({count / halved.num_halvings:.1%})" for count in counts]
+    shares = [f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts]
     return [row.data, row.label, replicates, f"{halved.num_halvings:,}{of_all}", *shares]
 
 

@@ -31,10 +31,10 @@ from ltrbench.statistics.intervals import unknown_spread
 
 READING = (
     "A model is compared to itself: its replicates are split into two halves, which are judged as two models "
-    "are. An interval that excludes 0 is wrong; about 5 % of them are to be expected, and fewer over folds, "
-    "where they err towards caution. Intervals over queries alone hold training fixed: they show how often "
-    "these trained models pass for different methods. Halvings of one set of replicates are not independent "
-    "draws: a share describes these trainings, and has no standard error."
+    "are. An interval that excludes 0 is an error. About 5 % of the intervals are expected to exclude 0, and "
+    "fewer over folds, where intervals are conservative. Intervals over queries alone hold training fixed: "
+    "they show how often these trained models pass for different methods. Halvings of one set of replicates "
+    "are not independent draws: a share describes these trainings, and has no standard error."
 )
 OF_RESAMPLES = (
     "Halves of resamples share the training set that was resampled, whose effect cancels: their claims are "
@@ -124,11 +124,9 @@ def _too_few(judged: Sequence[Judged], queries: PairedQueries, count: int, kind:
     """Why there is no result, and the step to enough replicates."""
     runs = [item.run for item in judged]
     number = FEWEST_TO_HALVE
-    reason = f"{count} replicate{'s' * (count != 1)}, of at least {number}"
+    reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
     if any(own.is_constant for own in queries.trainings[0]):
         reason += " (seeds change nothing)"
     elif kind == "seeds" and count > 1:
-        return reason, more_seeds([runs], number, f"{reason}; train it with {number} seeds")
-    return reason, resamples(
-        [runs], number, f"{reason}; train it on {number} resamples of the training queries"
-    )
+        return reason, more_seeds([runs], number, f"{reason}. Train with {number} seeds")
+    return reason, resamples([runs], number, f"{reason}. Train on {number} resamples of the training queries")

@@ -41,7 +41,7 @@ from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import parse_metric
 from ltrbench.notebook import one_line
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
-from ltrbench.statistics import Interval, system_intervals
+from ltrbench.statistics import WORSE, Interval, system_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +129,11 @@ class Comparison:
             return self.row(label).to_baseline
         pairs = self.declared.get(metric, ())
         return next((pair for pair in against(pairs, self.baseline) if pair.a == label), None)
+
+    def beats_all(self, label: str) -> bool:
+        """Whether a row is claimed to be better than every other row, by the claims of the family."""
+        others = against(self.family, label)
+        return len(others) == len(self.rows) - 1 > 0 and all(pair.claim == WORSE for pair in others)
 
     @cached_property
     def replicates(self) -> dict[str, str]:

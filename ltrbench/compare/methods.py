@@ -43,11 +43,14 @@ def all_pairs(comparison: Comparison) -> str:
 def how_tested(comparison: Comparison) -> str:
     """Returns what the difference column is, and how a claim follows from it."""
     used = {pair.interval.method for pair in comparison.claims if pair.interval is not None}
-    methods = " and ".join(_METHODS.get(method, method) for method in sorted(used)) or "none"
+    differences = f"Differences are to {comparison.baseline}, paired by query."
+    if not used:
+        return f"{differences} They have no interval, and nothing is claimed of them."
+    methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
     rope = comparison.settings.rope
     return (
-        f"Differences are to {comparison.baseline}, paired by query. Their intervals hold together with 95 % "
-        f"confidence over {family_of(comparison)} ({methods}). Claims: equivalent where the interval lies "
+        f"{differences} Their intervals hold together with 95 % confidence over "
+        f"{family_of(comparison)} ({methods}). Claims: equivalent where the interval lies "
         f"within ±{rope:g}, else better or worse where it excludes 0, else undecided. {_carriers(comparison)}"
     )
 

@@ -30,7 +30,6 @@ ENOUGH = 5
 """Replicates that a next step asks for."""
 
 _REPEATED = "multirun/repeated"  # where several commands write to, so that their runs are compared
-_PART_OF_FIT = "monitor"
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
 _MASKED = ":***@"  # as `provenance.without_password` leaves it
 
@@ -122,7 +121,7 @@ def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextSt
     """
     runs = [run for row in rows for run in _one_a_fold(row)]
     jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for run in runs]
-    return _step(runs, jobs, None, number * sum(map(_seconds, runs)), reason)
+    return _step(runs, jobs, None, number * sum(run.result.total_seconds for run in runs), reason)
 
 
 def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
@@ -142,7 +141,7 @@ def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextS
         if folder is None or seed not in _seeds_of_fold(row, run.result.data.get("fold"))
     ]
     jobs = [[*_without(run, ("seed",)), f"seed={seed}"] for run, seed in wanted]
-    seconds = sum(_seconds(run) for run, _ in wanted)
+    seconds = sum(run.result.total_seconds for run, _ in wanted)
     return _step(everything, jobs, folder, seconds, reason)
 
 
@@ -159,7 +158,7 @@ def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
     folder = None if has_others else _folder_of_sweep(runs)
     folds = [number for number in range(1, num_folds + 1) if folder is None or number != fold]
     jobs = [[*_without(run, ("data.fold",)), f"data.fold={number}"] for run in runs for number in folds]
-    seconds = len(folds) * sum(_seconds(run) for run in runs if run.result.reused is None)
+    seconds = len(folds) * sum(run.result.total_seconds for run in runs if run.result.reused is None)
     what = f"Train on {'all' if folder is None else 'the other'} folds for claims about the methods"
     return _step(runs, jobs, folder, seconds, f"{why}. {what}")
 
@@ -255,8 +254,3 @@ def _seeds_of_fold(runs: Iterable[Run], fold: int | None) -> set[int]:
 def _without(run: Run, keys: Iterable[str]) -> list[str]:
     """The overrides of a run but those of some keys."""
     return [line for line in run.result.overrides or () if line.partition("=")[0].lstrip("+~") not in keys]
-
-
-def _seconds(run: Run) -> float:
-    """All that a run took; evaluation is a part of fit."""
-    return sum(time for kind, time in run.result.seconds.items() if kind != _PART_OF_FIT)

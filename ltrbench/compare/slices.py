@@ -315,9 +315,10 @@ def interaction_sentence(baseline: str, tested: Sequence[Interaction], attribute
     words = [f"{item.label} {_p_in_words(item)}" for item in tested if item.attribute == attribute]
     if not words:
         return ""
+    adjusted = f", p adjusted by Holm over {num_tests} tests" if num_tests > 1 else ""
     return (
-        f"Does the difference to {baseline} vary over the slices of {attribute}? Welch's test, p adjusted by "
-        f"Holm over {num_tests} tests: {', '.join(words)}. Slices are a description, not a claim."
+        f"Does the difference to {baseline} vary over the slices of {attribute}? Welch's test{adjusted}: "
+        f"{', '.join(words)}. Slices are a description, not a claim."
     )
 
 

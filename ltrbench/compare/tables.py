@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from ltrbench.compare.comparison import Comparison, Row
 from ltrbench.compare.methods import about_folds, how_tested, what_draws_cannot_show, what_queries_can_show
 from ltrbench.compare.next_step import as_note, in_one_line
-from ltrbench.compare.pairs import against
 from ltrbench.compare.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.verdict import about_training, claim_with_scope, verdict
 from ltrbench.escaping import in_csv, in_latex, visible
 from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.notebook import html_table
 from ltrbench.results import TIMES
-from ltrbench.statistics import SCOPES, WORSE, Interval
+from ltrbench.statistics import SCOPES, Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -307,9 +306,13 @@ def _difference(row: Row, comparison: Comparison) -> str:
 
 
 def _mean(row: Row, metric: str, comparison: Comparison) -> str:
-    """The mean, with the claim where the metric was declared to carry claims beside the primary one."""
+    """The mean; with difference and claim for a metric that was declared beside the primary one."""
     mean = _format(row.metrics[metric], ".4f")
-    return " ".join(filter(None, [mean, declared_claim(row, metric, comparison)]))
+    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
+    if pair is None:
+        return mean
+    difference = _with_interval(pair.difference, pair.interval)
+    return f"{mean}, {difference} {claim_with_scope(pair)}"
 
 
 def _claim(row: Row, comparison: Comparison) -> str:
@@ -341,11 +344,8 @@ def _note(row: Row) -> str:
 
 def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
     text = in_latex(column.cell(row))
-    if column.metric != comparison.metric:
-        return text
-    others = against(comparison.pairs, row.label)
-    beats_all = len(others) == len(comparison.rows) - 1 > 0 and all(pair.claim == WORSE for pair in others)
-    return f"\\textbf{{{text}}}" if beats_all else text
+    is_bold = column.metric == comparison.metric and comparison.beats_all(row.label)
+    return f"\\textbf{{{text}}}" if is_bold else text
 
 
 def _counts(comparison: Comparison) -> str:

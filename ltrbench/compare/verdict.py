@@ -38,9 +38,26 @@ def verdict(comparison: Comparison) -> str:
         for scope in reversed(SCOPES)
         if any(pair.scope == scope for pair in pairs)
     ]
+    sentences += [_declared(comparison, metric) for metric in comparison.declared]
     if reasons:
         sentences.append(f"Undecided for want of data: {listed(sorted(reasons))}.")
     return " ".join([lead, *sentences])
+
+
+def _declared(comparison: Comparison, metric: str) -> str:
+    """What is claimed by another metric of the family, of the same rows."""
+    reference, name_claims = comparison.baseline, _of_rows
+    if comparison.settings.baseline in (None, BEST):
+        reference, name_claims = comparison.best or reference, _of_best
+    pairs = against(comparison.declared[metric], reference)
+    if name_claims is _of_best:
+        pairs = tuple(pair.turned() for pair in pairs)
+    said = [
+        f"{name_claims(own, comparison.settings.rope)} ({SCOPES[scope]})"
+        for scope in reversed(SCOPES)
+        if (own := [pair for pair in pairs if pair.scope == scope])
+    ]
+    return f"In {metric}: {'; '.join(said)}."
 
 
 def claim_with_scope(pair: Pair) -> str:
@@ -69,9 +86,11 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
     parts = []
     for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
         rows = [f"{pair.a} ({pair.difference:+.4f})" for pair in pairs if pair.claim == claim]
-        word = f"{claim} (within ±{rope:g})" if claim == EQUIVALENT else claim
         if rows:
-            parts.append(f"{listed(rows)} {'is' if len(rows) == 1 else 'are'} {word}")
+            is_plural = len(rows) > 1
+            subject = f"the difference{'s' * is_plural} of " if claim == UNDECIDED else ""
+            word = f"{claim} (within ±{rope:g})" if claim == EQUIVALENT else claim
+            parts.append(f"{subject}{listed(rows)} {'are' if is_plural else 'is'} {word}")
     return "; ".join(parts)
 
 

@@ -231,9 +231,9 @@ class RunResult:
 
     @property
     def total_seconds(self) -> float:
-        """Wall time of everything that was timed; 0 where nothing was."""
-        # `monitor` is a part of `fit`.
-        return sum(time for kind, time in self.seconds.items() if kind != "monitor")
+        """Wall time of what was timed, without warm-up; 0 where nothing was."""
+        # Warm-up is mostly compiling, once per machine; `monitor` is a part of `fit`.
+        return sum(time for kind, time in self.seconds.items() if kind not in ("warm_up", "monitor"))
 
     @property
     def importance_metric(self) -> str | None:

@@ -52,6 +52,7 @@ _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
 # What a single run is named after, beside its model and its data set.
+_NAMES = {"replicates.index": "resample"}  # of settings whose last part says too little
 _IN_NAMES = re.compile(r"(params|model|data\.fold|seed|cv)(\.|$)")
 
 
@@ -160,8 +161,10 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
     >>> short_names(["params.num_leaves", "data.seed", "seed"])
     {'params.num_leaves': 'num_leaves', 'data.seed': 'data.seed', 'seed': 'seed'}
+    >>> short_names(["replicates.index"])
+    {'replicates.index': 'resample'}
     """
-    last = {key: key.rpartition(".")[2] for key in keys}
+    last = {key: _NAMES.get(key, key.rpartition(".")[2]) for key in keys}
     shared = Counter(last.values())
     return {key: key if shared[name] > 1 else name for key, name in last.items()}
 

@@ -8,9 +8,9 @@ from ltrbench.compare.comparison import Row
 from ltrbench.compare.methods import how_tested
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import numbers
-from ltrbench.compare.report.parts import BETTER, WORSE, Cell, Column, Section, Table
+from ltrbench.compare.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.report.shown import Shown, measured
-from ltrbench.compare.tables import declared_claim
+from ltrbench.compare.verdict import claim_with_scope
 from ltrbench.statistics import SCOPES, Interval, claims
 
 _WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
@@ -53,13 +53,24 @@ def _cells(shown: Shown, row: Row) -> list[Cell]:
     ]
     if len(comparison.rows) > 1:
         cells += _compared(row, _reach(comparison.rows))
-    return [*cells, *(_mean(shown, row, name) for name in others)]
+    return [*cells, *(_other_mean(shown, row, name) for name in others)]
 
 
 def _mean(shown: Shown, row: Row, metric: str, note: str = "") -> Cell:
+    """In bold where the row is claimed to be better than every other."""
     value = row.metrics[metric]
-    claim = declared_claim(row, metric, shown.comparison) or ""
-    return measured(value, numbers.quality(value), note or claim)
+    is_bold = metric == shown.comparison.metric and shown.comparison.beats_all(row.label)
+    return measured(value, numbers.quality(value), note, STRONG if is_bold else "")
+
+
+def _other_mean(shown: Shown, row: Row, metric: str) -> Cell:
+    """With difference and claim for a metric that was declared beside the primary one."""
+    pair = shown.comparison.claim(row.label, metric) if metric in shown.comparison.declared else None
+    if pair is None:
+        return _mean(shown, row, metric)
+    ends = numbers.interval(pair.interval, numbers.difference)
+    difference = f"{numbers.difference(pair.difference)} {ends}".rstrip()
+    return _mean(shown, row, metric, f"{difference} {claim_with_scope(pair)}")
 
 
 def _compared(row: Row, reach: float) -> list[Cell]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.methods import all_pairs
-from ltrbench.compare.pairs import ADJUSTMENTS, Pair
+from ltrbench.compare.methods import family_of
+from ltrbench.compare.pairs import ADJUSTMENTS, Pair, against
 from ltrbench.compare.report import numbers
 from ltrbench.compare.report.leaderboard import emphasis_of
 from ltrbench.compare.report.parts import (
@@ -31,8 +31,10 @@ def section(shown: Shown) -> Section | None:
         return None
     lead = (
         f"The row's {comparison.metric} minus the column's, with the claim that its simultaneous 95 % "
-        f"interval over {all_pairs(comparison)} allows. ▲ and ▼ mark the claims better and worse."
+        f"interval over {family_of(comparison)} allows. ▲ and ▼ mark the claims better and worse."
     )
+    if len(comparison.family) < len(comparison.pairs):
+        lead += " Nothing is claimed of the other pairs."
     parts: list[Part] = [
         _matrix(shown),
         Folded("Tests of these trained models, as description", [Prose(_ABOUT_TESTS), _tests(comparison)]),
@@ -49,21 +51,25 @@ _ABOUT_TESTS = (
 
 
 def _matrix(shown: Shown) -> Table:
-    found = {(pair.a, pair.b): pair for pair in shown.comparison.pairs}
+    comparison = shown.comparison
+    found = {(pair.a, pair.b): pair for pair in comparison.pairs}
+    claimed = {label: {pair.a: pair for pair in against(comparison.family, label)} for label in shown.paired}
     labels = shown.paired
-    rows = [[shown.of_row(a), *(_against(found, a, b) for b in labels)] for a in labels]
+    rows = [[shown.of_row(a), *(_against(found, claimed[b].get(a), a, b) for b in labels)] for a in labels]
     columns = [Column("", numeric=False, sortable=False), *(Column(b, sortable=False) for b in labels)]
     return Table("Row minus column", columns, rows)
 
 
-def _against(found: dict[tuple[str, str], Pair], a: str, b: str) -> Cell:
+def _against(found: dict[tuple[str, str], Pair], claimed: Pair | None, a: str, b: str) -> Cell:
+    """Row a against column b; `claimed` is the pair in the family, None where it is not in there."""
     if a == b:
         return Cell("")
     pair = found[a, b] if (a, b) in found else found[b, a].turned()
     difference = pair.difference
-    return measured(
-        difference, numbers.difference(difference), f"{pair.claim}; {SCOPES[pair.scope]}", emphasis_of(pair)
-    )
+    if claimed is None:
+        return measured(difference, numbers.difference(difference))
+    said = f"{claimed.claim}; {SCOPES[claimed.scope]}"
+    return measured(difference, numbers.difference(difference), said, emphasis_of(claimed))
 
 
 def _tests(comparison: Comparison) -> Table:

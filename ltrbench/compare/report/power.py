@@ -27,8 +27,8 @@ def section(shown: Shown) -> Section | None:
     )
     if detect is not None:
         lead += (
-            f" To detect {detect:g}, so many queries, seeds or folds are needed, each with all else as it "
-            "is. The time is that of the additional trainings, one after another; queries cost judgments."
+            f" The columns for {detect:g} say how many detect it, each with all else as it is. The time is "
+            "that of the additional trainings, one after another; queries cost judgments."
         )
     columns = [
         Column("pair", numeric=False),

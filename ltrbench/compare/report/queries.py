@@ -49,8 +49,9 @@ def section(shown: Shown) -> Section | None:
     lists = [_wins(shown, queries, *pair) for a, b in rivals for pair in ((a, b), (b, a))]
     lead = (
         f"Each model's {comparison.metric} minus {comparison.baseline}'s, one value a query, sorted: the "
-        "areas show whether a few queries make the difference or many. Means over seeds. Below, both models' "
-        f"values: queries above the diagonal are those on which the model beats {comparison.baseline}."
+        "areas show whether a few queries make the difference or many. A value is the mean over trainings. "
+        "Below, both models' values: queries above the diagonal are those on which the model beats "
+        f"{comparison.baseline}."
     )
     if queries.sample.num_queries > MOST_POINTS:
         lead += " A cell is the denser the more queries it holds, on a log scale."
