@@ -478,7 +478,8 @@ def test_every_declared_metric_has_its_claim_and_scope_in_report_and_csv(tmp_pat
     (column,) = [number for number, own in enumerate(table.columns) if own.header == "ndcg@5"]
     notes = [row[column].note for row in table.rows]
     said = f"worse ({SCOPES[RETRAINED]})"
-    assert notes == ["", said]
+    assert notes[0] == ""
+    assert notes[1].endswith(said)
     assert f",{said}," in as_csv([both])
     assert both.to_frame()["claim in ndcg@5"].tolist()[1] == said
 
