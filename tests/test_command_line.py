@@ -383,6 +383,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
         (["model=natve"], "did you mean 'native'?"),
         (["modl=native"], "did you mean 'model'?"),
         (["params.num_leavs=3"], "there is no key params.num_leavs; did you mean 'num_leaves'?"),
+        (["model=lightgbm", "model.queries_per_tree=0.5"], "LightGBMRanker has no such setting"),
         (["params.num_leaves=many"], "Value 'many' of type 'str' could not be converted to Integer"),
         (["params.num_leaves=1"], "num_leaves is 1; it must be at least 2"),
         (["metrics=[ndgc@10]"], "unknown metric 'ndgc@10'; did you mean 'ndcg'?"),

@@ -123,7 +123,14 @@ def _missing_key(error: BaseException, text: str) -> str | None:
     # The key itself may stand, and one before it be the misspelt one.
     missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(error.__cause__))
     wrong = name if missing is None else missing[1]
-    return f"there is no key {key}{did_you_mean(wrong, known)}{own}"
+    return f"there is no key {key}{did_you_mean(wrong, known)}{_whose_keys(error)}{own}"
+
+
+def _whose_keys(error: BaseException) -> str:
+    """Names the class without the key: a sweep over models gives every model the same settings."""
+    node = getattr(error.__cause__, "parent_node", None)
+    target = node.get("_target_") if isinstance(node, DictConfig) else None
+    return "" if target is None else f" {str(target).rpartition('.')[2]} has no such setting."
 
 
 def _known_keys(error: BaseException, parent: str) -> Iterable[str]:
