@@ -61,7 +61,7 @@ class Replicates:
 
     number: int | None = None
     kind: str = BOOTSTRAP
-    share: float = 0.8
+    share: float = 0.5
     seed: int = 0
     index: int | None = None
 

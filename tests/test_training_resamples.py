@@ -142,8 +142,8 @@ def built(*overrides: str) -> Experiment:
         (["replicates.kind=subsample"], "replicates.kind is subsample without a number.*; add replicates=5"),
         (["replicates.seed=3"], "replicates.seed is 3 without a number"),
         (
-            ["replicates=5", "replicates.index=1", "replicates.share=0.5"],
-            "replicates.share is 0.5, .*; add replicates.kind=subsample",
+            ["replicates=5", "replicates.index=1", "replicates.share=0.8"],
+            "replicates.share is 0.8, .*; add replicates.kind=subsample",
         ),
     ],
 )

@@ -264,7 +264,8 @@ def _fold_table(comparison: Comparison, width: int | None) -> str:
 
 
 def _with_interval(difference: float | None, interval: Interval | None) -> str:
-    shown = _format(difference, "+.4f")
+    # Rounded first, so that a small negative difference has no sign.
+    shown = _format(None if difference is None else round(difference, 4) + 0.0, "+.4f")
     return shown if interval is None else f"{shown} [{interval.low:+.4f}, {interval.high:+.4f}]"
 
 

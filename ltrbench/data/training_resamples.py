@@ -38,7 +38,7 @@ class TrainingResample:
     number: int
     index: int
     kind: str = BOOTSTRAP
-    share: float = 0.8
+    share: float = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class TrainingResample:
         if self.kind == SUBSAMPLE and not 0.0 < self.share < 1.0:
             raise ConfigError(
                 f"replicates.share is {self.share}; it is a share of the training queries, above 0 and below "
-                "1, as in replicates.share=0.8."
+                "1, as in replicates.share=0.5."
             )
         if self.seed < 0:
             raise ConfigError(f"replicates.seed is {self.seed}; a seed is a whole number of 0 or more.")
