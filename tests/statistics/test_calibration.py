@@ -286,7 +286,8 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
     assert len(rows) >= 6
     for row in rows:
         assert row[CLAIMS[0]]["rate"] <= 0.065, row
-        assert row[CLAIMS[0]]["upper"] <= 0.08, row
+        # Fewer draws leave a bound above the rate that was asked for.
+        assert row["draws"] < 800 or row[CLAIMS[0]]["upper"] <= 0.07, row
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
 
 
