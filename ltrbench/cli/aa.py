@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
+from ltrbench.cli.evaluating import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
 from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings, wrapped
 from ltrbench.cli.progress import terminal_width
 from ltrbench.errors import ResultError
@@ -27,14 +27,7 @@ _NOTHING = "-"
 @PLUGIN_OPTION
 @CONVENTION_OPTION
 @SETTINGS_OPTION
-@click.option(
-    "--rope",
-    type=float,
-    default=0.005,
-    show_default=True,
-    metavar="D",
-    help="Differences of at most D either way are practically none.",
-)
+@ROPE_OPTION
 @click.option(
     "--halvings",
     type=click.IntRange(min=1),

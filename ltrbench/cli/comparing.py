@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ltrbench.cli.evaluating import CONVENTION_OPTION, SETTINGS_OPTION
+from ltrbench.cli.evaluating import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
 from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings
 from ltrbench.cli.progress import terminal_width
 from ltrbench.errors import ConfigError
@@ -64,14 +64,7 @@ if TYPE_CHECKING:
     "--rrf-k", type=float, default=60.0, show_default=True, help="k of rrf, which adds 1 / (k + rank)."
 )
 @click.option("--detect", type=float, metavar="D", help="How many queries, seeds or folds detect D?")
-@click.option(
-    "--rope",
-    type=float,
-    default=0.005,
-    show_default=True,
-    metavar="D",
-    help="The region of practical equivalence: differences of at most D either way.",
-)
+@ROPE_OPTION
 @click.option(
     "--draws", type=int, default=10_000, show_default=True, help="Of bootstrap and randomisation test."
 )

@@ -49,6 +49,14 @@ SETTINGS_OPTION = click.option(
     multiple=True,
     help="A setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
 )
+ROPE_OPTION = click.option(
+    "--rope",
+    type=float,
+    default=0.005,
+    show_default=True,
+    metavar="D",
+    help="The region of practical equivalence: differences of at most D either way.",
+)
 _METRICS_OPTION = click.option(
     "--metrics",
     "names",

@@ -44,6 +44,8 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
 def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
     """Returns the trainings of a row in the only cell, with the queries of `queries.distinct`."""
     (trainings,) = queries.trainings[row]
+    if queries.distinct is queries.sample:
+        return trainings
     sample = replace(queries.sample, values=trainings.values)
     return replace(trainings, values=clustered(sample, queries.query_keys).values)
 

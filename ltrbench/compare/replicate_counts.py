@@ -19,7 +19,7 @@ _Folds = dict[int | None, list[Run]]
 
 
 def replicate_counts(rows: Mapping[str, Sequence[Judged]]) -> dict[str, str]:
-    """Returns label -> a short text for the column "replicates".
+    """Returns label -> a short text for the column "trainings".
 
     Args:
         rows: all rows of a table, label -> its runs that count.

@@ -28,8 +28,7 @@ from ltrbench.statistics.paired import IDENTICAL
 from ltrbench.statistics.sample import DECIMALS
 
 FEWEST_REPLICATES = 3
-"""With two trainings nothing is claimed: their variance has one degree of freedom and is found too small too
-often."""
+"""With two trainings nothing is claimed: the variance of two has one degree of freedom."""
 
 BOOTSTRAP, SUBSAMPLE = "bootstrap", "subsample"
 

@@ -291,6 +291,14 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
 
 
+def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself() -> None:
+    rows = rates_in(COMMITTED / "calibration_models")[SAME_METHOD]
+    highest = max(row["queries only, one model each"]["rate"] for row in rows)
+    assert 0.45 <= highest <= 0.5
+    for page in ("README.md", "docs/statistics.md"):
+        assert "in up to half of the draws" in (COMMITTED.parent / page).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("title", [EXCHANGEABLE, FOLDS])
 def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
     for row in rates_in(COMMITTED / "calibration_models")[title]:
