@@ -46,7 +46,7 @@ _NAMES_OF = {
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
     "ltrbench.results": ("Run", "find_runs", "read_run"),
-    "ltrbench.experiment": ("Experiment", "run"),
+    "ltrbench.experiment.run": ("Experiment", "run"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
 }
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     )
     from ltrbench.data.sources import LetorFiles, TableFiles
     from ltrbench.errors import LtrbenchError
-    from ltrbench.experiment import Experiment, run
+    from ltrbench.experiment.run import Experiment, run
     from ltrbench.metrics import Convention, Evaluation, evaluate, preset, with_settings
     from ltrbench.rankers import EarlyStopping, Ranker
 

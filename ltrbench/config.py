@@ -23,12 +23,12 @@ from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.training_resamples import BOOTSTRAP
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.experiment import Experiment
-from ltrbench.importance import ImportanceSettings
+from ltrbench.experiment.run import Experiment
+from ltrbench.measure.provenance import without_password
 from ltrbench.metrics import load_plugins
-from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
-from ltrbench.study import Study
+from ltrbench.rankers.models.importance import ImportanceSettings
+from ltrbench.studies.base import Study
 from ltrbench.tracking import Tracker
 from ltrbench.user_modules import import_user_module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
-from ltrbench.escaping import in_markdown, in_table, visible
+from ltrbench.untrusted.escaping import in_markdown, in_table, visible
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:

@@ -9,7 +9,7 @@ import html
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ltrbench.escaping import visible
+from ltrbench.untrusted.escaping import visible
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80  # characters

@@ -1,4 +1,4 @@
-"""Fixtures that more than one room's tests use."""
+"""Fixtures that the tests of several folders use."""
 
 from __future__ import annotations
 

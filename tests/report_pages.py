@@ -8,8 +8,8 @@ import numpy as np
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.across import across
-from ltrbench.compare.report import write
+from ltrbench.compare.analysis.across import across
+from ltrbench.compare.output.report import write
 from ltrbench.data import Judgments
 from ltrbench.results import LearningCurve
 

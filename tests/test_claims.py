@@ -14,17 +14,17 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
-from ltrbench.compare.cells import replicate_of
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.imported import Import, import_scores
-from ltrbench.compare.pairs import Pair
-from ltrbench.compare.publish import publish
-from ltrbench.compare.record import as_json, claims
-from ltrbench.compare.report import leaderboard, pairs
-from ltrbench.compare.report.parts import Section, Table
-from ltrbench.compare.report.shown import Shown
-from ltrbench.compare.tables import as_csv
-from ltrbench.compare.verdict import NOT_ALIKE, NOT_REPEATED
+from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
+from ltrbench.compare.output.publish import publish
+from ltrbench.compare.output.record import as_json, claims
+from ltrbench.compare.output.report import leaderboard, pairs
+from ltrbench.compare.output.report.parts import Section, Table
+from ltrbench.compare.output.report.shown import Shown
+from ltrbench.compare.output.tables import as_csv
+from ltrbench.compare.pairing.cells import replicate_of
+from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.scores.fusion import Fusing, fuse
+from ltrbench.compare.scores.imported import Import, import_scores
 from ltrbench.errors import ConfigError, UndefinedMetricError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.results import Run

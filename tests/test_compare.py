@@ -16,8 +16,8 @@ from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.compare import Settings, best_by_validation, compare, render
 from ltrbench.compare.comparison import Row
-from ltrbench.compare.publish import publish
-from ltrbench.compare.record import as_json
+from ltrbench.compare.output.publish import publish
+from ltrbench.compare.output.record import as_json
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate

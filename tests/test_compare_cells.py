@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toy_runs import NUM_QUERIES, write
 
 from ltrbench.compare import Settings, compare
-from ltrbench.compare.slices import slices
+from ltrbench.compare.analysis.slices import slices
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate, preset

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from ltrbench.compare import compare, compare_importances
-from ltrbench.compare.importances import as_csv, as_markdown, spearman
-from ltrbench.compare.publish import publish
-from ltrbench.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
+from ltrbench.compare.analysis.importances import as_csv, as_markdown, spearman
+from ltrbench.compare.output.publish import publish
+from ltrbench.rankers.models.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.results import Run
 from ltrbench.results.writing import _write_importances
 

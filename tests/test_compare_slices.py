@@ -12,7 +12,7 @@ from scipy import stats
 from toy_runs import write
 
 from ltrbench.compare import BEST, Comparison, Settings, compare, interactions, slices
-from ltrbench.compare.slices import ATTRIBUTES, CHOSEN, interaction_sentence
+from ltrbench.compare.analysis.slices import ATTRIBUTES, CHOSEN, interaction_sentence
 from ltrbench.data import Judgments
 from ltrbench.results import Run
 from ltrbench.statistics import holm

@@ -23,13 +23,13 @@ from scipy.sparse import csr_array
 from ltrbench.config import build, build_experiment, conf_dir, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
-from ltrbench.experiment import check_drift
+from ltrbench.experiment.run import check_drift
+from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
-from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
-from ltrbench.rankers.trees import InnerNode, Node
+from ltrbench.rankers.models.trees import InnerNode, Node
 from ltrbench.results import ScoredSplit
-from ltrbench.unpickling import pickles_in
+from ltrbench.untrusted.unpickling import pickles_in
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
 YARDSTICKS = {"random", "single_feature"}
@@ -167,7 +167,7 @@ def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
     code = (
         f"import sys; sys.path[:0] = {[str(USER_BACKEND), str(USER_BACKEND.parent)]!r}\n"
         "import importlib, numpy as np; from pathlib import Path\n"
-        "from ltrbench.unpickling import unpickling_raises\n"
+        "from ltrbench.untrusted.unpickling import unpickling_raises\n"
         f"kind = getattr(importlib.import_module({kind.__module__!r}), {kind.__name__!r})\n"
         "kind().warm_up()\n"
         "with unpickling_raises() as tried:\n"

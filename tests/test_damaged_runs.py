@@ -20,13 +20,13 @@ import pytest
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.publish import publish
-from ltrbench.compare.reproduce import reproduce
+from ltrbench.compare.output.publish import publish
+from ltrbench.compare.output.reproduce import reproduce
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
-from ltrbench.experiment import Experiment, run
-from ltrbench.importance import Importances
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.importance import Importances
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import (
     CURVE_FILE,

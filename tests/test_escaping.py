@@ -18,10 +18,10 @@ import toy_runs
 from ltrbench.cli import main
 from ltrbench.cli.errors import VisibleFormatter, as_paragraph
 from ltrbench.compare import compare
-from ltrbench.compare.publish import publish
+from ltrbench.compare.output.publish import publish
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError
-from ltrbench.importance import Importances
+from ltrbench.rankers.models.importance import Importances
 from ltrbench.results import LearningCurve, Run, read_run, write_run
 from ltrbench.tracking.mlflow_entities import model_name, run_inputs, run_name, run_params, run_tags
 

@@ -15,24 +15,24 @@ from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, U
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.record import as_json
+from ltrbench.compare.output.record import as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
-from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.saved import SavedModelError
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.results import FAILED, FINISHED, Run, read_run
 from ltrbench.tracking import Tracker
-from ltrbench.unpickling import pickles_in
+from ltrbench.untrusted.unpickling import pickles_in
 
 
 @dataclass

@@ -13,8 +13,8 @@ from run_cases import finished_run, judged, noisy
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings, best_by_validation, compare
-from ltrbench.compare.fused_scores import learn_weights, min_max, reciprocal_ranks, z_scores
-from ltrbench.compare.fusion import METHODS, Fusing, fuse
+from ltrbench.compare.scores.fused_scores import learn_weights, min_max, reciprocal_ranks, z_scores
+from ltrbench.compare.scores.fusion import METHODS, Fusing, fuse
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import evaluate

@@ -15,7 +15,10 @@ from scipy.stats import t as student
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError
-from ltrbench.importance import (
+from ltrbench.metrics import evaluate
+from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.importance import (
     ACROSS,
     DROP_COLUMN,
     FALLS,
@@ -36,9 +39,6 @@ from ltrbench.importance import (
     permutation_falls,
     within_queries,
 )
-from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
-from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features

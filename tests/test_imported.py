@@ -12,8 +12,8 @@ from run_cases import METRICS, finished_run, judged, noisy
 
 from ltrbench.cli import main
 from ltrbench.compare import compare, render
-from ltrbench.compare.imported import Import, import_like, import_scores
-from ltrbench.compare.publish import publish
+from ltrbench.compare.output.publish import publish
+from ltrbench.compare.scores.imported import Import, import_like, import_scores
 from ltrbench.data import read_letor
 from ltrbench.data.formats.score_files import read_score_file
 from ltrbench.data.formats.trec import document_names, trec_run_lines

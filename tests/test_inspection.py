@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltrbench import inspection
 from ltrbench.cli import main
 from ltrbench.config import conf_dir
 from ltrbench.data import RankingDataset
-from ltrbench.inspection import inspect
+from ltrbench.experiment import inspection
+from ltrbench.experiment.inspection import inspect
 from ltrbench.rankers.random import RandomRanker
 
 NAN = float("nan")

@@ -59,7 +59,9 @@ def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
 def test_the_wheel_holds_what_the_report_is_made_from(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {
-            Path(name).name for name in archive.namelist() if name.startswith("ltrbench/compare/report/")
+            Path(name).name
+            for name in archive.namelist()
+            if name.startswith("ltrbench/compare/output/report/")
         }
     assert {"page.html.j2", "page.css", "page.js"} <= packed
 

@@ -13,8 +13,8 @@ from hydra import compose, initialize_config_dir
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.metrics import evaluate, preset
-from ltrbench.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.studies.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 
 
 def make(*overrides: str) -> NativeRanker:

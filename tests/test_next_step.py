@@ -16,10 +16,10 @@ from test_claims import deterministic, folds, only, resampled, runs_of
 from test_command_line import USER_BACKEND, run
 
 from ltrbench.compare import Comparison, Settings, compare, render
-from ltrbench.compare.next_step import NextStep, next_step
-from ltrbench.compare.record import as_json
-from ltrbench.compare.report import write
-from ltrbench.compare.tables import as_html
+from ltrbench.compare.analysis.next_step import NextStep, next_step
+from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.report import write
+from ltrbench.compare.output.tables import as_html
 from ltrbench.results import Run, find_runs
 from ltrbench.statistics import RETRAINED
 

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from toy_runs import judgments, write
 
 from ltrbench.compare import Comparison, compare
-from ltrbench.compare.across import across
+from ltrbench.compare.analysis.across import across
 from ltrbench.compare.comparison import best_by_validation
-from ltrbench.compare.fairness import warnings
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.imported import Import, import_scores
-from ltrbench.compare.overlap import clustered, keys_of_sets, same_sets, shared, sharing
-from ltrbench.compare.tables import render
+from ltrbench.compare.output.tables import render
+from ltrbench.compare.pairing.fairness import warnings
+from ltrbench.compare.pairing.overlap import clustered, keys_of_sets, same_sets, shared, sharing
+from ltrbench.compare.scores.fusion import Fusing, fuse
+from ltrbench.compare.scores.imported import Import, import_scores
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import SCORES_FILE, Run, read_run

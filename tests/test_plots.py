@@ -23,7 +23,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
-from ltrbench.importance import (
+from ltrbench.plots import Drawn, draw, draw_run, figures_of
+from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
+from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
+from ltrbench.plots.drawing.panels import Page
+from ltrbench.plots.drawing.styles import COLOURS, OTHER_COLOURS, styles_of
+from ltrbench.plots.importances import importance_bars
+from ltrbench.plots.learning_curves import curves_by_iteration
+from ltrbench.plots.report.differences import Differences, sorted_differences, thinned
+from ltrbench.plots.report.distributions import distribution_over_queries, evenly_thinned
+from ltrbench.plots.report.ranks import critical_difference_diagram
+from ltrbench.plots.report.scatter import MOST_POINTS, QueryPairs, scatter
+from ltrbench.plots.report.variances import QUERY, TRAINING, TRAINING_BY_QUERY, ErrorParts, variance_shares
+from ltrbench.rankers.models.importance import (
     ACROSS,
     DROP_COLUMN,
     GAIN,
@@ -35,18 +47,6 @@ from ltrbench.importance import (
     averaged,
     shares,
 )
-from ltrbench.plots import Drawn, draw, draw_run, figures_of
-from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
-from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
-from ltrbench.plots.differences import Differences, sorted_differences, thinned
-from ltrbench.plots.distributions import distribution_over_queries, evenly_thinned
-from ltrbench.plots.importances import importance_bars
-from ltrbench.plots.learning_curves import curves_by_iteration
-from ltrbench.plots.panels import Page
-from ltrbench.plots.ranks import critical_difference_diagram
-from ltrbench.plots.scatter import MOST_POINTS, QueryPairs, scatter
-from ltrbench.plots.styles import COLOURS, OTHER_COLOURS, styles_of
-from ltrbench.plots.variances import QUERY, TRAINING, TRAINING_BY_QUERY, ErrorParts, variance_shares
 from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]

@@ -10,10 +10,10 @@ import pytest
 from test_claims import SEEDS, deterministic, folds, only, pair_of, resampled, runs_of
 
 from ltrbench.compare import Settings, render
-from ltrbench.compare.pairs import Pair
-from ltrbench.compare.power import FOLDS, QUERIES, RESAMPLES, Need, Power
-from ltrbench.compare.power import SEEDS as OF_SEEDS
-from ltrbench.compare.record import as_json
+from ltrbench.compare.output.record import as_json
+from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.pairing.power import FOLDS, QUERIES, RESAMPLES, Need, Power
+from ltrbench.compare.pairing.power import SEEDS as OF_SEEDS
 from ltrbench.results import FINISHED, Run, RunResult
 from ltrbench.statistics import (
     MODELS,

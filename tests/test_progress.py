@@ -25,11 +25,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import ltrbench.experiment
+import ltrbench.experiment.run
 from ltrbench.cli import main
 from ltrbench.cli.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.experiment import Experiment, Progress, run
+from ltrbench.experiment.run import Experiment, Progress, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
@@ -86,7 +86,7 @@ def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: p
         calls.append(arguments)
         return evaluate(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ltrbench.experiment, "evaluate", counted)
+    monkeypatch.setattr(ltrbench.experiment.run, "evaluate", counted)
     run(experiment(), tmp_path / "unseen")
     unseen = len(calls)
     run(experiment(), tmp_path / "seen", on_progress=lambda _: None)

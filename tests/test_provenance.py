@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltrbench.provenance import commit, plain
+from ltrbench.measure.provenance import commit, plain
 
 
 @pytest.fixture

@@ -84,9 +84,9 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
         "from ltrbench import compare; import ltrbench",
         "import ltrbench; from ltrbench.compare import render",
         "import ltrbench; from ltrbench.compare import compare",
-        "import ltrbench.compare.cells",
-        "import ltrbench; ltrbench.compare; import ltrbench.compare.cells",
-        "import ltrbench.compare.cells as cells; import ltrbench",
+        "import ltrbench.compare.pairing.cells",
+        "import ltrbench; ltrbench.compare; import ltrbench.compare.pairing.cells",
+        "import ltrbench.compare.pairing.cells as cells; import ltrbench",
         "import ltrbench; ltrbench.render; ltrbench.Comparison",
         "from ltrbench import *; import ltrbench",
     ],
@@ -104,9 +104,9 @@ for compare in (ltrbench.compare, __import__("ltrbench").compare, ltrbench.compa
         assert "no finished run" in str(error)
     else:
         raise AssertionError
-import ltrbench.compare.cells
+import ltrbench.compare.pairing.cells
 from ltrbench.compare import cells, render
-assert ltrbench.compare.cells is cells
+assert ltrbench.compare.pairing.cells is cells
 assert ltrbench.compare.render is render is ltrbench.render
 from ltrbench import compare
 assert compare is ltrbench.compare

@@ -11,9 +11,9 @@ import pytest
 from toy_runs import write
 
 from ltrbench.compare import compare
-from ltrbench.compare.cells import Judged
-from ltrbench.compare.imported import IMPORTED
+from ltrbench.compare.pairing.cells import Judged
 from ltrbench.compare.replicate_counts import replicate_counts
+from ltrbench.compare.scores.imported import IMPORTED
 from ltrbench.results import Run
 
 

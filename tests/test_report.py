@@ -14,9 +14,9 @@ from toy_runs import write as write_run
 
 from ltrbench.cli.show import costs
 from ltrbench.compare import Comparison, Settings, compare, interactions, render, slices
-from ltrbench.compare.report import numbers, write
-from ltrbench.compare.report.conventions import outcomes
-from ltrbench.compare.slices import ATTRIBUTES
+from ltrbench.compare.analysis.slices import ATTRIBUTES
+from ltrbench.compare.output.report import numbers, write
+from ltrbench.compare.output.report.conventions import outcomes
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, Convention, evaluate
 from ltrbench.results import TIMES, Run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ltrbench.compare.reproduce import TOLERANCE, reproduce
+from ltrbench.compare.output.reproduce import TOLERANCE, reproduce
 from ltrbench.errors import ResultError
 
 FIGURE = 0.6896

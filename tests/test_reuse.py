@@ -13,10 +13,10 @@ from test_experiment import Recorder, Toy
 from test_training_resamples import TINY
 
 from ltrbench.data import RankingDataset, TrainingResample
-from ltrbench.experiment import Experiment, run
-from ltrbench.importance import ImportanceSettings
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.importance import ImportanceSettings
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker

@@ -17,7 +17,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.search import GridSearch
+from ltrbench.studies.search import GridSearch
 
 COMMITTED = Path(__file__).parents[1] / "results" / "native_best" / "environment.json"
 

@@ -15,10 +15,10 @@ import pytest
 from ltrbench.cli import main, show
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
-from ltrbench.experiment import Experiment, run
-from ltrbench.importance import Importances
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.importance import Importances
 from ltrbench.results import RESULT_FILE, Run, RunResult, write_run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")

@@ -18,7 +18,7 @@ from ltrbench.config import build_experiment, conf_dir, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.experiment import Experiment
+from ltrbench.experiment.run import Experiment
 from ltrbench.results import RESULT_FILE, Run, find_runs, read_run
 
 TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=null", "metrics=ndcg@10"]

@@ -14,7 +14,8 @@ import pytest
 from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.plots.tree_views import as_json, as_text, draw
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -22,7 +23,6 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.results import RESULT_FILE
-from ltrbench.tree_views import as_json, as_text, draw
 
 LARGEST = float(np.finfo(np.float32).max)
 STUMP = InnerNode(1, 0.5, missing_left=False, left=Leaf(-0.25), right=Leaf(1.0))

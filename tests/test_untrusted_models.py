@@ -23,19 +23,19 @@ from ltrbench.cli import main
 from ltrbench.data import RankingDataset, write_letor
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.native.forest.scoring import plant, reference_scores
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import parsing, write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import MODEL_FILE, NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.untrusted import load_npz
+from ltrbench.untrusted.reading import load_npz
 
 Arrays = dict[str, NDArray[Any]]
 NUM_FEATURES = 40  # of the synthetic set

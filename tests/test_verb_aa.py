@@ -15,11 +15,11 @@ from test_claims import QUERIES, deterministic, folds, only, resampled, runs_of,
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings
-from ltrbench.compare.aa import AgainstItself, each_against_itself
-from ltrbench.compare.report import write
+from ltrbench.compare.analysis.aa import AgainstItself, each_against_itself
+from ltrbench.compare.output.report import write
 from ltrbench.results import Run
 from ltrbench.statistics import PairedSample
-from ltrbench.statistics.aa import against_itself
+from ltrbench.statistics.repeated.aa import against_itself
 
 EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 

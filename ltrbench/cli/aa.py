@@ -16,7 +16,7 @@ from ltrbench.errors import ResultError
 from ltrbench.markdown import markdown_table
 
 if TYPE_CHECKING:
-    from ltrbench.compare.aa import AgainstItself
+    from ltrbench.compare.analysis.aa import AgainstItself
 
 _NOTHING = "-"
 
@@ -58,7 +58,7 @@ def aa(
       python -m ltrbench aa multirun --metric map --halvings 200 --json
     """
     from ltrbench.compare import Settings
-    from ltrbench.compare.aa import each_against_itself
+    from ltrbench.compare.analysis.aa import each_against_itself
     from ltrbench.metrics import preset, with_settings
     from ltrbench.results import find_runs
 
@@ -74,7 +74,7 @@ def aa(
 
 
 def _render(rows: Sequence[AgainstItself]) -> str:
-    from ltrbench.compare.aa import OF_RESAMPLES, READING
+    from ltrbench.compare.analysis.aa import OF_RESAMPLES, READING
 
     header = [
         "data",

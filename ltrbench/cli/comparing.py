@@ -17,7 +17,7 @@ from ltrbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from ltrbench.compare import Comparison, Settings
-    from ltrbench.compare.publish import Slices
+    from ltrbench.compare.output.publish import Slices
     from ltrbench.results import Run
 
 
@@ -111,8 +111,8 @@ def compare(
     """
     from ltrbench.compare import Settings, read_attributes, slices
     from ltrbench.compare import compare as compare_runs
-    from ltrbench.compare.publish import publish
-    from ltrbench.compare.record import as_json
+    from ltrbench.compare.output.publish import publish
+    from ltrbench.compare.output.record import as_json
     from ltrbench.metrics import preset, with_settings
 
     asked = Settings(
@@ -147,7 +147,7 @@ def compare(
 def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
     """The tables, and what is seen over data sets, in the width of the terminal."""
     from ltrbench.compare import render
-    from ltrbench.compare.across import across, in_words
+    from ltrbench.compare.analysis.across import across, in_words
 
     width = terminal_width()
     tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
@@ -173,7 +173,7 @@ def _make(output: Path) -> None:
 
 def _find(sources: Sequence[str]) -> list[Run]:
     """The runs in folders, and those that NAME=SCORES makes in their places."""
-    from ltrbench.compare.imported import Import, import_scores
+    from ltrbench.compare.scores.imported import Import, import_scores
     from ltrbench.results import find_runs
 
     imports = [source for source in sources if _is_import(source)]
@@ -201,7 +201,7 @@ def _fused(
     runs: Sequence[Run], asked: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
 ) -> list[Run]:
     from ltrbench.compare.comparison import default_metric
-    from ltrbench.compare.fusion import Fusing, fuse
+    from ltrbench.compare.scores.fusion import Fusing, fuse
     from ltrbench.results import FINISHED
 
     finished = [run for run in runs if run.result.status == FINISHED]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ltrbench.cli.program import program
 from ltrbench.errors import ResultError
-from ltrbench.provenance import without_password
+from ltrbench.measure.provenance import without_password
 from ltrbench.results import FINISHED, Run, find_runs, holds_runs
 from ltrbench.results.overrides import Overrides, as_products, quoted
 

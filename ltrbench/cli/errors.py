@@ -9,7 +9,7 @@ import os
 import click
 
 from ltrbench.errors import LtrbenchError
-from ltrbench.escaping import visible
+from ltrbench.untrusted.escaping import visible
 
 OK, RUN_FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
 

@@ -27,10 +27,10 @@ from ltrbench.cli.files import (
 from ltrbench.cli.progress import terminal_width
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.escaping import in_csv
 from ltrbench.markdown import markdown_table
 from ltrbench.metrics import PRESETS, Convention, Evaluation
 from ltrbench.shapes import Scores
+from ltrbench.untrusted.escaping import in_csv
 
 DEFAULT_METRICS = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
 """Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""

@@ -15,7 +15,7 @@ import click
 from ltrbench import markdown
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.escaping import visible
+from ltrbench.untrusted.escaping import visible
 
 PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option(

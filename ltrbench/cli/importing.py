@@ -25,7 +25,7 @@ def import_(name: str, file: str, like: Path, output: Path) -> None:
     \b
       python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
     """
-    from ltrbench.compare.imported import Import, import_like
+    from ltrbench.compare.scores.imported import Import, import_like
     from ltrbench.results import read_run
 
     run = import_like(Import(name, file), read_run(like), output)

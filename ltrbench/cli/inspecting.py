@@ -12,7 +12,7 @@ import click
 from ltrbench.cli.files import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, wrapped
 
 if TYPE_CHECKING:
-    from ltrbench.inspection import Inspection
+    from ltrbench.experiment.inspection import Inspection
     from ltrbench.rankers import Ranker
 
 _SHOWN = 12  # names or labels on the terminal; --json has all
@@ -32,7 +32,7 @@ def inspect(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -
       python -m ltrbench inspect train.txt
       python -m ltrbench inspect train.csv --read label=grade --json
     """
-    from ltrbench.inspection import inspect as look
+    from ltrbench.experiment.inspection import inspect as look
 
     found = look(read(data, reading), _rankers())
     if as_object:

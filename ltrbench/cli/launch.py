@@ -48,8 +48,8 @@ from ltrbench.cli.progress import showing, terminal_width
 from ltrbench.cli.sweep import RESAMPLE, register_sweeper, swept_settings
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
-from ltrbench.experiment import run
-from ltrbench.rankers.saved import SavedModelError
+from ltrbench.experiment.run import run
+from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.results import FINISHED, RESULT_FILE, Run, occupy, read_run
 from ltrbench.results.overrides import Overrides
 from ltrbench.tracking import Tracker
@@ -170,8 +170,8 @@ class Session:
         """Into the sweep's folder, and from there to the tracker."""
         if self.sweep is None or not self.comparisons:
             return
-        from ltrbench.compare.publish import publish
-        from ltrbench.compare.record import claims, figures
+        from ltrbench.compare.output.publish import publish
+        from ltrbench.compare.output.record import claims, figures
 
         folder = self.sweep.folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
@@ -226,7 +226,7 @@ class Session:
             return
         # Late, because it is not needed for --help, which has to answer at once.
         from ltrbench.compare import render
-        from ltrbench.compare.across import across, in_words
+        from ltrbench.compare.analysis.across import across, in_words
 
         for comparison in self.comparisons:
             click.echo(f"\n{render(comparison, terminal_width())}")

@@ -20,7 +20,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ltrbench.experiment import OnProgress, Progress
+    from ltrbench.experiment.run import OnProgress, Progress
 
 log = logging.getLogger("ltrbench")
 

@@ -25,9 +25,9 @@ def reproduce(committed: Path, runs: Path) -> int:
       python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
     """
     from ltrbench.compare import compare
-    from ltrbench.compare.publish import publish
-    from ltrbench.compare.reproduce import TOLERANCE
-    from ltrbench.compare.reproduce import reproduce as hold_against
+    from ltrbench.compare.output.publish import publish
+    from ltrbench.compare.output.reproduce import TOLERANCE
+    from ltrbench.compare.output.reproduce import reproduce as hold_against
     from ltrbench.results import find_runs
 
     with tempfile.TemporaryDirectory() as folder:

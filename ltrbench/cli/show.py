@@ -17,7 +17,7 @@ from ltrbench.cli.progress import terminal_width
 from ltrbench.markdown import assignments, markdown_table, wrapped
 
 if TYPE_CHECKING:
-    from ltrbench.importance import Importances
+    from ltrbench.rankers.models.importance import Importances
     from ltrbench.results import Run, RunResult
 
 NUM_FEATURES = 10
@@ -211,7 +211,7 @@ _KINDS_OF_IMPORTANCE = {
 
 
 def _importances_table(worth: Importances, width: int | None) -> str:
-    from ltrbench.importance import FALLS, HIGH, LOW
+    from ltrbench.rankers.models.importance import FALLS, HIGH, LOW
 
     chief = worth.values[worth.kinds[0]]
     # What is not a number stands last.

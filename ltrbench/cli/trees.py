@@ -13,7 +13,7 @@ import click
 from ltrbench.cli.files import PATH, echo, replaced
 from ltrbench.cli.models import RANKER_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.rankers.trees import Ensemble, Leaf, Node
+from ltrbench.rankers.models.trees import Ensemble, Leaf, Node
 from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, read_run
 
 DRAWN = 3
@@ -43,7 +43,7 @@ def trees(run: Path, first: int | None, as_list: bool, output: Path | None, rank
     \b
       python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
     """
-    from ltrbench.tree_views import as_json, as_text, draw
+    from ltrbench.plots.tree_views import as_json, as_text, draw
 
     finished = read_run(run)
     with _refusing_what_cannot_be_shown(run):

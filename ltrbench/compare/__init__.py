@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from ltrbench.compare.analysis.importances import ImportanceComparison, compare_importances
+from ltrbench.compare.analysis.slices import Interaction, Slice, interactions, read_attributes, slices
+from ltrbench.compare.analysis.verdict import verdict
 from ltrbench.compare.comparison import Choice, Comparison, Row, best_by_validation, compare
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.imported import Import, import_like, import_scores
-from ltrbench.compare.pairs import Pair
+from ltrbench.compare.output.tables import render
+from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.scores.fusion import Fusing, fuse
+from ltrbench.compare.scores.imported import Import, import_like, import_scores
 from ltrbench.compare.settings import BEST, Settings
-from ltrbench.compare.slices import Interaction, Slice, interactions, read_attributes, slices
-from ltrbench.compare.tables import render
-from ltrbench.compare.verdict import verdict
 from ltrbench.results import Run
 
 __all__ = [
@@ -49,7 +49,7 @@ class _CallablePackage(ModuleType):
 
     Users expect `ltrbench.compare(runs)`, but once any module of this package is imported, Python sets the
     attribute `ltrbench.compare` to the package. If the attribute were the function instead, Python would not
-    find `ltrbench.compare.cells`. A package that can be called serves both, in any order of imports.
+    find `ltrbench.compare.pairing.cells`. A package that can be called serves both, in any order of imports.
     """
 
     def __call__(self, runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:

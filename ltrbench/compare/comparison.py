@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ltrbench.compare.cells import (
+from ltrbench.compare.pairing.cells import (
     Judged,
     PairedQueries,
     arrange,
@@ -30,11 +30,11 @@ from ltrbench.compare.cells import (
     pair_queries,
     test_cell_of,
 )
-from ltrbench.compare.derived import reported_metrics, unknown_metrics
-from ltrbench.compare.evaluations import means_of, over_cells
-from ltrbench.compare.fairness import mismatches, refusal, seen_by_choice, validation_means, warnings
-from ltrbench.compare.pairs import Pair, against, all_pairs, decided
+from ltrbench.compare.pairing.fairness import mismatches, refusal, seen_by_choice, validation_means, warnings
+from ltrbench.compare.pairing.pairs import Pair, against, all_pairs, decided
 from ltrbench.compare.replicate_counts import replicate_counts
+from ltrbench.compare.scores.derived import reported_metrics, unknown_metrics
+from ltrbench.compare.scores.evaluations import means_of, over_cells
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
@@ -159,7 +159,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """What a notebook shows: the table of `render`."""
         # Late, because tables are made of comparisons.
-        from ltrbench.compare.tables import as_html
+        from ltrbench.compare.output.tables import as_html
 
         return as_html(self)
 
@@ -168,7 +168,7 @@ class Comparison:
         (low, high), the difference to the baseline with its interval and p-value, wins, ties and losses,
         trees, memory, and seconds by kind. NaN or None where there is none.
         """
-        from ltrbench.compare.tables import as_frame
+        from ltrbench.compare.output.tables import as_frame
 
         return as_frame(self)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ltrbench.compare.cells import Judged, seeds_change_nothing
-from ltrbench.compare.imported import IMPORTED
+from ltrbench.compare.pairing.cells import Judged, seeds_change_nothing
+from ltrbench.compare.scores.imported import IMPORTED
 from ltrbench.results import Run
 
 _Folds = dict[int | None, list[Run]]

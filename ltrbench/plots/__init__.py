@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost
 from ltrbench.plots.cutoffs import ndcg_by_cutoff
+from ltrbench.plots.drawing.panels import DPI, short_name
+from ltrbench.plots.drawing.series import Drawn, finished
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
-from ltrbench.plots.panels import DPI, short_name
-from ltrbench.plots.series import Drawn, finished
 from ltrbench.results import Run
 
 if TYPE_CHECKING:

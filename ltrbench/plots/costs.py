@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.plots.labels import label_points
-from ltrbench.plots.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, titled_panels
-from ltrbench.plots.series import Drawn, data_of, over
-from ltrbench.plots.styles import styles_of
+from ltrbench.plots.drawing.labels import label_points
+from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, titled_panels
+from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

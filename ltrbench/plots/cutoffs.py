@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ltrbench.plots.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
-from ltrbench.plots.series import Drawn, data_of, over
-from ltrbench.plots.styles import styles_of
+from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
+from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
-from ltrbench.plots.panels import HEIGHT, LONGEST_LABEL, PAPER, SMALL, TEXT, Page, short_name, titled_panels
-from ltrbench.plots.series import Drawn, data_of, over, to_one
-from ltrbench.plots.styles import Style, styles_of
+from ltrbench.plots.drawing.panels import (
+    HEIGHT,
+    LONGEST_LABEL,
+    PAPER,
+    SMALL,
+    TEXT,
+    Page,
+    short_name,
+    titled_panels,
+)
+from ltrbench.plots.drawing.series import Drawn, data_of, over, to_one
+from ltrbench.plots.drawing.styles import Style, styles_of
+from ltrbench.rankers.models.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
 from ltrbench.results import mean_importances
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.plots.panels import GRID, PAPER, TEXT, Page, keys_of, titled_panels
-from ltrbench.plots.series import Drawn, data_of, over
-from ltrbench.plots.styles import Style, styles_of
+from ltrbench.plots.drawing.panels import GRID, PAPER, TEXT, Page, keys_of, titled_panels
+from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.styles import Style, styles_of
 from ltrbench.results import LearningCurve
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ or needs, a library that the run does not use.
 
 from ltrbench.rankers.base import BoostingRanker, FitSummary, Ranker
 from ltrbench.rankers.early_stopping import EarlyStopping, Iteration, Monitor, OnIteration
-from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
 
 __all__ = [
     "BoostingRanker",

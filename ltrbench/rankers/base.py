@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
-from ltrbench.rankers.trees import Ensemble
+from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.untrusted import read_json
+from ltrbench.untrusted.reading import read_json
 
 Fitted = TypeVar("Fitted")
 

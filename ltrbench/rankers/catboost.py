@@ -54,7 +54,7 @@ from ltrbench.rankers.library import (
     unset_fields,
     write_model,
 )
-from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 try:

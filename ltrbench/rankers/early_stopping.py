@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.measure.clock import Stopwatch
 from ltrbench.metrics import evaluate, parse_metric, preset
 from ltrbench.shapes import Scores
 

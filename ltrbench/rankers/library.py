@@ -28,8 +28,8 @@ from ltrbench.rankers.base import (
     read_model_json,
 )
 from ltrbench.rankers.early_stopping import EarlyStopping
-from ltrbench.rankers.formats.splits import MOST_LEVELS
-from ltrbench.untrusted import read_bytes
+from ltrbench.rankers.models.splits import MOST_LEVELS
+from ltrbench.untrusted.reading import read_bytes
 
 SETTINGS_FILE = "settings.json"
 

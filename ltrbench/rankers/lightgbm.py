@@ -36,7 +36,6 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
-from ltrbench.rankers.formats.lightgbm_text import check_text
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
@@ -50,7 +49,8 @@ from ltrbench.rankers.library import (
     unset_fields,
     write_model,
 )
-from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.rankers.models.lightgbm_text import check_text
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 try:

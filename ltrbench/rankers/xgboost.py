@@ -33,7 +33,6 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
-from ltrbench.rankers.formats.xgboost_ubjson import check_ubjson
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     given,
@@ -46,7 +45,8 @@ from ltrbench.rankers.library import (
     unset_fields,
     write_model,
 )
-from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_below
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_below
+from ltrbench.rankers.models.xgboost_ubjson import check_ubjson
 from ltrbench.shapes import Features, Labels
 
 try:

@@ -11,7 +11,7 @@ from ltrbench.errors import ResultError
 from ltrbench.results.files import REMEDY, RESULT_FILE
 from ltrbench.results.record import FORMAT, RunResult, reason_to_refuse
 from ltrbench.results.run import Run
-from ltrbench.untrusted import read_json
+from ltrbench.untrusted.reading import read_json
 
 _COPIES = ("mlruns", "mlartifacts")
 _SHOWN_REFUSALS = 3

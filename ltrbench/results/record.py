@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypedDict
 
 from ltrbench.data.training_resamples import KINDS
 from ltrbench.errors import ConfigError
-from ltrbench.records import Amount, Count, Must, Name, mistake, types_of
 from ltrbench.results.files import RESULT_FILE
+from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types_of
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"

@@ -16,10 +16,9 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import check_file_rows
 from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
-from ltrbench.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
 from ltrbench.metrics import evaluate
 from ltrbench.notebook import html_table, one_line
-from ltrbench.records import Table, read_table
+from ltrbench.rankers.models.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -31,7 +30,8 @@ from ltrbench.results.files import (
 )
 from ltrbench.results.record import RunResult
 from ltrbench.shapes import Features
-from ltrbench.untrusted import load_npz
+from ltrbench.untrusted.reading import load_npz
+from ltrbench.untrusted.records import Table, read_table
 
 if TYPE_CHECKING:
     import pandas as pd

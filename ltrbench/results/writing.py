@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
-from ltrbench.importance import Importances
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.saved import SavedModelError
+from ltrbench.rankers.models.importance import Importances
+from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,

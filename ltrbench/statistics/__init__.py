@@ -29,13 +29,6 @@ from ltrbench.statistics.claims import (
     claim_of,
 )
 from ltrbench.statistics.datasets import DataSetTest, PairOfRanks, friedman
-from ltrbench.statistics.folds import (
-    ROPE,
-    FoldTest,
-    RopeProbabilities,
-    bayesian_correlated_t,
-    corrected_resampled_t,
-)
 from ltrbench.statistics.groups import SMALLEST_GROUP, EqualMeans, Group, equal_means
 from ltrbench.statistics.intervals import (
     CONFIDENCE,
@@ -46,7 +39,14 @@ from ltrbench.statistics.intervals import (
 )
 from ltrbench.statistics.multiplicity import benjamini_hochberg, holm
 from ltrbench.statistics.paired import TESTS, PairStatistics, compare_pairs, system_intervals
-from ltrbench.statistics.power import (
+from ltrbench.statistics.repeated.folds import (
+    ROPE,
+    FoldTest,
+    RopeProbabilities,
+    bayesian_correlated_t,
+    corrected_resampled_t,
+)
+from ltrbench.statistics.repeated.power import (
     Design,
     design_of_folds,
     design_of_replicates,
@@ -54,7 +54,7 @@ from ltrbench.statistics.power import (
     minimum_detectable_difference,
     queries_needed,
 )
-from ltrbench.statistics.replicates import (
+from ltrbench.statistics.repeated.replicates import (
     FEWEST_REPLICATES,
     Inference,
     VarianceParts,

@@ -32,9 +32,9 @@ from mlflow.utils.validation import MAX_PARAMS_TAGS_PER_BATCH
 from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
-from ltrbench.importance import Importances
+from ltrbench.measure.provenance import without_password
 from ltrbench.plots import draw_run
-from ltrbench.provenance import without_password
+from ltrbench.rankers.models.importance import Importances
 from ltrbench.results import FINISHED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
@@ -59,7 +59,7 @@ from ltrbench.tracking.mlflow_entities import (
 from ltrbench.tracking.mlflow_models import can_be_logged, save_model
 from ltrbench.tracking.mlflow_view import experiment_tags, run_list
 from ltrbench.tracking.system_metrics import SystemMetrics
-from ltrbench.untrusted import check_regular
+from ltrbench.untrusted.reading import check_regular
 
 SQLITE = "sqlite:///"
 CHAMPION = "champion"

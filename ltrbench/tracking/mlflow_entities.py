@@ -31,9 +31,9 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_USER,
 )
 
-from ltrbench.escaping import visible
-from ltrbench.provenance import without_password
+from ltrbench.measure.provenance import without_password
 from ltrbench.results import LearningCurve, Run, RunResult
+from ltrbench.untrusted.escaping import visible
 
 COMMAND = "python -m ltrbench"
 

@@ -22,9 +22,9 @@ import pandas as pd
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.loading import is_ours, load_ranker
+from ltrbench.rankers.models.loading import is_ours, load_ranker
 from ltrbench.results import MODEL_FOLDER, Run
-from ltrbench.untrusted import read_json
+from ltrbench.untrusted.reading import read_json
 
 _CLASS_FILE = "class.json"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ltrbench.clock import Stopwatch
 from ltrbench.data import Judgments
+from ltrbench.measure.clock import Stopwatch
 from ltrbench.metrics import DEFAULT
 from ltrbench.results import FINISHED, RunResult, ScoredSplit, write_run
 

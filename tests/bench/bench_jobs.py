@@ -17,8 +17,8 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.clock import Stopwatch
 from ltrbench.data import RankingDataset, read_letor
+from ltrbench.measure.clock import Stopwatch
 from ltrbench.rankers.native import NativeRanker
 
 NUM_FEATURES = 136

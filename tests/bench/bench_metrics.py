@@ -20,9 +20,9 @@ import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
 
-from ltrbench.clock import Stopwatch
 from ltrbench.compilation import threads
 from ltrbench.data import Judgments
+from ltrbench.measure.clock import Stopwatch
 from ltrbench.metrics import evaluate, preset, warm_up
 
 NAME = "ndcg@10"

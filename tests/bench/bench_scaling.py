@@ -27,7 +27,7 @@ from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
 from ltrbench.rankers.native import NativeRanker
 
 WARM_UP = """
-from ltrbench.clock import Stopwatch
+from ltrbench.measure.clock import Stopwatch
 from ltrbench.rankers.native import NativeRanker
 watch = Stopwatch()
 with watch:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ltrbench.clock import Stopwatch
-from ltrbench.memory import MemoryMeter
+from ltrbench.measure.clock import Stopwatch
+from ltrbench.measure.memory import MemoryMeter
 from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_intervals, system_intervals
 
 

@@ -46,7 +46,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker

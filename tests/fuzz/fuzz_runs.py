@@ -42,7 +42,7 @@ from ltrbench.cli import main
 from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker

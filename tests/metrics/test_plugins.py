@@ -380,7 +380,7 @@ def test_a_study_loads_the_plugins_before_its_settings_are_checked() -> None:
         "from dataclasses import dataclass\n"
         "from pathlib import Path\n"
         "from ltrbench.metrics import parse_metric\n"
-        "from ltrbench.study import Study\n"
+        "from ltrbench.studies.base import Study\n"
         "@dataclass\n"
         "class LabStudy(Study):\n"
         "    metric: str\n"

@@ -16,8 +16,8 @@ from test_forest import random_tree, scores_of, steps
 from ltrbench.native.forest.scoring import Forest, plant
 from ltrbench.native.forest.tree_shap import reference_contributions, tree_shap
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
+from ltrbench.rankers.models.trees import threshold_at_most
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.trees import threshold_at_most
 
 
 def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:

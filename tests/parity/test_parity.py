@@ -14,10 +14,10 @@ from hydra import compose, initialize_config_dir
 from ltrbench.config import build, conf_dir, register_schema, run_study
 from ltrbench.data import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
-from ltrbench.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
-from ltrbench.parity.rows import NOT_AT_HAND, Row
 from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.trees import InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
+from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
+from ltrbench.studies.parity.rows import NOT_AT_HAND, Row
 
 
 def composed(*overrides: str) -> Any:

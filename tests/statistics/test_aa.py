@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ltrbench.errors import ConfigError
 from ltrbench.statistics import LEVEL, PairedSample, claim_of, fold_replicates, independent_replicates
-from ltrbench.statistics.aa import against_itself, halvings, num_distinct_halvings
 from ltrbench.statistics.intervals import student_intervals
+from ltrbench.statistics.repeated.aa import against_itself, halvings, num_distinct_halvings
 
 ROPE = 0.005
 NUM_QUERIES = 40

@@ -11,7 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ltrbench.calibration import (
+from ltrbench.data.sources import LetorFiles
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
+from ltrbench.studies.calibration import (
     Calibration,
     Exchangeable,
     ExchangeableFolds,
@@ -20,7 +23,7 @@ from ltrbench.calibration import (
     linear_learner,
     two_way,
 )
-from ltrbench.calibration.models import (
+from ltrbench.studies.calibration.models import (
     CLAIMS,
     EXCHANGEABLE,
     FOLDS,
@@ -29,8 +32,8 @@ from ltrbench.calibration.models import (
     OVER_QUERIES,
     SAME_METHOD,
 )
-from ltrbench.calibration.rates import Rate, equal_shares, excludes
-from ltrbench.calibration.tests_and_intervals import (
+from ltrbench.studies.calibration.rates import Rate, equal_shares, excludes
+from ltrbench.studies.calibration.tests_and_intervals import (
     Drawn,
     coverage,
     differences_of,
@@ -39,10 +42,7 @@ from ltrbench.calibration.tests_and_intervals import (
     population,
     simultaneous_coverage,
 )
-from ltrbench.calibration.training_data import Pool, half, two_halves
-from ltrbench.data.sources import LetorFiles
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
+from ltrbench.studies.calibration.training_data import Pool, half, two_halves
 
 COMMITTED = Path(__file__).parents[2] / "results"
 SKEWED = "three queries in ten"

@@ -16,7 +16,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
 
-from ltrbench.compare.imported import Import, import_like
+from ltrbench.compare.scores.imported import Import, import_like
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
 from ltrbench.rankers.random import RandomRanker

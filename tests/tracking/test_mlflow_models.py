@@ -26,10 +26,10 @@ from mlflow.entities import Run as MlflowRun
 
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, TrackingError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.loading import load_ranker
+from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker

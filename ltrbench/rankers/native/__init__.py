@@ -35,13 +35,13 @@ from ltrbench.native.warm_up import four_documents, warm_up
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.rankers.native.checks import check
 from ltrbench.rankers.native.departures import departures
 from ltrbench.rankers.native.fields import NativeFields
 from ltrbench.rankers.native.translation import draws_at_random, in_words, objective_of, settings_of
-from ltrbench.rankers.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
-from ltrbench.untrusted import load_npz
+from ltrbench.untrusted.reading import load_npz
 
 MODEL_FILE = "model.npz"
 FEW_DOCUMENTS = 256

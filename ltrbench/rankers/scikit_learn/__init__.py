@@ -40,7 +40,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import OnIteration
-from ltrbench.rankers.trees import Ensemble
+from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
 
 try:

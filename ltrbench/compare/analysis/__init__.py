@@ -1,0 +1,1 @@
+"""What a comparison says: verdict, methods in words, slices, several data sets, importances, next step."""

@@ -1,0 +1,132 @@
+"""Models against themselves: each row's replicates in two halves, judged as two models are.
+
+See `ltrbench.statistics.repeated.aa` for what is computed and for what the shares cannot say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ltrbench.compare.analysis.next_step import NextStep, more_seeds, resamples
+from ltrbench.compare.comparison import default_metric
+from ltrbench.compare.pairing.cells import (
+    Judged,
+    PairedQueries,
+    by_data,
+    by_label,
+    cell_of,
+    judge,
+    newest,
+    pair_queries,
+)
+from ltrbench.compare.pairing.inference import are_folds, of_distinct_queries
+from ltrbench.compare.settings import Settings
+from ltrbench.errors import ResultError
+from ltrbench.results import FINISHED, Run
+from ltrbench.statistics.intervals import unknown_spread
+from ltrbench.statistics.repeated.aa import FEWEST_TO_HALVE, SelfComparison, against_itself
+
+READING = (
+    "A model is compared to itself: its replicates are split into two halves, which are judged as two models "
+    "are. An interval that excludes 0 is an error. About 5 % of the intervals are expected to exclude 0, and "
+    "fewer over folds, where intervals are conservative. Intervals over queries alone hold training fixed: "
+    "they show how often these trained models pass for different methods. Halvings of one set of replicates "
+    "are not independent draws: a share describes these trainings, and has no standard error."
+)
+OF_RESAMPLES = (
+    "Halves of resamples share the training set that was resampled, whose effect cancels: their claims are "
+    "about trainings on resamples of it."
+)
+
+
+@dataclass(frozen=True)
+class AgainstItself:
+    """One row against itself.
+
+    Attributes:
+        data: the name of the data set.
+        kind: what its replicates differ in, "seeds" or "resamples".
+        num_folds: of the cross-validation; 1 without one.
+        num_replicates: in every fold.
+        halved: what the halvings gave; None where there is a reason against it.
+        reason: why there is no result; empty where there is one.
+        next_step: the command that makes enough replicates; None where there are enough.
+    """
+
+    data: str
+    label: str
+    metric: str
+    kind: str
+    num_folds: int
+    num_replicates: int
+    halved: SelfComparison | None
+    reason: str = ""
+    next_step: NextStep | None = None
+
+
+def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: int) -> list[AgainstItself]:
+    """Returns the rows of all data sets, each against itself, by the first metric that carries claims.
+
+    Raises:
+        ResultError: where no run is finished.
+    """
+    finished, _ = newest([run for run in runs if run.result.status == FINISHED])
+    if not finished:
+        raise ResultError("there is no finished run whose replicates could be split into halves.")
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    rows = []
+    for data, group in by_data(finished).items():
+        judged = judge(by_label(group), [metric], [], settings.convention, cell_of)
+        rows += [
+            row_against_itself(data, label, own, metric, settings, num_halvings)
+            for label, own in judged.items()
+        ]
+    return rows
+
+
+def row_against_itself(
+    data: str, label: str, judged: Sequence[Judged], metric: str, settings: Settings, num_halvings: int
+) -> AgainstItself:
+    """Returns one row against itself; `judged` are its runs."""
+    queries = pair_queries({label: judged}, [label], metric)
+    if queries is None:
+        return AgainstItself(data, label, metric, "seeds", 1, 0, None, "no query counts")
+    trainings = queries.trainings[0]
+    keys = sorted(set(trainings[0].keys).intersection(*(own.keys for own in trainings)))
+    kind = "resamples" if any(own.resample is not None for own in trainings) else "seeds"
+    of_row = (data, label, metric, kind, len(queries.cells), len(keys))
+    if len(keys) < FEWEST_TO_HALVE:
+        return AgainstItself(*of_row, None, *_too_few(judged, queries, len(keys), kind))
+    reason = unknown_spread(queries.sample)
+    if len(queries.cells) > 1 and not are_folds(queries):
+        reason = f"{len(queries.cells)} test sets that are no folds of a cross-validation"
+    if reason:
+        return AgainstItself(*of_row, None, reason)
+    sample = queries.sample
+    if len(queries.cells) == 1:
+        sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
+    values = [own.values[[own.keys.index(key) for key in keys]] for own in trainings]
+    halved = against_itself(
+        np.concatenate(values, axis=1),
+        sample,
+        test_share=queries.test_share,
+        rope=settings.rope,
+        num_halvings=num_halvings,
+        seed=settings.seed,
+    )
+    return AgainstItself(*of_row, halved)
+
+
+def _too_few(judged: Sequence[Judged], queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
+    """Why there is no result, and the step to enough replicates."""
+    runs = [item.run for item in judged]
+    number = FEWEST_TO_HALVE
+    reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
+    if any(own.is_constant for own in queries.trainings[0]):
+        reason += " (seeds change nothing)"
+    elif kind == "seeds" and count > 1:
+        return reason, more_seeds([runs], number, f"{reason}. Train with {number} seeds")
+    return reason, resamples([runs], number, f"{reason}. Train on {number} resamples of the training queries")

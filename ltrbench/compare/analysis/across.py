@@ -1,0 +1,126 @@
+"""Over several data sets: are the models different in general? From five data sets on; folds are none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.pairing.cells import one_of_each_cell
+from ltrbench.compare.pairing.overlap import keys_of_sets, sharing
+from ltrbench.markdown import markdown_table
+from ltrbench.statistics import DataSetTest, friedman
+from ltrbench.statistics.datasets import FEWEST_DATA_SETS
+
+_SHOWN = 3
+"""Pairs of data sets that a message names."""
+
+
+@dataclass(frozen=True)
+class Across:
+    """Models by their means on each data set.
+
+    Attributes:
+        data: (N,) names of the data sets.
+        labels: (M,) of the models that every data set has.
+        means: a row a data set, a column a model.
+        test: Friedman's with Nemenyi's, and Wilcoxon's with Holm's; None where there is a reason against it.
+        reason: why there is no test; empty where there is one.
+    """
+
+    data: tuple[str, ...]
+    labels: tuple[str, ...]
+    means: tuple[tuple[float, ...], ...]
+    test: DataSetTest | None
+    reason: str
+
+
+def across(comparisons: Sequence[Comparison]) -> Across | None:
+    """Compares over data sets; None with a single one.
+
+    Rows are matched by their labels. A row that some data set lacks is left out.
+    """
+    if len(comparisons) < 2:
+        return None
+    known = [
+        {row.label: row.metrics[comparison.metric] for row in comparison.rows} for comparison in comparisons
+    ]
+    labels = [label for label in known[0] if all(own.get(label) is not None for own in known)]
+    means = np.array([[own[label] for label in labels] for own in known], dtype=np.float64)
+    reason = _reason(comparisons, len(labels))
+    return Across(
+        data=tuple(comparison.data for comparison in comparisons),
+        labels=tuple(labels),
+        means=tuple(map(tuple, means.tolist())),
+        test=None if reason else friedman(means),
+        reason=reason,
+    )
+
+
+def in_words(found: Across | None) -> str:
+    """The test over data sets as a paragraph and a table of average ranks, or why there is none; empty where
+    there is one data set."""
+    if found is None:
+        return ""
+    if found.test is None:
+        return f"Over data sets: {found.reason}"
+    test = found.test
+    rows = [[label, f"{rank:.2f}"] for label, rank in zip(found.labels, test.average_ranks, strict=True)]
+    table = markdown_table(["model", f"average rank over {test.num_data_sets} data sets"], rows)
+    if test.chi2_p is None or test.critical_difference is None:
+        return f"Over data sets: {test.note}.\n\n{table}"
+    return (
+        f"Over data sets (methods on data sets like these, each counted once): Friedman's chi2 is "
+        f"{test.chi2:.2f}, p {test.chi2_p:.4f}; average ranks further apart than "
+        f"{test.critical_difference:.2f} differ by Nemenyi's test at 5 %.\n\n{table}"
+    )
+
+
+def _shared_queries(comparisons: Sequence[Comparison]) -> str:
+    """Names the data sets that share test queries, which is one data set under several names; empty: none."""
+    of_data = [
+        list(one_of_each_cell(item for row in comparison.rows for item in row.judged).values())
+        for comparison in comparisons
+    ]
+    keys = iter(keys_of_sets([(item.judgments, item.query_keys) for cells in of_data for item in cells]))
+    queries = [np.concatenate([next(keys) for _ in cells]) for cells in of_data]
+    counts = sharing(queries, queries)
+    pairs = [
+        f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries"
+        for a, b in itertools.combinations(range(len(comparisons)), 2)
+        if counts[a, b]
+    ]
+    if not pairs:
+        return ""
+    more = f"; so do {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    return (
+        f"{'; '.join(pairs[:_SHOWN])}{more}. Data sets with test queries in common are not independent: "
+        "keep one of them."
+    )
+
+
+def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
+    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
+    num_data_sets = len(set(names))
+    if num_data_sets < len(names):
+        return (
+            "Several tables are of one data set under different settings, which are no independent "
+            "data sets. Read the tables one by one."
+        )
+    shared = _shared_queries(comparisons)
+    if shared:
+        return shared
+    if num_models < 2:
+        return (
+            "Fewer than two models were run on all data sets, so that there is nothing to compare over them."
+        )
+    if num_data_sets < FEWEST_DATA_SETS:
+        return (
+            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because "
+            "fewer ranks "
+            "can hardly reject anything. Read the data sets' own tables; folds are not data sets."
+        )
+    return ""

@@ -1,0 +1,128 @@
+"""How a comparison was tested, in words that stand under every form of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.pairing.power import QUERIES, Need, Power
+from ltrbench.compare.settings import BEST
+from ltrbench.markdown import listed
+from ltrbench.statistics import SCOPES
+
+_ENOUGH_DRAWS = 2_000
+
+_METHODS = {
+    "bca": "BCa bootstrap over queries",
+    "t": "Student's t over queries (few queries)",
+    "max-t": "max-T bootstrap over queries",
+    "bonferroni-t": "Student's t over queries by Bonferroni (few queries)",
+    "mrmc-t": "multi-reader multi-case analysis of seeds and queries",
+    "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
+    "resampled-t": "t over resampled training sets and queries",
+    "corrected-t": "corrected resampled t over folds",
+}
+
+
+def family_of(comparison: Comparison) -> str:
+    """Returns what is decided together: the differences to a named baseline or all pairs; and the metrics."""
+    count = len(comparison.family)
+    pairs = f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
+    if comparison.settings.baseline in (None, BEST):
+        pairs = all_pairs(comparison)
+    metrics = [comparison.metric, *comparison.declared]
+    return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
+
+
+def all_pairs(comparison: Comparison) -> str:
+    """What is decided together where no baseline was named."""
+    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
+
+
+def how_tested(comparison: Comparison) -> str:
+    """Returns what the difference column is, and how a claim follows from it."""
+    used = {pair.interval.method for pair in comparison.claims if pair.interval is not None}
+    differences = f"Differences are to {comparison.baseline}, paired by query."
+    if not used:
+        return f"{differences} They have no interval, and nothing is claimed of them."
+    methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
+    rope = comparison.settings.rope
+    return (
+        f"{differences} Their intervals hold together with 95 % confidence over "
+        f"{family_of(comparison)} ({methods}). Claims: equivalent where the interval lies "
+        f"within ±{rope:g}, else better or worse where it excludes 0, else undecided. {_carriers(comparison)}"
+    )
+
+
+def _carriers(comparison: Comparison) -> str:
+    """Which metrics carry claims."""
+    metrics = [comparison.metric, *comparison.declared]
+    return f"{listed(metrics)} {'carries' if len(metrics) == 1 else 'carry'} claims; all else is description."
+
+
+def what_draws_cannot_show(comparison: Comparison) -> str:
+    """Returns that the intervals are rough where there are few bootstrap draws; empty elsewhere."""
+    draws = comparison.settings.num_draws
+    if draws >= _ENOUGH_DRAWS:
+        return ""
+    return f"Intervals from {draws} bootstrap draws are rough; give --draws {_ENOUGH_DRAWS} or more."
+
+
+def what_queries_can_show(comparison: Comparison) -> str:
+    """Returns the minimum detectable differences to the baseline, and what a named one needs."""
+    known = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
+    known = [pair for pair in known if pair.power.detectable is not None]
+    if not known:
+        return ""
+    spans = [
+        f"{_span([pair for pair in known if pair.scope == scope])} ({name})"
+        for scope, name in SCOPES.items()
+        if any(pair.scope == scope for pair in known)
+    ]
+    said = (
+        f"Minimum detectable difference to {comparison.baseline} (80 % power, alpha 5 %, unadjusted): "
+        f"{listed(spans)}."
+    )
+    detect = comparison.settings.detect
+    if detect is None:
+        return said
+    needs = "; ".join(_needs(pair) for pair in known)
+    return f"{said} To detect {detect:g}, each with all else as it is: {needs}."
+
+
+def _span(pairs: Sequence[Pair]) -> str:
+    """The minimum detectable differences of pairs, such as "0.0120 to 0.0339"."""
+    known = [pair.power.detectable for pair in pairs if pair.power.detectable is not None]
+    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _needs(pair: Pair) -> str:
+    """Such as "native needs 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    power = pair.power
+    if power.is_enough:
+        return f"{pair.a} needs no more data"
+    enough = [_need(need, power) for need in power.needs if need.number is not None]
+    lacking = " or ".join(need.kind for need in power.needs if need.number is None)
+    if not enough:
+        return f"no number of {lacking} is enough for {pair.a}"
+    needed = f"{pair.a} needs {' or '.join(enough)}"
+    return f"{needed}, and no number of {lacking} is enough" if lacking else needed
+
+
+def _need(need: Need, power: Power) -> str:
+    notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
+    if need.seconds is not None:
+        notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
+    said = f"{need.number:,} {need.kind}"
+    return f"{said} ({', '.join(notes)})" if notes else said
+
+
+def about_folds(comparison: Comparison) -> str:
+    """Returns what the table over folds describes."""
+    return (
+        "Over folds (description, one pair at a time): the corrected resampled t test, and the Bayesian "
+        "correlated t test's probabilities that the method trained on other queries is worse, practically "
+        f"equal (within ±{comparison.settings.rope:g}), or better."
+    )

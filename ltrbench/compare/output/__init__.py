@@ -1,0 +1,1 @@
+"""A comparison written: tables, JSON record, pictures, report, and the check of committed results."""

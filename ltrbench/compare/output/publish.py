@@ -1,0 +1,226 @@
+"""A comparison as files: what a sweep leaves in its folder, and what `make results` puts into results/.
+
+    table.md            the tables, the published figures beside them, and what made them
+    table.tex           the tables for a paper (booktabs)
+    table.csv           a row a model, numbers in full
+    per_query.csv       a row a query of test, a column a run: the comparison's metric; empty where skipped
+    comparison.json     rows, pairs with their tests, slices; what `compare --json` prints
+    environment.json    commands, commit, versions, machine, and of each run its metrics and fingerprints
+    importances.csv     what features are worth to each model by every kind, a row a feature
+    importances.md      the most of it: features worth most, rank correlations, who ignores what others use
+    report.html         all of it in one page that needs no network
+    *.png               the pictures; in a folder a data set where there are several
+
+No document of the data is in them: neither features nor labels nor document ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+import re
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ltrbench.compare.analysis import importances
+from ltrbench.compare.analysis.across import across, in_words
+from ltrbench.compare.analysis.importances import compare_importances
+from ltrbench.compare.analysis.slices import Slice
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.report import write
+from ltrbench.compare.output.report.shown import series_of
+from ltrbench.compare.output.tables import as_csv, as_latex, render
+from ltrbench.compare.pairing.cells import Cell, replicate_of
+from ltrbench.errors import ResultError
+from ltrbench.markdown import listed
+from ltrbench.plots import draw
+from ltrbench.results import Run
+from ltrbench.untrusted.escaping import in_csv, in_markdown
+
+_LONGEST_FOLDER_NAME = 60
+"""Characters; of four bytes each, they are fewer than a file system allows."""
+
+Slices = Mapping[str, Sequence[Slice]]
+"""Data -> its slices."""
+
+
+def publish(
+    comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
+) -> None:
+    """Writes all of them into a folder, or none: they are moved there when all are written.
+
+    Other files in the folder stay.
+
+    Args:
+        folder: made where it is not there.
+        command: that does so again; empty where there is none to tell.
+
+    Raises:
+        ResultError: where they cannot be written, as on a full disk.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # On the same disk, and in the folder itself where that is all that can be written.
+        place = folder if folder.is_dir() else folder.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
+            # Its permissions are those of any folder; a temporary one's are its owner's alone.
+            staging = Path(partial, folder.resolve().name)
+            staging.mkdir()
+            _write(comparisons, staging, slices or {}, command)
+            _move(staging, folder)
+    except OSError as error:
+        # Made before the runs were read, to see that it can be.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise ResultError(
+            f"{folder} cannot be written: {error.strerror or error}. Make room there, or choose another "
+            "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
+        ) from error
+
+
+def _move(staging: Path, folder: Path) -> None:
+    if not folder.is_dir():
+        staging.rename(folder)
+        return
+    for path in sorted(staging.rglob("*")):
+        target = folder / path.relative_to(staging)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            path.replace(target)
+
+
+def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    tables = "\n".join(f"## {render(item, slices=slices.get(item.data, ()))}" for item in comparisons)
+    over = across(comparisons)
+    title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
+    parts = [f"# {title}", tables.rstrip(), in_words(over), made_by]
+    (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
+    (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
+    (folder / "table.csv").write_text(as_csv(comparisons))
+    record = json.dumps(as_json(comparisons, slices), indent=2, allow_nan=False)
+    (folder / "comparison.json").write_text(f"{record}\n")
+    (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
+    _write_per_query(comparisons, folder / "per_query.csv")
+    _write_importances(comparisons, folder)
+    for comparison in comparisons:
+        pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
+        pictures.mkdir(exist_ok=True)
+        draw(series_of(comparison), comparison.metric, pictures)
+    write(comparisons, folder / "report.html", slices, over, command)
+
+
+def _folder_name(data: str) -> str:
+    """A data set's name as that of a folder, which never leads out of the one it is in.
+
+    >>> _folder_name("MQ2008 fold=1"), _folder_name(".."), _folder_name("../x")
+    ('MQ2008_fold_1', 'data', '_x')
+    """
+    return re.sub(r"[^\w.-]+", "_", data).lstrip(".")[:_LONGEST_FOLDER_NAME] or "data"
+
+
+def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
+    """Nothing where no run recorded any."""
+    every = {
+        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
+    }
+    found = {data: own for data, own in every.items() if own.rows}
+    if found:
+        (folder / "importances.csv").write_text(importances.as_csv(found))
+        text = "\n".join(importances.as_markdown(data, own) for data, own in found.items())
+        (folder / "importances.md").write_text(f"# What features are worth\n\n{text}")
+
+
+def _made_by(runs: Sequence[Run]) -> str:
+    # Scores that were imported were made elsewhere.
+    result = next((run.result for run in runs if run.result.machine), None)
+    if result is None:
+        return "Made of imported scores. Each run's command stands in environment.json."
+    versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
+    # Outside git there is none.
+    commit = f"commit {result.commit}, " if result.commit else ""
+    return (
+        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
+        f"({result.machine.get('cores')} cores): {versions}. Each run's command stands in environment.json."
+    )
+
+
+def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    first = runs[0].result
+    return {
+        "commit": first.commit,
+        "versions": _versions(runs),
+        "machine": dict(first.machine),
+        "threads": sorted({run.result.threads for run in runs}),
+        # Of the runs' own metrics below; what the comparison was made under stands in comparison.json.
+        "convention": dict(first.convention),
+        "runs": [
+            {
+                "command": None if run.result.command is None else shlex.join(run.result.command),
+                "seed": run.result.seed,
+                "metrics": dict(run.result.metrics),
+                "fingerprints": {
+                    split: run.result.data[split].get("fingerprint")
+                    for split in ("train", "valid", "test")
+                    if split in run.result.data
+                },
+            }
+            for run in runs
+        ],
+    }
+
+
+def _versions(runs: Sequence[Run]) -> dict[str, str]:
+    """Package or plug-in -> its version; all of them where runs had different ones."""
+    versions: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for name, version in run.result.versions.items():
+            versions.setdefault(name, {})[version] = None
+    return {name: listed(sorted(own)) for name, own in versions.items()}
+
+
+def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
+    """A query that a run was not judged on, or that is skipped, has an empty cell."""
+    columns: list[str] = []
+    values: dict[tuple[str, Cell, str], dict[str, float]] = {}
+    for comparison in comparisons:
+        for row in comparison.rows:
+            columns += _columns(row)
+            for item in row.judged:
+                own = item.evaluation.per_query[comparison.metric].tolist()
+                for query_id, value in zip(item.judgments.query_ids.tolist(), own, strict=True):
+                    key = (comparison.data, item.cell, query_id)
+                    values.setdefault(key, {})[_column(row, item.run)] = value
+    names = list(dict.fromkeys(columns))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        heads = [in_csv(f"{name} {comparisons[0].metric}") for name in names]
+        writer.writerow(["data", "fold", "query_id", *heads])
+        for (data, cell, query_id), by_column in values.items():
+            cells = [by_column.get(name, math.nan) for name in names]
+            texts = ["" if math.isnan(cell) else format(cell, ".6f") for cell in cells]
+            fold = "" if cell.fold is None else cell.fold
+            writer.writerow([in_csv(data), fold, in_csv(query_id), *texts])
+
+
+def _columns(row: Row) -> list[str]:
+    return [_column(row, run) for run in row.runs]
+
+
+def _column(row: Row, run: Run) -> str:
+    """The runs of a row that differ in their fold share a column, because a query stands in one fold."""
+    resample, seed = replicate_of(run)
+    words = [] if resample is None else [f"resample={resample}"]
+    # One seed is another on each resample (`TrainingResample.seed_of_ranker`), which tells nothing more.
+    seeds: dict[int | None, set[int]] = {}
+    for item in row.runs:
+        seeds.setdefault(replicate_of(item)[0], set()).add(item.result.seed)
+    words += [f"seed={seed}"] if any(len(own) > 1 for own in seeds.values()) else []
+    return " ".join([row.label, *words])

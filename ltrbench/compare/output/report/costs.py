@@ -1,0 +1,99 @@
+"""What quality costs: time to fit and to predict, size and memory, with the Pareto fronts drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+
+from ltrbench.compare.comparison import Row
+from ltrbench.compare.output.report import numbers
+from ltrbench.compare.output.report.parts import Cell, Column, Figures, Section, Table
+from ltrbench.compare.output.report.shown import Shown, measured
+from ltrbench.compare.output.report.svg import PAGE, inlined
+from ltrbench.plots.costs import FIT, Cost, metric_against_cost
+from ltrbench.results import TIMES
+
+
+def _micros_per_document(row: Row) -> float | None:
+    """Of predicting the whole test set at once, the mean over runs; None where a run was not timed."""
+    times = [
+        1e6 * item.run.result.seconds["predict"] / item.judgments.num_documents
+        for item in row.judged
+        if "predict" in item.run.result.seconds
+    ]
+    return fmean(times) if len(times) == len(row.judged) else None
+
+
+@dataclass(frozen=True)
+class _Measure:
+    caption: str
+    cost: Cost
+    of_row: Callable[[Row], float | None]
+
+
+_MEASURES = (
+    _Measure("Against the time to fit", FIT, lambda row: row.seconds.get("fit")),
+    _Measure(
+        "Against the time to predict",
+        Cost("the time to predict", "time to predict a document, µs", 0.001),
+        _micros_per_document,
+    ),
+    _Measure(
+        "Against the size of the model",
+        Cost("the size of the model", "model on disk, MB", 0.0001),
+        lambda row: row.model_mb,
+    ),
+    _Measure(
+        "Against the memory of the fit",
+        Cost("the memory of the fit", "peak of memory while fitting, MB", 0.1),
+        lambda row: row.peak_memory_mb,
+    ),
+)
+
+
+def section(shown: Shown) -> Section | None:
+    """None where nothing was measured, as of imported scores."""
+    comparison = shown.comparison
+    figures = []
+    for number, measure in enumerate(_MEASURES):
+        spent = [measure.of_row(row) for row in comparison.rows]
+        figure = metric_against_cost(shown.series, spent, measure.cost, comparison.metric, PAGE)
+        if figure is not None:
+            figures.append(inlined(figure, f"{shown.name}-cost-{number}", measure.caption))
+    if not figures:
+        return None
+    lead = (
+        f"Test {comparison.metric} against its cost. The dashed line is the Pareto front: no other model is "
+        "both cheaper and better than a model on it. Times are wall time on the machine of the run; the "
+        "whole test set is predicted at once."
+    )
+    return Section("costs", "Quality and cost", lead, [Figures(figures), _table(shown)])
+
+
+def _table(shown: Shown) -> Table:
+    columns = [
+        Column("model", numeric=False),
+        Column(shown.comparison.metric),
+        Column(TIMES["fit"], "Wall time, the evaluator included."),
+        Column(TIMES["monitor"], "Part of the fit."),
+        Column(TIMES["fit_clean"], "Another fit without an evaluator, where timing=clean measured it."),
+        Column(f"{TIMES['predict']} per document", "The whole test set is predicted at once."),
+        Column("model", "On disk."),
+        Column("memory", "How far resident memory rose during the fit."),
+        Column("trees"),
+    ]
+    return Table("Costs, means over runs", columns, [_cells(shown, row) for row in shown.rows])
+
+
+def _cells(shown: Shown, row: Row) -> list[Cell]:
+    value, micros = row.metrics[shown.comparison.metric], _micros_per_document(row)
+    times = [row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")]
+    times.append(None if micros is None else micros / 1e6)
+    return [
+        shown.of_row(row.label),
+        measured(value, numbers.quality(value)),
+        *(measured(time, numbers.duration(time)) for time in times),
+        *(measured(size, numbers.size(size)) for size in (row.model_mb, row.peak_memory_mb)),
+        measured(row.trees, numbers.significant(row.trees)),
+    ]

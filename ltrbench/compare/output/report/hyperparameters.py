@@ -1,0 +1,79 @@
+"""Hyperparameters side by side; what differs stands first, and stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ltrbench.compare.comparison import Row
+from ltrbench.compare.output.report import numbers
+from ltrbench.compare.output.report.parts import (
+    CHANGED,
+    Cell,
+    Column,
+    Folded,
+    Part,
+    Prose,
+    Section,
+    Table,
+    named,
+)
+from ltrbench.compare.output.report.shown import Shown
+from ltrbench.compare.pairing.cells import flatten
+from ltrbench.compare.pairing.fairness import parameters
+
+Settings = Mapping[str, Mapping[str, str]]
+"""Setting -> label -> its value, of the models that have it."""
+
+_OF_THE_RUN = ("_target_", "seed")
+
+
+def section(shown: Shown) -> Section | None:
+    """None where no run says how it was made, as imported scores do not."""
+    settings = _settings([row for row in shown.rows if row.runs[0].result.settings.get("model")])
+    if not settings:
+        return None
+    labels = [row.label for row in shown.rows]
+    shared = {name: own for name, own in settings.items() if len(own) > 1 or len(labels) == 1}
+    alone = {name: own for name, own in settings.items() if name not in shared}
+    differing = [name for name, own in shared.items() if len(set(own.values())) > 1]
+    same = [name for name in shared if name not in differing]
+    lead = (
+        f"{len(differing)} of the {len(shared)} settings that several models have differ; a dash is a "
+        "setting that the model does not have."
+    )
+    own = parameters([run.result for row in shown.rows for run in row.runs if run.result.seconds])
+    lead = " ".join(filter(None, [own, lead]))
+    parts: list[Part] = [Prose("No shared setting differs.")]
+    if differing:
+        parts = [_table("Settings that differ", labels, {name: shared[name] for name in differing}, CHANGED)]
+    if same:
+        rest = {name: shared[name] for name in same}
+        parts.append(Folded(f"{len(same)} settings that are equal", [_table("Equal settings", labels, rest)]))
+    if alone:
+        summary = f"{len(alone)} settings that one model alone has"
+        parts.append(Folded(summary, [_table("Settings of one model", labels, alone)]))
+    return Section("hyperparameters", "Hyperparameters", lead, parts)
+
+
+def _settings(rows: Sequence[Row]) -> Settings:
+    """Of each row, the value of all its runs; several where they differ."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        runs = [flatten(run.result.settings["model"]) for run in row.runs]
+        for name in dict.fromkeys(name for run in runs for name in run if name not in _OF_THE_RUN):
+            values = dict.fromkeys(numbers.setting(run[name]) for run in runs if name in run)
+            found.setdefault(name, {})[row.label] = ", ".join(values)
+    return found
+
+
+def _table(caption: str, labels: Sequence[str], settings: Settings, emphasis: str = "") -> Table:
+    columns = [Column("setting", numeric=False), *(Column(label, numeric=False) for label in labels)]
+    rows = [
+        [named(name), *(_cell(own.get(label), emphasis) for label in labels)]
+        for name, own in settings.items()
+    ]
+    return Table(caption, columns, rows, "settings")
+
+
+def _cell(value: str | None, emphasis: str) -> Cell:
+    return Cell() if value is None else Cell(value, value, emphasis=emphasis)

@@ -1,0 +1,127 @@
+"""What made the runs, and the commands that make them again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.output.report import numbers
+from ltrbench.compare.output.report.parts import (
+    Cell,
+    Chapter,
+    Code,
+    Column,
+    Folded,
+    Part,
+    Section,
+    Table,
+    named,
+)
+from ltrbench.compare.output.report.shown import measured
+from ltrbench.results import NO_PARAMETERS, Run, RunResult
+
+
+def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
+    """Of all data sets, as one sweep makes the runs of all.
+
+    Args:
+        command: that made the report; empty where it was written after a sweep.
+    """
+    runs = [run for item in comparisons for row in item.rows for run in row.runs]
+    made_in_python = sum(run.result.command is None for run in runs)
+    lead = "A command for each run, in the order of the table above."
+    if made_in_python:
+        lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have none."
+    again = Section("rerun", "Run it again", lead, _code(runs))
+    sections = [_made_by(runs), again]
+    if command:
+        sections.append(Section("command", "Compare again", "", [Code(command)]))
+    return Chapter("provenance", "Provenance", "", (), sections)
+
+
+def _made_by(runs: Sequence[Run]) -> Section:
+    results = [run.result for run in runs]
+    packages = sorted({name for result in results for name in result.versions})
+    facts = {
+        "commit": _several(result.commit for result in results),
+        "machine": _several(_machine(run) for run in runs),
+        "system": _several(result.machine.get("system") for result in results),
+        "threads": _several(result.threads or None for result in results),
+        "parameters": _several(result.params for result in results if result.params != NO_PARAMETERS),
+        "made": _period(runs),
+    }
+    versions = {name: _several(result.versions.get(name) for result in results) for name in packages}
+    columns = [
+        Column("", numeric=False, sortable=False),
+        Column("of these runs", numeric=False, sortable=False),
+    ]
+    parts: list[Part] = [
+        Table(
+            "Circumstances", columns, [[named(name), Cell(text)] for name, text in facts.items()], "compact"
+        ),
+        Table("Versions", columns, [[named(name), Cell(text)] for name, text in versions.items()], "compact"),
+        Folded(f"The {len(runs)} runs", [_runs(runs)]),
+    ]
+    return Section("made-by", "Made by", "", parts)
+
+
+def _several(values: Iterable[object]) -> str:
+    """All that occur; more than one is something to notice."""
+    known = dict.fromkeys(str(value) for value in values if value not in (None, ""))
+    return "; ".join(known) or numbers.NOTHING
+
+
+def _machine(run: Run) -> str | None:
+    machine = run.result.machine
+    return f"{machine['cpu']}, {machine.get('cores')} cores" if machine.get("cpu") else None
+
+
+def _period(runs: Sequence[Run]) -> str:
+    times = sorted(run.result.started for run in runs if run.result.started)
+    if not times:
+        return numbers.NOTHING
+    first, last = times[0][:16].replace("T", " "), times[-1][:16].replace("T", " ")
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+
+
+def _runs(runs: Sequence[Run]) -> Table:
+    columns = [
+        Column("model", numeric=False),
+        Column("data", numeric=False),
+        Column("fold"),
+        Column("seed"),
+        Column("trees"),
+        Column("fit"),
+        Column("commit", numeric=False),
+        Column("folder", numeric=False),
+    ]
+    rows = []
+    for run in runs:
+        result, fold = run.result, run.result.data.get("fold")
+        seconds, path = result.seconds.get("fit"), str(run.path)
+        rows.append(
+            [
+                named(result.model),
+                Cell(str(result.data["name"]), str(result.data["name"])),
+                measured(fold, numbers.count(fold)),
+                measured(result.seed, str(result.seed), _replicate(result)),
+                measured(result.best_iteration, numbers.count(result.best_iteration)),
+                measured(seconds, numbers.duration(seconds)),
+                Cell(result.commit, result.commit) if result.commit else Cell(),
+                Cell(path, path),
+            ]
+        )
+    return Table("Runs", columns, rows, "compact")
+
+
+def _replicate(result: RunResult) -> str:
+    """The resample that a run was trained on, and whose training it is."""
+    resample = result.data.get("resample")
+    told = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
+    return ", ".join([*told, *([f"training of {result.reused}"] if result.reused else [])])
+
+
+def _code(runs: Sequence[Run]) -> list[Code]:
+    commands = [shlex.join(run.result.command) for run in runs if run.result.command is not None]
+    return [Code("\n".join(dict.fromkeys(commands)))] if commands else []

@@ -1,0 +1,122 @@
+"""What the sections of a data set are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from markupsafe import Markup
+
+from ltrbench.compare.analysis.slices import Slice
+from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.output.report import numbers
+from ltrbench.compare.output.report.parts import Cell, Column, Folded, Part, Table, named
+from ltrbench.compare.output.report.svg import css_colour
+from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.errors import DataError, UndefinedMetricError
+from ltrbench.plots import Drawn
+from ltrbench.plots.drawing.styles import styles_of
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A comparison as the report shows it.
+
+    Attributes:
+        name: of the chapter's anchor; the figures' names begin with it.
+        slices: of its queries.
+    """
+
+    comparison: Comparison
+    name: str
+    slices: Sequence[Slice]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The best first; those without a value last."""
+        metric = self.comparison.metric
+
+        def order(row: Row) -> tuple[bool, float]:
+            value = row.metrics[metric]
+            return value is None, -(value or 0.0)
+
+        return sorted(self.comparison.rows, key=order)
+
+    @cached_property
+    def series(self) -> list[Drawn]:
+        """The rows as pictures show them, in the order of the comparison, which decides their looks."""
+        return series_of(self.comparison)
+
+    @property
+    def paired(self) -> list[str]:
+        """The labels of the rows that are in paired tests, the best first."""
+        queries = self.comparison.queries
+        return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
+
+    @property
+    def with_baseline(self) -> list[Pair]:
+        """The pairs with the baseline, in the order of the leaderboard."""
+        return [row.to_baseline for row in self.rows if row.to_baseline is not None]
+
+    @property
+    def without_baseline(self) -> list[Pair]:
+        """The other pairs of the family."""
+        baseline = self.comparison.baseline
+        return [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
+
+    def of_row(self, label: str, note: str = "") -> Cell:
+        """The cell that names a row, with its colour."""
+        return named(label, note, self._swatches[label])
+
+    @cached_property
+    def _swatches(self) -> dict[str, Markup]:
+        drawing = Markup('<i class="swatch" style="background: {}"></i>')
+        return {
+            item.label: drawing.format(css_colour(style.colour))
+            for item, style in zip(self.series, styles_of(self.series), strict=True)
+        }
+
+
+def series_of(comparison: Comparison) -> list[Drawn]:
+    """Rows as pictures show them."""
+    try:
+        ndcg = comparison.ndcg_by_cutoff
+    except (UndefinedMetricError, DataError):  # which the report says in words
+        ndcg = {}
+    return [
+        Drawn(
+            label=row.label,
+            model=row.runs[0].result.model,
+            runs=row.runs,
+            value=row.metrics[comparison.metric],
+            ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
+        )
+        for row in comparison.rows
+    ]
+
+
+def pair_tables(
+    shown: Shown, caption: str, columns: Sequence[Column], cells: Callable[[Pair], Sequence[Cell]]
+) -> list[Part]:
+    """A row a pair: those with the baseline, in the order of the leaderboard; the others folded away."""
+    first, rest = shown.with_baseline, shown.without_baseline
+    tables = [Table(caption, columns, [cells(pair) for pair in own]) for own in (first, rest) if own]
+    if len(tables) < 2:
+        return [*tables]
+    baseline = shown.comparison.baseline
+    return [tables[0], Folded(f"The {len(rest)} pairs without {baseline}", tables[1:])]
+
+
+def all_folds(num_test_sets: int) -> str:
+    """Says that the folds are counted together; empty where there is one test set.
+
+    >>> all_folds(5), all_folds(1)
+    (', all folds together', '')
+    """
+    return ", all folds together" if num_test_sets > 1 else ""
+
+
+def measured(value: float | None, text: str, note: str = "", emphasis: str = "") -> Cell:
+    """A number's cell, sorted by its value."""
+    return Cell(text, value if numbers.is_known(value) else None, note, emphasis)

@@ -1,0 +1,105 @@
+"""Of what a claim on a pair of rows may speak, its scope, and the inference that it rests on.
+
+The scope follows from what varied between the runs: queries only, seeds too, or training sets too (folds, or
+resamples of the training queries). See `ltrbench.statistics.repeated.replicates` for the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ltrbench.compare.pairing.cells import PairedQueries, Trainings
+from ltrbench.compare.pairing.overlap import clustered
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics import (
+    METHODS,
+    MODELS,
+    RETRAINED,
+    Inference,
+    fold_replicates,
+    independent_replicates,
+    resampling_factor,
+    shared_replicates,
+)
+
+
+def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
+    """Returns the scope of a claim on row a against row b, and its inference.
+
+    The inference is None where training was not repeated: the scope is then that of the trained models, and
+    `statistics.simultaneous_intervals` of the queries decides.
+    """
+    if are_folds(queries):
+        return METHODS, _over_folds(queries, a, b)
+    # Models that had different training sets say nothing about training on either.
+    if len(queries.cells) > 1 or queries.cells[0].train is None:
+        return MODELS, None
+    own, other = (of_distinct_queries(queries, row) for row in (a, b))
+    return _on_one_split(own, other, queries.distinct.weights)
+
+
+def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
+    """Returns the trainings of a row in the only cell, with the queries of `queries.distinct`."""
+    (trainings,) = queries.trainings[row]
+    if queries.distinct is queries.sample:
+        return trainings
+    sample = replace(queries.sample, values=trainings.values)
+    return replace(trainings, values=clustered(sample, queries.query_keys).values)
+
+
+def are_folds(queries: PairedQueries) -> bool:
+    """Whether the cells are folds: of different numbers and test queries, with known training sets."""
+    folds = {cell.fold for cell in queries.cells} - {None}
+    return (
+        len(folds) > 1
+        and len(folds) == len(queries.cells)
+        and not queries.repeats_a_cell
+        # There is none where models had different training sets.
+        and not any(cell.train is None for cell in queries.cells)
+        and queries.test_share is not None
+        and len(np.unique(queries.cell_of_query)) > 1
+    )
+
+
+def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, Inference | None]:
+    if a.resample is not None or b.resample is not None:
+        common = sorted(set(a.keys) & set(b.keys))
+        if a.resample is None or a.resample != b.resample or len(common) < 2:
+            return MODELS, None
+        factor = resampling_factor(a.resample["kind"], len(common), a.resample["share"])
+        return METHODS, shared_replicates(_of(a, common), _of(b, common), shares, factor)
+    if not _is_repeated(a, b):
+        return MODELS, None
+    if a.ranker_class == b.ranker_class and a.keys == b.keys:
+        # A seed draws the same sample for both.
+        return RETRAINED, shared_replicates(a.values, b.values, shares)
+    return RETRAINED, independent_replicates(a.values, b.values, shares)
+
+
+def _is_repeated(a: Trainings, b: Trainings) -> bool:
+    """Whether training was repeated: of one row, and of the other too unless its seeds change nothing."""
+    repeated = [len(row.keys) > 1 for row in (a, b)]
+    return all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))
+
+
+def _of(row: Trainings, keys: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    return row.values[[row.keys.index(key) for key in keys]]
+
+
+def _over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
+    assert queries.test_share is not None  # as `are_folds` has it
+    folds, query_parts = [], []
+    # A fold in which no query counts has no difference.
+    for number in np.unique(queries.cell_of_query).tolist():
+        inside = queries.cell_of_query == number
+        shares = queries.sample.weights[inside]
+        shares = shares / shares.sum()
+        own, other = queries.trainings[a][number], queries.trainings[b][number]
+        _, within = _on_one_split(own, other, shares)
+        alone = independent_replicates(own.values.mean(axis=0)[None], other.values.mean(axis=0)[None], shares)
+        folds.append(alone if within is None else within)
+        query_parts.append(alone.parts.query)
+    return fold_replicates(folds, query_parts, queries.test_share)

@@ -1,0 +1,183 @@
+"""Pairs of rows: the difference, what may be claimed of it, and the tests that describe it.
+
+One procedure decides: a simultaneous interval of every pair of the family. P-values describe.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ltrbench.compare.pairing.cells import PairedQueries
+from ltrbench.compare.pairing.inference import are_folds, infer
+from ltrbench.compare.pairing.power import Power, power_of
+from ltrbench.compare.settings import Settings
+from ltrbench.statistics import (
+    BETTER,
+    LEVEL,
+    MODELS,
+    TESTS,
+    UNDECIDED,
+    WORSE,
+    FoldTest,
+    Inference,
+    Interval,
+    PairStatistics,
+    RopeProbabilities,
+    bayesian_correlated_t,
+    benjamini_hochberg,
+    claim_of,
+    compare_pairs,
+    corrected_resampled_t,
+    holm,
+    simultaneous_intervals,
+)
+
+ADJUSTMENTS = {"holm": holm, "benjamini_hochberg": benjamini_hochberg}
+
+
+@dataclass(frozen=True)
+class OverFolds:
+    """The fold test of one pair: inference for the method, where the queries' is for the trained models."""
+
+    frequentist: FoldTest
+    bayesian: RopeProbabilities
+
+    def turned(self) -> OverFolds:
+        return OverFolds(self.frequentist.turned(), self.bayesian.turned())
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Row `a` minus row `b`.
+
+    Attributes:
+        metric: what the difference is in.
+        statistics: of these trained models, query by query; unadjusted.
+        scope: of what the claim speaks, one of `statistics.SCOPES`.
+        inference: what the claim rests on where training was repeated; None elsewhere.
+        interval: of the difference, simultaneous over the family of the pair; None where there is none.
+        claim: "better", "worse", "equivalent" or "undecided".
+        p_adjusted: "holm", "benjamini_hochberg" -> test -> the p-value of `statistics` for the family.
+        over_folds: None with fewer than two folds.
+    """
+
+    a: str
+    b: str
+    metric: str
+    statistics: PairStatistics
+    scope: str
+    inference: Inference | None
+    over_folds: OverFolds | None
+    power: Power
+    interval: Interval | None = None
+    claim: str = UNDECIDED
+    p_adjusted: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> float | None:
+        """What the interval is of: where rows have different resamples, over those that both have."""
+        return self.statistics.difference if self.inference is None else self.inference.difference
+
+    @property
+    def reason(self) -> str:
+        """Why there is no interval; empty where there is one."""
+        if self.interval is not None:
+            return ""
+        return self.statistics.note if self.inference is None else self.inference.note
+
+    def turned(self) -> Pair:
+        """Row `b` minus row `a`."""
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            statistics=self.statistics.turned(),
+            inference=None if self.inference is None else self.inference.turned(),
+            over_folds=None if self.over_folds is None else self.over_folds.turned(),
+            interval=None if self.interval is None else self.interval.turned(),
+            claim={BETTER: WORSE, WORSE: BETTER}.get(self.claim, self.claim),
+        )
+
+
+def all_pairs(queries: PairedQueries, metric: str, asked: Settings) -> tuple[Pair, ...]:
+    """Each earlier row minus each later one, with what is claimed over all of them."""
+    places = list(itertools.combinations(range(len(queries.labels)), 2))
+    tested = compare_pairs(queries.distinct, places, asked.num_draws, asked.seed)
+    pairs = []
+    for (a, b), statistics in zip(places, tested, strict=True):
+        scope, inference = infer(queries, a, b)
+        pairs.append(
+            Pair(
+                a=queries.labels[a],
+                b=queries.labels[b],
+                metric=metric,
+                statistics=statistics,
+                scope=scope,
+                inference=inference,
+                over_folds=_over_folds(queries, a, b, asked.rope),
+                power=power_of(queries, (a, b), statistics, inference, asked.detect),
+            )
+        )
+    return decided(pairs, queries, asked)
+
+
+def decided(family: Sequence[Pair], queries: PairedQueries, asked: Settings) -> tuple[Pair, ...]:
+    """The same pairs, with simultaneous intervals, claims and adjusted p-values over just these.
+
+    The error is divided among the metrics that carry claims, and then among the pairs: those of trained
+    models share theirs by max-T, all others by Bonferroni.
+    """
+    level = LEVEL / len(asked.claimed_metrics)
+    of_models = [pair for pair in family if pair.scope == MODELS]
+    places = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
+    by_queries = simultaneous_intervals(
+        queries.distinct, places, asked.num_draws, asked.seed, level * (len(of_models) / max(len(family), 1))
+    )
+    known = {(pair.a, pair.b): interval for pair, interval in zip(of_models, by_queries, strict=True)}
+    intervals = [
+        known[pair.a, pair.b] if pair.inference is None else pair.inference.interval(level / len(family))
+        for pair in family
+    ]
+    return tuple(
+        replace(pair, interval=interval, claim=claim_of(interval, asked.rope), p_adjusted=p_values)
+        for pair, interval, p_values in zip(family, intervals, _adjusted(family), strict=True)
+    )
+
+
+def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]]:
+    """Of each pair: the adjustment -> test -> p-value."""
+    values = {
+        name: {test: adjust([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
+        for name, adjust in ADJUSTMENTS.items()
+    }
+    return [
+        {
+            name: {test: of_test[number] for test, of_test in by_test.items()}
+            for name, by_test in values.items()
+        }
+        for number in range(len(family))
+    ]
+
+
+def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
+    """Each other row minus `base`."""
+    return tuple(pair if pair.b == base else pair.turned() for pair in pairs if base in (pair.a, pair.b))
+
+
+def _over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
+    """The mean difference of each fold as one repetition of training; None with fewer than two folds."""
+    if not are_folds(queries) or queries.test_share is None:
+        return None
+    sample = queries.sample
+    differences = [
+        float(np.average(sample.values[a, own] - sample.values[b, own], weights=sample.weights[own]))
+        for own in (queries.cell_of_query == number for number in np.unique(queries.cell_of_query))
+    ]
+    return OverFolds(
+        frequentist=corrected_resampled_t(differences, queries.test_share),
+        bayesian=bayesian_correlated_t(differences, queries.test_share, rope),
+    )

@@ -1,0 +1,140 @@
+"""What the data of a pair can show, and what more queries, seeds or folds would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ltrbench.compare.pairing.cells import PairedQueries, Trainings
+from ltrbench.statistics import (
+    FEWEST_REPLICATES,
+    Design,
+    Inference,
+    PairStatistics,
+    design_of_folds,
+    design_of_replicates,
+    fewest,
+    resampling_factor,
+)
+
+QUERIES, SEEDS, RESAMPLES, FOLDS = "queries", "seeds", "resamples", "folds"
+
+
+@dataclass(frozen=True)
+class Need:
+    """The number of one kind that detects a difference, with all else as it is.
+
+    Attributes:
+        kind: "queries", "seeds", "resamples" (of the training queries) or "folds".
+        present: how many there are; the larger number where the two models differ.
+        number: the fewest that detect it; None where no number is enough.
+        seconds: estimated wall time of the additional trainings, one after another; None for queries, which
+            cost judgments, where no number is enough, and where the time of a training is not known.
+    """
+
+    kind: str
+    present: int
+    number: int | None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Power:
+    """What differences the data of a pair can show, by the error of the difference, not by the difference.
+
+    Attributes:
+        detectable: the true difference that is found with a probability of 80 % at 5 %, in the scope of the
+            pair; None where the error is not known.
+        detect: the difference that the user named.
+        needs: of each kind for that one; empty where none was named, or the error is not known.
+        cheapest: the kind of the need that takes the least time; queries where nothing else is enough. None
+            where the data at hand are enough, nothing is, or the times are not known.
+    """
+
+    detectable: float | None
+    detect: float | None
+    needs: tuple[Need, ...] = ()
+    cheapest: str | None = None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the data at hand detect the difference that the user named."""
+        return self.detectable is not None and self.detect is not None and self.detectable <= self.detect
+
+
+def power_of(
+    queries: PairedQueries,
+    rows: tuple[int, int],
+    statistics: PairStatistics,
+    inference: Inference | None,
+    detect: float | None,
+) -> Power:
+    """Returns what the data show of row a against row b, by the error that the claim of the pair rests on.
+
+    Args:
+        detect: the difference to find the needs for; None: they are not asked for.
+    """
+    trainings = [own for row in rows for own in queries.trainings[row]]
+    design = _design(trainings, statistics, inference, queries.test_share)
+    if design is None:
+        return Power(None, detect)
+    if detect is None:
+        return Power(design.detectable(), None)
+    power = Power(design.detectable(), detect, _needs(design, trainings, detect))
+    return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
+
+
+def _design(
+    trainings: Sequence[Trainings],
+    statistics: PairStatistics,
+    inference: Inference | None,
+    test_share: float | None,
+) -> Design | None:
+    """None where the error is not known."""
+    if inference is None:
+        error, num_queries = statistics.standard_error, statistics.num_queries
+        return None if error is None else Design(num_queries, error**2 * num_queries)
+    if inference.standard_error is None:
+        return None
+    resample = trainings[0].resample
+    is_over_folds = inference.parts.fold is not None
+    number = max(len(own.keys) for own in trainings) if is_over_folds else max(inference.num_replicates)
+    correction = 0.0
+    if resample is not None:
+        correction = resampling_factor(resample["kind"], number, resample["share"]) - 1 / number
+    if is_over_folds:
+        return design_of_folds(inference, test_share or 0.0, number, correction)
+    return design_of_replicates(inference, correction)
+
+
+def _needs(design: Design, trainings: Sequence[Trainings], detect: float) -> tuple[Need, ...]:
+    """Of trainings only where they were repeated: elsewhere what they add to the error is not known."""
+    number = fewest(lambda queries: replace(design, num_queries=queries), detect)
+    needs = [Need(QUERIES, design.num_queries, number)]
+    if design.training + design.by_query > 0:
+        kind = SEEDS if trainings[0].resample is None else RESAMPLES
+        number = fewest(lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES)
+        # One training stands for a model whose seeds change nothing.
+        missing = [max((number or 0) - len(own.keys), 0) if len(own.keys) > 1 else 0 for own in trainings]
+        needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
+    if design.num_folds > 1:
+        number = fewest(lambda folds: replace(design, num_folds=folds), detect)
+        more = max((number or 0) - design.num_folds, 0) / design.num_folds
+        missing_folds = [more * len(own.keys) for own in trainings]
+        needs.append(Need(FOLDS, design.num_folds, number, _seconds(number, missing_folds, trainings)))
+    return tuple(needs)
+
+
+def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
+    """Of the missing trainings of each model and fold; None where one has no time, or no number is enough."""
+    if number is None or not all(own.seconds for own in trainings):
+        return None
+    return sum(count * own.seconds for count, own in zip(missing, trainings, strict=True))
+
+
+def _cheapest(needs: Sequence[Need]) -> str | None:
+    trained = [need for need in needs if need.kind != QUERIES and need.number is not None]
+    if not trained:
+        return next((need.kind for need in needs if need.number is not None), None)
+    times = {need.kind: need.seconds for need in trained if need.seconds is not None}
+    return min(times, key=times.__getitem__) if len(times) == len(trained) else None

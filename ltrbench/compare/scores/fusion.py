@@ -1,0 +1,301 @@
+"""Fusion: finished runs ranked as one, and set beside them in the table.
+
+    rrf        sum over runs of 1 / (k + rank)                      reciprocal-rank fusion
+    zscore     sum over runs of (score - mean) / sd                 CombSUM, within the query
+    minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
+    learned    weighted sum of z-scores, the weights from valid     coordinate ascent
+
+Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Test labels are not looked
+at: weights come from the validation set alone. What a run adds to a fused score stands in `fused_scores.py`.
+
+A further method is one more entry in `METHODS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.pairing.cells import by_data, by_label, replicate_in_words, replicate_of
+from ltrbench.compare.scores.derived import Origin, Place, derived_run, place_of
+from ltrbench.compare.scores.fused_scores import (
+    RRF_K,
+    Part,
+    learn_weights,
+    min_max,
+    reciprocal_ranks,
+    z_scores,
+)
+from ltrbench.compare.scores.imported import IMPORTED
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.metrics import DEFAULT, Convention
+from ltrbench.results import FINISHED, Run, ScoredSplit
+from ltrbench.shapes import Scores
+
+RRF, LEARNED = "rrf", "learned"
+
+FUSED = "fused"
+"""What stands for the parameters of a run that is made of others."""
+
+
+@dataclass(frozen=True)
+class Fusing:
+    """What is asked for.
+
+    Attributes:
+        methods: of `METHODS`.
+        of: models or row labels to be fused; empty: all.
+        rrf_k: k of reciprocal-rank fusion: the larger, the less the first ranks stand out.
+        metric: what weights are learned for.
+        convention: what that is computed under.
+        seed: of the starts and the order in which weights are learned.
+
+    Raises:
+        ConfigError: on an unknown method, none, or a k that is not a number of 0 or more.
+    """
+
+    methods: tuple[str, ...]
+    of: tuple[str, ...] = ()
+    rrf_k: float = RRF_K
+    metric: str = "ndcg@10"
+    convention: Convention = DEFAULT
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            raise ConfigError(f"no way of fusing is named; known are {', '.join(METHODS)}.")
+        for method in self.methods:
+            if method not in METHODS:
+                raise ConfigError(
+                    f"unknown way of fusing '{method}'{did_you_mean(method, METHODS)} Known are "
+                    f"{', '.join(METHODS)}."
+                )
+        if not 0 <= self.rrf_k < np.inf:
+            raise ConfigError(f"k of reciprocal-rank fusion is {self.rrf_k}; it must be 0 or more, as 60.")
+
+
+class _Method(NamedTuple):
+    """What one run's scores add, (D,), under what was asked for; and how a table says it."""
+
+    part: Callable[[Judgments, Scores, Fusing], Part]
+    words: str
+
+
+METHODS = {
+    RRF: _Method(
+        lambda judgments, scores, fusing: reciprocal_ranks(judgments, scores, fusing.rrf_k),
+        "reciprocal-rank fusion with k = {rrf_k:g}",
+    ),
+    "zscore": _Method(
+        lambda judgments, scores, _: z_scores(judgments, scores), "the sum of z-scores within the query"
+    ),
+    "minmax": _Method(
+        lambda judgments, scores, _: min_max(judgments, scores),
+        "the sum of scores brought to 0..1 within the query",
+    ),
+    LEARNED: _Method(
+        lambda judgments, scores, _: z_scores(judgments, scores),
+        "the sum of z-scores within the query, weighted for {metric} on valid by coordinate ascent",
+    ),
+}
+
+
+class _Group(NamedTuple):
+    """The runs that are fused together: label -> run, of one cell and replicate.
+
+    Attributes:
+        like: the member in whose place the fusion stands: the first of that resample and seed.
+    """
+
+    place: Place
+    like: Run
+    members: Mapping[str, Run]
+
+
+class _Fused(NamedTuple):
+    group: _Group
+    weights: NDArray[np.float64]
+    scored: Mapping[str, ScoredSplit]
+
+
+def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
+    """The fused runs, held in memory: for each data set and method one in each cell and seed.
+
+    Raises:
+        ConfigError: where a named model is not there, fewer than two are, or weights cannot be learned.
+        ResultError: where the models have no cell in common.
+    """
+    finished = [run for run in runs if run.result.status == FINISHED]
+    _check_members(finished, fusing.of)
+    made: list[Run] = []
+    for group in by_data(finished).values():
+        members = _members(by_label(group), fusing.of)
+        if len(members) >= 2:
+            for method in fusing.methods:
+                made += _fuse_on(members, method, fusing)
+    if not made:
+        raise ConfigError("there is nothing to fuse: give runs of at least two models on one data set.")
+    return made
+
+
+def _check_members(runs: Sequence[Run], wanted: Sequence[str]) -> None:
+    known = [label for group in by_data(runs).values() for label in by_label(group)]
+    known += [run.result.model for run in runs]
+    for name in wanted:
+        if name not in known:
+            rows = ", ".join(dict.fromkeys(known))
+            raise ConfigError(
+                f"no finished run of '{name}' to fuse{did_you_mean(name, known)} There are {rows}."
+            )
+
+
+def _members(rows: Mapping[str, list[Run]], wanted: Sequence[str]) -> dict[str, list[Run]]:
+    return {
+        label: own
+        for label, own in rows.items()
+        if not wanted or label in wanted or own[0].result.model in wanted
+    }
+
+
+def _fuse_on(members: Mapping[str, Sequence[Run]], method: str, fusing: Fusing) -> list[Run]:
+    groups, lacking = _groups(members)
+    if not groups:
+        raise ResultError(f"{', '.join(members)} have no cell in common to be fused in. {' '.join(lacking)}")
+    fused = [_fuse_group(group, method, fusing) for group in groups]
+    name = f"{method}({' + '.join(members)})"
+    notes = [
+        f"Made of the scores of {', '.join(members)} within each cell and seed: "
+        f"{METHODS[method].words.format(rrf_k=fusing.rrf_k, metric=fusing.metric)}."
+    ]
+    if method == LEARNED:
+        notes.append(_weights_in_words(list(members), fused))
+    return [_as_run(name, (*notes, *lacking), item, method, fusing) for item in fused]
+
+
+def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[str]]:
+    """What can be fused, and a sentence for each member that lacks a cell or a seed.
+
+    A member with one run in a cell, such as one whose scores were imported, is in the fusion of every
+    replicate: a resample with its seed.
+    """
+    places = list(dict.fromkeys(place_of(run) for own in members.values() for run in own))
+    groups, lacking = [], []
+    for place in places:
+        found = {label: [run for run in own if place_of(run) == place] for label, own in members.items()}
+        absent = [label for label, own in found.items() if not own]
+        if absent:
+            lacking.append(f"{', '.join(absent)} has no run {_where(place)}, where nothing is fused.")
+            continue
+        several = [run for own in found.values() if len(own) > 1 for run in own]
+        first: dict[tuple[int | None, int], Run] = {}
+        for run in several or [next(iter(found.values()))[0]]:
+            first.setdefault(replicate_of(run), run)
+        for replicate, like in first.items():
+            chosen = {label: _of_replicate(own, replicate) for label, own in found.items()}
+            whole = {label: run for label, run in chosen.items() if run is not None}
+            if len(whole) == len(members):
+                groups.append(_Group(place, like, whole))
+            else:
+                without = ", ".join(label for label in members if label not in whole)
+                lacking.append(
+                    f"{without} has no run of {replicate_in_words(*replicate)} {_where(place)}: it is not "
+                    "fused there."
+                )
+    return groups, lacking
+
+
+def _of_replicate(own: Sequence[Run], replicate: tuple[int | None, int]) -> Run | None:
+    if len(own) == 1:
+        return own[0]
+    return next((run for run in own if replicate_of(run) == replicate), None)
+
+
+def _where(place: Place) -> str:
+    name, fold, *_ = place
+    return f"on {name}{'' if fold is None else f', fold {fold}'}"
+
+
+def _fuse_group(group: _Group, method: str, fusing: Fusing) -> _Fused:
+    splits = ["test", *(["valid"] if all(map(_has_valid, group.members.values())) else [])]
+    if method == LEARNED and "valid" not in splits:
+        without = next(label for label, run in group.members.items() if not _has_valid(run))
+        raise ConfigError(
+            f"weights are learned on valid, of which {without} has no scores {_where(group.place)}. Import "
+            "them with {split} in the name of its file, fuse others with --fuse-of, or fuse by zscore."
+        )
+    members = {split: [run.scored(split) for run in group.members.values()] for split in splits}
+    parts = {
+        split: np.stack([METHODS[method].part(item.judgments, item.scores, fusing) for item in own])
+        for split, own in members.items()
+    }
+    weights = np.ones(len(group.members))
+    if method == LEARNED:
+        valid = members["valid"][0].judgments
+        weights = learn_weights(valid, parts["valid"], fusing.metric, fusing.convention, fusing.seed)
+    scored = {split: replace(own[0], scores=weights @ parts[split]) for split, own in members.items()}
+    return _Fused(group, weights, scored)
+
+
+def _has_valid(run: Run) -> bool:
+    return any(name.startswith("valid/") for name in run.result.metrics)
+
+
+def _weights_in_words(labels: Sequence[str], fused: Sequence[_Fused]) -> str:
+    columns = np.stack([item.weights for item in fused]).T.tolist()
+    shares = [
+        f"{label} {fmean(own):.2f}" + (f" ({min(own):.2f} to {max(own):.2f})" if min(own) < max(own) else "")
+        for label, own in zip(labels, columns, strict=True)
+    ]
+    mean = f", mean over {len(fused)} cells and seeds" if len(fused) > 1 else ""
+    return f"Weights{mean}: {', '.join(shares)}."
+
+
+def _word(run: Run) -> str:
+    """What names the run to the verb `compare`."""
+    if run.held is None or run.result.params != IMPORTED or run.result.overrides is None:
+        return str(run.path)
+    _, name, pattern, *_ = run.result.overrides
+    return f"{name}={pattern}"
+
+
+def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusing: Fusing) -> Run:
+    members = fused.group.members
+    like = fused.group.like
+    k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == RRF else ()
+    # Learned weights hang on both.
+    found_by = (
+        ("--convention", fusing.convention.name, "--seed", str(fusing.seed)) if method == LEARNED else ()
+    )
+    origin = Origin(
+        model=name,
+        params=FUSED,
+        path=Path(name),
+        notes=notes,
+        overrides=(
+            "compare",
+            *map(_word, members.values()),
+            "--metric",
+            fusing.metric,
+            "--fuse",
+            method,
+            *k,
+            *found_by,
+        ),
+        settings={
+            "fusion": {
+                "method": method,
+                "k": fusing.rrf_k if method == RRF else None,
+                "weights": dict(zip(members, fused.weights.tolist(), strict=True)),
+            }
+        },
+    )
+    # On the set that its weights were chosen by, a fusion's figure would flatter it.
+    reported = ("test",) if method == LEARNED else ("valid", "test")
+    return derived_run(origin, like, fused.scored, like.result.seed, reported)

@@ -1,0 +1,1 @@
+"""What all pictures share: panels, one look for each backend, series of runs, labels."""

@@ -1,0 +1,1 @@
+"""Pictures that the report alone shows."""

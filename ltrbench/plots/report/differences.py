@@ -1,0 +1,87 @@
+"""Per-query differences of two rows, sorted: how many queries win, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, short_name, titled_panels
+from ltrbench.plots.drawing.styles import colour_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_MOST_POINTS = 250
+_LONGEST_LABEL = 28  # characters
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Row `a` minus row `b`.
+
+    Attributes:
+        models: the backends of the two, which decide the colours.
+        values: (Q,), one a query.
+        reach: how far the axis goes either way, so that several pictures can share one.
+    """
+
+    a: str
+    b: str
+    models: tuple[str, str]
+    values: Floats
+    reach: float
+
+
+def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> Figure:
+    """An area a side: above 0 the queries that `a` wins, the largest first, below 0 those of `b`."""
+    descending = np.sort(drawn.values)[::-1]
+    a, b = short_name(drawn.a, _LONGEST_LABEL), short_name(drawn.b, _LONGEST_LABEL)
+    title = f"{drawn.a} minus {drawn.b}: {metric} of each query, sorted"
+    figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
+    shares, values = thinned(descending)
+    for side, model in zip((values > 0, values < 0), drawn.models, strict=True):
+        axes.fill_between(100 * shares[side], values[side], color=colour_of(model), alpha=0.55, linewidth=0)
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(-1.15 * drawn.reach, 1.15 * drawn.reach)
+    axes.set_xlabel("share of the queries, %", fontsize=TEXT)
+    axes.set_ylabel(f"difference in {metric}", fontsize=TEXT)
+    axes.grid(**GRID)
+    count = len(descending)
+    wins, losses = int((descending > 0).sum()), int((descending < 0).sum())
+    _say(axes, (0.98, 0.96), "top", f"{a} better: {wins:,} of {count:,} ({wins / count:.0%})")
+    _say(axes, (0.98, 0.04), "bottom", f"{b} better: {losses:,} of {count:,} ({losses / count:.0%})")
+    return figure
+
+
+def thinned(descending: Floats) -> tuple[Floats, Floats]:
+    """Shares of the queries and the values there, few enough to draw: of many queries, evenly spaced ones.
+
+    The ends and the places where the sign changes are kept, so that no query changes sides.
+
+    >>> thinned(np.array([0.5, 0.0]))
+    (array([0. , 0.5, 0.5, 1. ]), array([0.5, 0.5, 0. , 0. ]))
+    """
+    count = len(descending)
+    changes = np.flatnonzero(np.diff(np.sign(descending)))
+    even = np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(np.int64)
+    kept = np.unique(np.concatenate([even, changes, changes + 1]))
+    # A query is a step of its own width, up to where the next that is kept begins.
+    starts, ends = kept / count, np.append(kept[1:], count) / count
+    return np.column_stack([starts, ends]).ravel(), np.repeat(descending[kept], 2)
+
+
+def _say(axes: Axes, place: tuple[float, float], side: str, text: str) -> None:
+    look: dict[str, Any] = {
+        "fontsize": SMALL,
+        "horizontalalignment": "right",
+        "verticalalignment": side,
+        "parse_math": False,
+    }
+    axes.text(*place, text, transform=axes.transAxes, **look)

@@ -1,0 +1,57 @@
+"""The distribution of a metric over queries, a line a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
+from ltrbench.plots.drawing.series import Drawn, data_of
+from ltrbench.plots.drawing.styles import styles_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_MOST_STEPS = 500
+
+
+def distribution_over_queries(
+    series: Sequence[Drawn], values: Sequence[Floats], metric: str, page: Page = PAPER
+) -> Figure:
+    """The empirical distribution function of each series, its median marked: the share of the queries up to a
+    value.
+
+    Args:
+        values: (Q,) of each series, a value a query.
+    """
+    title = f"{data_of(series)}: share of the queries up to each value of {metric}"
+    figure, (axes,) = titled_panels(title, keys_of(series), page.height(HEIGHT), page)
+    for own, style in zip(values, styles_of(series), strict=True):
+        ascending = evenly_thinned(np.sort(own))
+        axes.ecdf(ascending, linewidth=1.4, **style.stroke)
+        axes.plot([np.median(own)], [0.5], linestyle="none", markersize=5, **style.points)
+    low, high = min(own.min() for own in values), max(own.max() for own in values)
+    margin = 0.03 * (high - low or 1.0)
+    axes.set_xlim(low - margin, high + margin)
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
+    axes.set_xlabel(f"{metric} of a query", fontsize=TEXT)
+    axes.set_ylabel("queries up to this value, %", fontsize=TEXT)
+    axes.grid(**GRID)
+    return figure
+
+
+def evenly_thinned(ascending: Floats) -> Floats:
+    """Order statistics at even distances, few enough to draw; no share is off by more than their distance.
+
+    >>> evenly_thinned(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    places = np.linspace(0, len(ascending) - 1, min(len(ascending), _MOST_STEPS)).round()
+    thinned: Floats = ascending[places.astype(np.int64)]
+    return thinned

@@ -1,0 +1,1 @@
+"""Statistics of training that was repeated: on folds, under several seeds, on resampled training sets."""

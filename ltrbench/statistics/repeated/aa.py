@@ -1,0 +1,176 @@
+"""A model against itself: how often a claim appears where there is no difference.
+
+The replicates of a model are split into two halves, and the halves are judged as two models are. No half is
+better than the other, so that an interval that excludes 0 is wrong; about 5 % of them are to be expected.
+Halvings of one set of replicates are not independent draws: one lucky training is in one half of each. So a
+share describes this set, and has no standard error; over many models the shares have a mean of about 5 %.
+
+One split of the data: `independent_replicates` judges two halves, for seeds and for resamples of the training
+queries alike. The halves of resamples share the training set that was resampled, whose effect cancels: the
+claim is about trainings on resamples of it. Folds: the same replicates of every fold make up a half, and
+`fold_replicates` judges the halves, as it judges two models. It errs towards caution there: the halves share
+the training set of each fold, so that the variance over folds holds that of the trainings, which it adds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ConfigError
+from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
+from ltrbench.statistics.intervals import LEVEL, Interval, student_intervals, unknown_spread
+from ltrbench.statistics.repeated.replicates import (
+    Inference,
+    Replicates,
+    fold_replicates,
+    independent_replicates,
+)
+from ltrbench.statistics.sample import PairedSample
+
+FEWEST_TO_HALVE = 8
+"""With fewer replicates a half has fewer than four, and there are at most 35 halvings."""
+
+MOST_HALVINGS = 1_000
+
+Halving = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""The places of the replicates of either half."""
+
+
+@dataclass(frozen=True)
+class SelfComparison:
+    """How often a claim appears between two halves of the replicates of one model.
+
+    Attributes:
+        num_replicates: R.
+        num_halvings: of those that were judged.
+        num_distinct: of all that there are.
+        num_intervals: of halvings whose interval excludes 0.
+        num_different, num_equivalent: of those that are claimed to be better or worse, or equivalent, with
+            the region of equivalence; the rest is undecided.
+        num_by_queries: of halvings for which Student's interval over queries alone, of the halves' means,
+            excludes 0: what would be claimed if training were held fixed.
+    """
+
+    num_replicates: int
+    num_halvings: int
+    num_distinct: int
+    num_intervals: int
+    num_different: int
+    num_equivalent: int
+    num_by_queries: int
+
+
+def against_itself(
+    values: Replicates,
+    sample: PairedSample,
+    *,
+    test_share: float | None = None,
+    rope: float,
+    num_halvings: int = MOST_HALVINGS,
+    seed: int = 0,
+) -> SelfComparison:
+    """Judges halvings of the replicates of one model.
+
+    Args:
+        values: (R, Q).
+        sample: of the same Q queries, with their shares and folds; its values are not used.
+        test_share: n_test / n_train; needed where there are several folds.
+        num_halvings: at most so many are judged, drawn by `seed` where there are more.
+
+    Raises:
+        ConfigError: with fewer than `FEWEST_TO_HALVE` replicates, queries too few for an interval, no
+            halvings, or no test share.
+    """
+    _check(values, sample, test_share, num_halvings)
+    judged, by_queries = [], 0
+    for first, second in halvings(len(values), num_halvings, seed):
+        judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
+        difference = values[first].mean(axis=0) - values[second].mean(axis=0)
+        of_means = PairedSample(difference[None], sample.weights, sample.strata)
+        by_queries += _excludes_zero(student_intervals(of_means)[0])
+    claims = [claim_of(interval, rope) for interval in judged]
+    return SelfComparison(
+        num_replicates=len(values),
+        num_halvings=len(judged),
+        num_distinct=num_distinct_halvings(len(values)),
+        num_intervals=sum(map(_excludes_zero, judged)),
+        num_different=sum(claim in (BETTER, WORSE) for claim in claims),
+        num_equivalent=claims.count(EQUIVALENT),
+        num_by_queries=by_queries,
+    )
+
+
+def num_distinct_halvings(num_replicates: int) -> int:
+    """Returns the number of ways to split replicates into two halves, whichever is named first.
+
+    >>> num_distinct_halvings(8), num_distinct_halvings(9)
+    (35, 126)
+    """
+    count = math.comb(num_replicates, num_replicates // 2)
+    return count if num_replicates % 2 else count // 2
+
+
+def halvings(num_replicates: int, most: int, seed: int) -> list[Halving]:
+    """Returns distinct halvings: all, in order, or else `most` of them, drawn by `seed`.
+
+    An odd number has halves of (R - 1) / 2 and (R + 1) / 2 replicates.
+    """
+    size = num_replicates // 2
+    if num_distinct_halvings(num_replicates) <= most:
+        firsts = itertools.combinations(range(num_replicates), size)
+        # Of two halves of one size the one with replicate 0 is named first.
+        chosen = [first for first in firsts if num_replicates % 2 or first[0] == 0]
+    else:
+        chosen = _drawn(num_replicates, most, seed)
+    everything = np.arange(num_replicates)
+    return [(np.array(first), np.setdiff1d(everything, first)) for first in chosen]
+
+
+def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
+    rng = np.random.default_rng(seed)
+    size = num_replicates // 2
+    drawn: dict[tuple[int, ...], None] = {}
+    while len(drawn) < count:
+        order = rng.permutation(num_replicates).tolist()
+        half = order[:size]
+        if num_replicates % 2 == 0 and 0 not in half:
+            half = order[size:]
+        drawn[tuple(sorted(half))] = None
+    return list(drawn)
+
+
+def _inference(a: Replicates, b: Replicates, sample: PairedSample, test_share: float | None) -> Inference:
+    """Of one half against the other."""
+    folds, query_parts = [], []
+    for cell in sample.cells:
+        shares = sample.weights[cell] / sample.weights[cell].sum()
+        of_fold = a[:, cell], b[:, cell]
+        folds.append(independent_replicates(*of_fold, shares))
+        means = tuple(half.mean(axis=0)[None] for half in of_fold)
+        query_parts.append(independent_replicates(means[0], means[1], shares).parts.query)
+    if len(folds) == 1:
+        return folds[0]
+    assert test_share is not None  # as `_check` has it
+    return fold_replicates(folds, query_parts, test_share)
+
+
+def _excludes_zero(interval: Interval | None) -> bool:
+    return interval is not None and (interval.low > 0 or interval.high < 0)
+
+
+def _check(values: Replicates, sample: PairedSample, test_share: float | None, num_halvings: int) -> None:
+    if len(values) < FEWEST_TO_HALVE:
+        raise ConfigError(
+            f"a model has {len(values)} replicates; {FEWEST_TO_HALVE} are needed to split them into halves."
+        )
+    if num_halvings < 1:
+        raise ConfigError(f"the number of halvings is {num_halvings}; it must be at least 1.")
+    if reason := unknown_spread(sample):
+        raise ConfigError(f"there is no interval: {reason}.")
+    if len(sample.cells) > 1 and test_share is None:
+        raise ConfigError("over several folds the share of test to training queries is needed.")

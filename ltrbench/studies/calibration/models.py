@@ -1,0 +1,315 @@
+"""The study of trained models: what is claimed of methods that do not differ, with the native engine.
+
+Each model is used in one draw of one row, so that the draws of a rate are independent given the data.
+
+    one method against itself    other seeds of a ranker that samples; trained again on these queries
+    exchangeable methods         halves of features with one law, on a training set drawn anew for each draw
+                                 and resampled; trained on other queries
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.sources import DataSource
+from ltrbench.markdown import assignments
+from ltrbench.measure.provenance import described
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.statistics import (
+    BETTER,
+    LEVEL,
+    ROPE,
+    WORSE,
+    Inference,
+    PairedSample,
+    claim_of,
+    fold_replicates,
+    independent_replicates,
+    resampling_factor,
+    shared_replicates,
+)
+from ltrbench.statistics.intervals import student_intervals
+from ltrbench.statistics.repeated.replicates import Replicates
+from ltrbench.studies.base import Study, load_or_reason, publish_study
+from ltrbench.studies.calibration.linear_learner import named, resampled
+from ltrbench.studies.calibration.rates import (
+    Row,
+    Tables,
+    equal_shares,
+    excludes,
+    over_queries,
+    rates,
+    recorded,
+    rendered,
+)
+from ltrbench.studies.calibration.training_data import Pool, half, two_halves
+
+log = logging.getLogger("ltrbench")
+
+SAMPLING, PLAIN = "sampling", "plain"
+"""The names of the two models: one that its seed changes, and one that only its data changes."""
+SYNTHETIC = "synthetic"
+_METRIC = "ndcg@10"
+
+SAME_METHOD = "One method against itself, trained with other seeds: false claims at 5 %"
+EXCHANGEABLE = "Exchangeable methods, one training set resampled: false claims at 5 %"
+FOLDS = "Exchangeable methods, folds of one data set: false claims at 5 %"
+CLAIMS = ("claimed", "claimed, and not equivalent")
+OVER_QUERIES = ("queries only, means of R models", "queries only, one model each")
+NAIVE, NOT_CORRECTED = "1/R instead", "not corrected"
+
+Draw = Callable[[Generator], tuple[RankingDataset, RankingDataset]]
+
+
+@dataclass(kw_only=True)
+class SameMethod:
+    """A row of one method against itself.
+
+    Args:
+        data: `synthetic`, or the name of a data set of the study, whose train and test are taken whole.
+        num_train, num_test: queries that each draw takes from the synthetic pool.
+        trainings: R of each side.
+        draws: how many; each trains 2 R models.
+    """
+
+    data: str
+    trainings: int
+    draws: int
+    num_train: int = 0
+    num_test: int = 0
+
+
+@dataclass(kw_only=True)
+class Exchangeable:
+    """A row of exchangeable methods.
+
+    Args:
+        num_train, num_test: queries of the sets that are drawn anew for each draw.
+        kind: bootstrap or subsample.
+        share: of the training queries, that a subsample has.
+        trainings: R, number of resamples.
+        draws: how many; each trains 2 R models.
+    """
+
+    num_train: int
+    num_test: int
+    kind: str
+    trainings: int
+    draws: int
+    share: float = 1.0
+
+
+@dataclass(kw_only=True)
+class ExchangeableFolds:
+    """A row of exchangeable methods over the folds of a cross-validation.
+
+    Args:
+        num_queries: of the data set that is drawn anew for each draw.
+        num_folds: J.
+        draws: how many; each trains 2 J models.
+    """
+
+    num_queries: int
+    num_folds: int
+    draws: int
+
+
+@dataclass(kw_only=True)
+class ModelCalibration(Study):
+    """Counts false claims, and writes the table of them.
+
+    Args:
+        output: the folder to write.
+        pool: number of synthetic queries that draws take theirs from.
+        num_documents: of a query at the most; the first ones are kept.
+        same_method: rows of one method against itself, by the model `sampling`.
+        exchangeable: rows of exchangeable methods, by the model `plain`.
+        folds: rows of these over folds.
+        seed: of data, draws and models.
+    """
+
+    output: str
+    pool: int
+    num_documents: int
+    same_method: list[SameMethod]
+    exchangeable: list[Exchangeable]
+    folds: list[ExchangeableFolds]
+    seed: int
+
+    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
+        """Trains and judges everything; returns the table.
+
+        Args:
+            models: `sampling` and `plain`.
+            data: data sets by name; a row without its data says why.
+        """
+        rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
+        loaded = {name: load_or_reason(source) for name, source in data.items()}
+        pool = Pool.of(self.pool, self.num_documents, self.seed)
+        draws: dict[str, Draw | str] = {
+            name: reason if splits is None else _always(splits.train, splits.test)
+            for name, (splits, reason) in loaded.items()
+        }
+        tables = self._tables(rankers, pool, draws)
+        return publish_study(
+            Path(self.output),
+            f"{self._how(rankers)}\n\n{rendered(tables, bounds=True)}",
+            command="python -m ltrbench experiment=calibration_models",
+            packages=("numba",),
+            conventions=[DEFAULT],
+            data={name: splits for name, (splits, _) in loaded.items() if splits is not None},
+            findings={
+                "rates": recorded(tables),
+                "rankers": {name: described(ranker) for name, ranker in rankers.items()},
+                "pool": {"fingerprint": pool.data.fingerprint, "queries": self.pool, "seed": self.seed},
+            },
+        )
+
+    def _how(self, rankers: Mapping[str, BoostingRanker]) -> str:
+        settings = "; ".join(f"`{name}`: {assignments(_shown(ranker))}" for name, ranker in rankers.items())
+        return (
+            f"Native, {settings}. The synthetic queries have their first {self.num_documents} documents, and "
+            f"each draw takes its own from a pool of {self.pool}; those of exchangeable methods have "
+            f"{self.num_documents} documents and are made anew for each draw. Rates stand with their "
+            f"one-sided upper bound of 95 %. Region of equivalence: {ROPE}. Seed {self.seed}."
+        )
+
+    def _tables(
+        self, rankers: Mapping[str, BoostingRanker], pool: Pool, draws: Mapping[str, Draw | str]
+    ) -> Tables:
+        seeds = itertools.count(self.seed)
+        same: list[Row] = []
+        for number, case in enumerate(self.same_method):
+            log.info("calibration: %s", case)
+            draw = _from_pool(pool, case) if case.data == SYNTHETIC else draws[case.data]
+            rng = np.random.default_rng([self.seed, number])
+            same.append(_same_method(case, rankers[SAMPLING], draw, seeds, rng))
+        halves: list[Row] = []
+        for number, row in enumerate(self.exchangeable):
+            log.info("calibration: %s", row)
+            rng = np.random.default_rng([self.seed, number, 1])
+            halves.append(_exchangeable(row, rankers[PLAIN], self.num_documents, rng))
+        over_folds: list[Row] = []
+        for number, folds in enumerate(self.folds):
+            log.info("calibration: %s", folds)
+            rng = np.random.default_rng([self.seed, number, 2])
+            over_folds.append(_exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng))
+        return {SAME_METHOD: same, EXCHANGEABLE: halves, FOLDS: over_folds}
+
+
+def _shown(ranker: BoostingRanker) -> dict[str, object]:
+    """The settings by which models come to differ."""
+    names = ("num_trees", "num_leaves", "learning_rate", "queries_per_tree", "documents_per_tree")
+    return {name: getattr(ranker, name, None) for name in names}
+
+
+def _always(train: RankingDataset, test: RankingDataset) -> Draw:
+    return lambda _: (train, test)
+
+
+def _from_pool(pool: Pool, case: SameMethod) -> Draw:
+    return lambda rng: pool.draw(case.num_train, case.num_test, rng)
+
+
+def _same_method(
+    case: SameMethod, ranker: BoostingRanker, draw: Draw | str, seeds: Iterator[int], rng: Generator
+) -> Row:
+    if isinstance(draw, str):
+        what: Row = {"data": f"{case.data}, skipped: {draw}"}
+        return what | _what("-", "-", case.trainings, 0) | dict.fromkeys((*CLAIMS, *OVER_QUERIES), "-")
+    sizes: set[tuple[int, int]] = set()
+
+    def judged(draw: Draw) -> Iterator[Mapping[str, bool]]:
+        for _ in range(case.draws):
+            train, test = draw(rng)
+            models = [replace(ranker, seed=next(seeds)).fit(train) for _ in range(2 * case.trainings)]
+            values = _values([(model, test) for model in models])
+            a, b = values[: case.trainings], values[case.trainings :]
+            sizes.add((train.num_queries, test.num_queries))
+            yield _claimed(independent_replicates(a, b, equal_shares(a.shape[1])), a, b)
+
+    counted = rates(judged(draw))
+    ((num_train, num_test),) = sizes
+    return {"data": case.data} | _what(num_train, num_test, case.trainings, case.draws) | counted
+
+
+def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int, rng: Generator) -> Row:
+    factor = resampling_factor(case.kind, case.trainings, case.share)
+
+    def judged() -> Iterator[Mapping[str, bool]]:
+        for _ in range(case.draws):
+            train, test = (two_halves(size, num_documents, rng) for size in (case.num_train, case.num_test))
+            resamples = resampled(case.kind, case.share, case.trainings, case.num_train, rng)
+            fitted = [
+                (replace(ranker).fit(half(train, method, queries)), half(test, method))
+                for method in (0, 1)
+                for queries in resamples
+            ]
+            values = _values(fitted)
+            a, b = values[: case.trainings], values[case.trainings :]
+            shares = equal_shares(a.shape[1])
+            naive = shared_replicates(a, b, shares).interval(LEVEL)
+            yield _claimed(shared_replicates(a, b, shares, factor), a, b) | {NAIVE: excludes(naive)}
+
+    what = {"resamples": named(case.kind, case.share)}
+    return what | _what(case.num_train, case.num_test, case.trainings, case.draws) | rates(judged())
+
+
+def _exchangeable_folds(
+    case: ExchangeableFolds, ranker: BoostingRanker, num_documents: int, rng: Generator
+) -> Row:
+    test_share = 1 / (case.num_folds - 1)
+
+    def judged() -> Iterator[Mapping[str, bool]]:
+        for _ in range(case.draws):
+            data = two_halves(case.num_queries, num_documents, rng)
+            parts = np.array_split(np.arange(case.num_queries), case.num_folds)
+            folds = [_fold(ranker, data, part) for part in parts]
+            inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
+            (plain,) = student_intervals(PairedSample.of(np.array([fold.difference for fold in folds])))
+            yield _verdicts(inference) | {NOT_CORRECTED: excludes(plain)}
+
+    what: Row = {"folds": case.num_folds, "queries": case.num_queries, "draws": case.draws}
+    return what | rates(judged())
+
+
+def _fold(ranker: BoostingRanker, data: RankingDataset, test: NDArray[np.int64]) -> Inference:
+    train = np.setdiff1d(np.arange(data.num_queries), test)
+    a, b = _values(
+        [(replace(ranker).fit(half(data, method, train)), half(data, method, test)) for method in (0, 1)]
+    )[:, np.newaxis]
+    return independent_replicates(a, b, equal_shares(a.shape[1]))
+
+
+def _what(num_train: object, num_test: object, trainings: int, draws: int) -> dict[str, object]:
+    return {"training queries": num_train, "test queries": num_test, "R": trainings, "draws": draws}
+
+
+def _values(models: Sequence[tuple[Ranker, RankingDataset]]) -> Replicates:
+    """(models, Q), on those test queries on which the metric is defined."""
+    values = np.array(
+        [evaluate(test, model.predict(test.features), [_METRIC]).per_query[_METRIC] for model, test in models]
+    )
+    defined: Replicates = values[:, ~np.isnan(values[0])]
+    return defined
+
+
+def _claimed(inference: Inference, a: Replicates, b: Replicates) -> dict[str, bool]:
+    by_queries = (excludes(over_queries(a, b)), excludes(over_queries(a[:1], b[:1])))
+    return _verdicts(inference) | dict(zip(OVER_QUERIES, by_queries, strict=True))
+
+
+def _verdicts(inference: Inference) -> dict[str, bool]:
+    interval = inference.interval(LEVEL)
+    verdicts = (excludes(interval), claim_of(interval, ROPE) in (BETTER, WORSE))
+    return dict(zip(CLAIMS, verdicts, strict=True))

@@ -1,0 +1,111 @@
+"""Counting: how often something happened in independent draws, with what can be said of its probability."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from ltrbench.markdown import markdown_table
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics.intervals import student_intervals
+from ltrbench.statistics.repeated.replicates import Replicates
+
+CONFIDENCE_OF_BOUND = 0.95
+
+Row = dict[str, object]  # column -> cell: a rate, or a share as a float, or what was drawn
+Tables = dict[str, Sequence[Row]]  # title -> rows, all with the same columns
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Number of draws in which something happened, of all that were drawn independently of each other."""
+
+    count: int
+    num_draws: int
+
+    @property
+    def share(self) -> float:
+        return self.count / self.num_draws
+
+    @property
+    def upper(self) -> float:
+        """Returns the one-sided 95 % upper bound of the probability (Clopper and Pearson, 1934).
+
+        >>> round(Rate(0, 59).upper, 3)
+        0.05
+        """
+        if self.count == self.num_draws:
+            return 1.0
+        return float(betaincinv(self.count + 1, self.num_draws - self.count, CONFIDENCE_OF_BOUND))
+
+    def record(self) -> dict[str, float]:
+        return {"count": self.count, "draws": self.num_draws, "rate": self.share, "upper": self.upper}
+
+
+def rates(draws: Iterable[Mapping[str, bool]]) -> dict[str, Rate]:
+    """Returns what can happen -> its rate; each draw says of the same things whether they happened.
+
+    >>> rates([{"claimed": True}, {"claimed": False}])
+    {'claimed': Rate(count=1, num_draws=2)}
+    """
+    counts: Counter[str] = Counter()
+    num_draws = 0
+    for draw in draws:
+        num_draws += 1
+        counts.update({name: int(happened) for name, happened in draw.items()})
+    return {name: Rate(count, num_draws) for name, count in counts.items()}
+
+
+def excludes(interval: Interval | None, truth: float = 0.0) -> bool:
+    """Whether there is an interval and it does not hold the true difference."""
+    return interval is not None and not interval.low <= truth <= interval.high
+
+
+def over_queries(a: Replicates, b: Replicates) -> Interval:
+    """Returns Student's interval over queries of the difference of two means over trainings, (R, Q) each.
+
+    It takes the trained models as given: what a comparison of trained models claims by.
+    """
+    return student_intervals(PairedSample.of(a.mean(axis=0) - b.mean(axis=0)))[0]
+
+
+def equal_shares(num_queries: int) -> PerQuery:
+    """(Q,)"""
+    return np.full(num_queries, 1 / num_queries)
+
+
+def recorded(tables: Tables) -> dict[str, list[dict[str, object]]]:
+    """Returns the tables as JSON has them: count, draws, rate and upper bound of each rate."""
+    return {
+        title: [
+            {name: cell.record() if isinstance(cell, Rate) else cell for name, cell in row.items()}
+            for row in rows
+        ]
+        for title, rows in tables.items()
+    }
+
+
+def rendered(tables: Tables, *, bounds: bool = False) -> str:
+    """Returns the tables in Markdown, shares in per cent.
+
+    Args:
+        bounds: whether a rate shows its upper bound.
+    """
+    return "\n\n".join(f"## {title}\n\n{_table(rows, bounds)}" for title, rows in tables.items())
+
+
+def _table(rows: Sequence[Row], bounds: bool) -> str:
+    cells = [[_cell(cell, bounds) for cell in row.values()] for row in rows]
+    texts = {0} | {i for i, cell in enumerate(rows[0].values()) if isinstance(cell, str)}
+    return markdown_table(list(rows[0]), cells, texts=texts)
+
+
+def _cell(cell: object, bounds: bool) -> str:
+    if isinstance(cell, Rate):
+        return f"{100 * cell.share:.1f} %" + (f" (at most {100 * cell.upper:.1f} %)" if bounds else "")
+    return f"{100 * cell:.1f} %" if isinstance(cell, float) else str(cell)

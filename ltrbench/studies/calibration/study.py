@@ -1,0 +1,107 @@
+"""The study of made-up values, which asks for no model and no data set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.sources import DataSource
+from ltrbench.metrics import DEFAULT
+from ltrbench.rankers import Ranker
+from ltrbench.studies.base import Study, publish_study
+from ltrbench.studies.calibration import linear_learner, two_way
+from ltrbench.studies.calibration.rates import Row, Tables, recorded, rendered
+from ltrbench.studies.calibration.tests_and_intervals import (
+    Drawn,
+    coverage,
+    differences_of,
+    fold_levels,
+    levels_of,
+    population,
+    simultaneous_coverage,
+)
+
+log = logging.getLogger("ltrbench")
+
+
+@dataclass(kw_only=True)
+class Calibration(Study):
+    """Measures levels and coverage, and writes the table of them.
+
+    Args:
+        output: the folder to write.
+        num_studies: how many studies each figure of trained models is a share of.
+        num_draws: permutations and bootstrap draws of each study.
+        sizes: numbers of queries of a study.
+        simultaneous_sizes: those for simultaneous intervals, which each study draws for itself.
+        num_repeated: how many studies each figure of repeated training is a share of; half of it where a
+            study takes long.
+        repeated_sizes: numbers of queries of these.
+        replicates: numbers of trainings, from 3 on; the middle one stands for all where one must do.
+        seed: of everything that is drawn.
+    """
+
+    output: str
+    num_studies: int
+    num_draws: int
+    sizes: list[int]
+    simultaneous_sizes: list[int]
+    num_repeated: int
+    repeated_sizes: list[int]
+    replicates: list[int]
+    seed: int
+
+    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
+        """Draws and judges all studies; returns the table. No model and no data set is asked for."""
+        del models, data
+        simulation = two_way.Simulation(self.num_repeated, self.repeated_sizes, self.replicates, self.seed)
+        log.info("calibration: methods, trained several times")
+        tables = two_way.tables(simulation)
+        log.info("calibration: methods, by resampled training sets and folds")
+        tables |= linear_learner.tables(simulation)
+        tables = self._of_trained_models(population(self.seed)) | tables
+        how = (
+            f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
+            f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families, resampled training "
+            f"sets and folds. Seed {self.seed}. environment.json has the count behind each figure "
+            "of methods, and an upper bound of it."
+        )
+        return publish_study(
+            Path(self.output),
+            f"{how}\n\n{rendered(tables)}",
+            command="python -m ltrbench experiment=calibration",
+            packages=("numba",),
+            conventions=[DEFAULT],
+            findings={"rates": recorded(tables)},
+        )
+
+    def _of_trained_models(self, values: NDArray[np.float64]) -> Tables:
+        """Each row says what was drawn, and the shares that were counted."""
+        levels: list[Row] = []
+        covered: list[Row] = []
+        for name, differences in differences_of(values).items():
+            for size in self.sizes:
+                log.info("calibration: %s, %d queries", name, size)
+                drawn, row = self._drawn(size), {"differences": name, "queries": size}
+                levels.append(row | levels_of(differences, drawn))
+                covered.append(row | coverage(differences, drawn))
+        log.info("calibration: folds, and simultaneous intervals")
+        return {
+            "Tests over queries: how often a true null hypothesis is rejected at 5 %": levels,
+            "The test over folds: how often a true null hypothesis is rejected at 5 %": [
+                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)} for folds in (5, 10)
+            ],
+            "Intervals of 95 %: how often they hold the true difference": covered,
+            "Simultaneous intervals of 95 %: how often all hold the true differences to the best of three": [
+                {"queries": size, "all at once": simultaneous_coverage(values, self._drawn(size))}
+                for size in self.simultaneous_sizes
+            ],
+        }
+
+    def _drawn(self, size: int) -> Drawn:
+        return Drawn(size, self.num_studies, self.num_draws, self.seed)

@@ -1,0 +1,284 @@
+"""Made-up values whose true difference is known, in which training varies as well as queries.
+
+    x_mtq = mean_m + query_q + (model x query)_mq + training_mt + (training x query)_mtq
+
+with independent normal parts. `Simulation` says how much is drawn; each figure has draws of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from ltrbench.statistics import (
+    FEWEST_REPLICATES,
+    LEVEL,
+    Inference,
+    PairedSample,
+    independent_replicates,
+    shared_replicates,
+    simultaneous_intervals,
+)
+from ltrbench.statistics.repeated.replicates import Replicates
+from ltrbench.studies.calibration.rates import Rate, Row, Tables, equal_shares, excludes, over_queries, rates
+
+_EXCLUDED = "how often a true difference of 0 is excluded at 5 %"
+INDEPENDENT = f"Methods trained independently: {_EXCLUDED}"
+ONE_SIDED = f"A method trained several times and one whose training does not vary: {_EXCLUDED}"
+POWER = (
+    "Methods trained independently: how often a true difference is held by the interval of 95 %, and found"
+)
+SHARED = f"Methods that share their trainings: {_EXCLUDED}"
+FAMILIES = "Families of pairs: how often any true difference of 0 is excluded at 5 %"
+
+QUERY = 0.25
+"""Standard deviation of NDCG@10 over queries, the same for all models."""
+TOO_FEW = f"R={FEWEST_REPLICATES - 1}, by the formula"
+QUERIES_ONLY, HILLIS = "queries only", "degrees of Hillis"
+NAMED_DIFFERENCE = 0.01
+"""A difference that a user would want to be shown."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Standard deviations of what makes a model's value of a query, on the scale of NDCG@10."""
+
+    name: str
+    model_query: float
+    training: float
+    training_query: float
+
+    def models(
+        self, trainings: Sequence[int], num_queries: int, rng: Generator, *, shared: bool = False
+    ) -> list[Replicates]:
+        """Returns the values (R, Q) of each model, all with the same true mean.
+
+        Args:
+            trainings: R of each model; the only training of a model does not vary.
+            shared: trainings are the same for all models, and have effects that are the same for all.
+        """
+        query = QUERY * rng.normal(size=num_queries)
+        common = self._trained(trainings[0], num_queries, rng) if shared else 0.0
+        return [
+            query
+            + common
+            + self.model_query * rng.normal(size=num_queries)
+            + (self._trained(number, num_queries, rng) if number > 1 else np.zeros((1, 1)))
+            for number in trainings
+        ]
+
+    def _trained(self, number: int, num_queries: int, rng: Generator) -> Replicates:
+        training = self.training * rng.normal(size=(number, 1))
+        by_query: Replicates = training + self.training_query * rng.normal(size=(number, num_queries))
+        return by_query
+
+    def standard_error(self, num_trainings: int, num_queries: int) -> float:
+        """Returns the true one, of the difference of two models."""
+        variance = (
+            self.training**2 / num_trainings
+            + self.model_query**2 / num_queries
+            + self.training_query**2 / (num_trainings * num_queries)
+        )
+        return float(np.sqrt(2 * variance))
+
+
+# The spreads of MQ2007 and the synthetic data lie between these.
+TRAINING = Parts("training dominates", model_query=0.02, training=0.008, training_query=0.03)
+QUERIES = Parts("queries dominate", model_query=0.10, training=0.001, training_query=0.03)
+INTERACTION = Parts("training x query dominates", model_query=0.02, training=0.001, training_query=0.15)
+MIXED = Parts("all vary", model_query=0.05, training=0.004, training_query=0.08)
+METHODS = (TRAINING, QUERIES, INTERACTION, MIXED)
+ONE_METHOD = replace(MIXED, name="one method against itself", model_query=0.0)
+"""Against itself a method differs by its trainings alone."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """How much is drawn.
+
+    Attributes:
+        num_draws: of each figure.
+        sizes: numbers of queries.
+        replicates: numbers of trainings, from 3 on.
+        seed: of everything that is drawn.
+    """
+
+    num_draws: int
+    sizes: Sequence[int]
+    replicates: Sequence[int]
+    seed: int
+
+    def rng(self, *figure: int) -> Generator:
+        """Returns the generator of one figure, which the figure's numbers name."""
+        return np.random.default_rng([self.seed, *figure])
+
+
+def tables(simulation: Simulation) -> Tables:
+    return {
+        INDEPENDENT: [
+            _row(parts, size) | _independent_levels(parts, size, simulation)
+            for parts in (ONE_METHOD, *METHODS)
+            for size in simulation.sizes
+        ],
+        ONE_SIDED: [
+            _row(parts, size) | _one_sided_levels(parts, size, simulation)
+            for parts in METHODS
+            for size in simulation.sizes
+        ],
+        POWER: [
+            _row(parts, size) | _power(parts, size, simulation)
+            for parts in METHODS
+            for size in simulation.sizes
+        ],
+        SHARED: [
+            _row(parts, size) | _shared_levels(parts, size, simulation)
+            for parts in (ONE_METHOD, *METHODS)
+            for size in simulation.sizes
+        ],
+        FAMILIES: [
+            *(_bonferroni(number, simulation) for number in (3, 6)),
+            *(_max_t(number, size, simulation) for number in (3, 6) for size in (50, 200)),
+        ],
+    }
+
+
+def _row(parts: Parts, num_queries: int) -> Row:
+    return {"values": parts.name, "queries": num_queries}
+
+
+def by_the_formula(inference: Inference) -> Inference:
+    """Returns the same with the standard error that two trainings would have."""
+    return replace(inference, standard_error=float(np.sqrt(inference.parts.total)))
+
+
+def satterthwaite(inference: Inference) -> Inference:
+    """Returns the same with the degrees of freedom of Hillis (2007), 1 / sum_i (share_i^2 / degrees_i)."""
+    free = 1 / sum(share**2 / degrees for share, degrees in inference.degrees)
+    return replace(inference, degrees=((1.0, free),))
+
+
+def _independent_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+    shares = equal_shares(size)
+
+    def judged(number: int) -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(1, _number(parts), size, number)
+        for _ in range(simulation.num_draws):
+            a, b = parts.models((number, number), size, rng)
+            inference = independent_replicates(a, b, shares)
+            if number == FEWEST_REPLICATES - 1:
+                yield {TOO_FEW: excludes(by_the_formula(inference).interval(LEVEL))}
+            else:
+                yield {
+                    f"R={number}": excludes(inference.interval(LEVEL)),
+                    f"R={number}, {QUERIES_ONLY}": excludes(over_queries(a, b)),
+                }
+
+    return _side_by_side(rates(judged(number)) for number in (FEWEST_REPLICATES - 1, *simulation.replicates))
+
+
+def _one_sided_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+    shares = equal_shares(size)
+
+    def judged(number: int) -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(2, _number(parts), size, number)
+        for _ in range(simulation.num_draws):
+            a, b = parts.models((number, 1), size, rng)
+            yield {f"R={number}": excludes(independent_replicates(a, b, shares).interval(LEVEL))}
+
+    return _side_by_side(rates(judged(number)) for number in simulation.replicates)
+
+
+def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]:
+    """With the middle number of trainings; a has a true difference of two standard errors, or other ones."""
+    number = sorted(simulation.replicates)[len(simulation.replicates) // 2]
+    shares, error = equal_shares(size), parts.standard_error(number, size)
+
+    def judged() -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(3, _number(parts), size)
+        for _ in range(simulation.num_draws):
+            a, b = parts.models((number, number), size, rng)
+            interval = independent_replicates(a + 2 * error, b, shares).interval(LEVEL)
+            # Another difference moves the interval and changes nothing else.
+            low = interval.low - 2 * error if interval else -np.inf
+            yield {
+                "2 errors held": interval is not None and not excludes(interval, 2 * error),
+                "2 errors found": bool(low + 2 * error > 0),
+                "3 errors found": bool(low + 3 * error > 0),
+                f"{NAMED_DIFFERENCE} found": bool(low + NAMED_DIFFERENCE > 0),
+            }
+
+    return {"trainings": number, "standard error": f"{error:.4f}", **rates(judged())}
+
+
+def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+    shares = equal_shares(size)
+
+    def judged(number: int) -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(4, _number(parts), size, number)
+        for _ in range(simulation.num_draws):
+            a, b = parts.models((number, number), size, rng, shared=True)
+            inference = shared_replicates(a, b, shares)
+            if number == FEWEST_REPLICATES - 1:
+                yield {TOO_FEW: excludes(by_the_formula(inference).interval(LEVEL))}
+            else:
+                yield {
+                    f"R={number}": excludes(inference.interval(LEVEL)),
+                    f"R={number}, {HILLIS}": excludes(satterthwaite(inference).interval(LEVEL)),
+                }
+
+    return _side_by_side(rates(judged(number)) for number in (FEWEST_REPLICATES - 1, *simulation.replicates))
+
+
+def _bonferroni(num_methods: int, simulation: Simulation) -> Row:
+    """Methods trained several times, each pair at the level divided by the number of pairs."""
+    size, number = max(simulation.sizes), sorted(simulation.replicates)[len(simulation.replicates) // 2]
+    pairs = list(itertools.combinations(range(num_methods), 2))
+    shares = equal_shares(size)
+
+    def judged() -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(5, num_methods)
+        for _ in range(simulation.num_draws // 2):
+            models = MIXED.models([number] * num_methods, size, rng)
+            found = [independent_replicates(models[a], models[b], shares) for a, b in pairs]
+            yield {
+                "adjusted": any(excludes(pair.interval(LEVEL / len(pairs))) for pair in found),
+                "not adjusted": any(excludes(pair.interval(LEVEL)) for pair in found),
+            }
+
+    what = {"of": f"methods, {number} trainings each, Bonferroni", "pairs": len(pairs), "queries": size}
+    return what | rates(judged())
+
+
+def _max_t(num_models: int, size: int, simulation: Simulation) -> Row:
+    """Trained models as they are, by `simultaneous_intervals`."""
+    pairs = list(itertools.combinations(range(num_models), 2))
+    methods: set[str] = set()
+
+    def judged() -> Iterator[Mapping[str, bool]]:
+        rng = simulation.rng(6, num_models, size)
+        for draw in range(simulation.num_draws // 2):
+            sample = PairedSample.of(np.concatenate(MIXED.models([1] * num_models, size, rng)))
+            adjusted = simultaneous_intervals(sample, pairs, num_draws=500, seed=draw)
+            methods.update(interval.method for interval in adjusted if interval)
+            single = [over_queries(sample.values[[a]], sample.values[[b]]) for a, b in pairs]
+            yield {
+                "adjusted": any(map(excludes, adjusted)),
+                "not adjusted": any(map(excludes, single)),
+            }
+
+    found = rates(judged())
+    return {"of": f"trained models, {' '.join(methods)}", "pairs": len(pairs), "queries": size} | found
+
+
+def _number(parts: Parts) -> int:
+    return (ONE_METHOD, *METHODS).index(parts)
+
+
+def _side_by_side(figures: Iterable[dict[str, Rate]]) -> dict[str, Rate]:
+    """Returns what is reported first, and then what it stands beside."""
+    merged = {column: rate for figure in figures for column, rate in figure.items()}
+    return dict(sorted(merged.items(), key=lambda item: item[0].endswith((QUERIES_ONLY, HILLIS))))

@@ -1,0 +1,125 @@
+"""A search for the settings with the best validation metric.
+
+Every combination of a small grid is fitted on every data set with early stopping and judged by the mean over
+the data sets of the validation metric where it stopped. The table lists all combinations, best first;
+conf/model/native_best.yaml takes the first.
+
+The search reads no test set as such. In LETOR's folds, however, the validation set of one fold is the test
+set of another, so that settings chosen on several folds have seen test data. The table names each such pair
+among its data sets, by the content of their queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.query_keys import num_shared
+from ltrbench.data.sources import DataSource
+from ltrbench.data.splits import Splits
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.markdown import markdown_table
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.studies.base import Study, publish_study
+
+log = logging.getLogger("ltrbench")
+
+
+@dataclass(kw_only=True)
+class GridSearch(Study):
+    """Fits one model with every combination of some of its settings.
+
+    Args:
+        output: the folder to write.
+        metric: what the validation sets are judged by.
+        grid: a setting of the model -> the values to try.
+    """
+
+    output: str
+    metric: str
+    grid: dict[str, list[Any]]
+
+    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
+        """Fits them all; returns the table.
+
+        Raises:
+            ConfigError: where there is not one boosted model.
+            DataError: where a data set is absent, or has no validation set.
+        """
+        ((name, model),) = models.items()
+        if not isinstance(model, BoostingRanker):
+            raise ConfigError(f"study.models.{name} has no trees; a search needs a boosted model.")
+        splits = {data_name: source.load() for data_name, source in data.items()}
+        tried: list[_Tried] = []
+        for values in itertools.product(*self.grid.values()):
+            chosen = dict(zip(self.grid, values, strict=True))
+            ranker = replace(model, **chosen)
+            tried.append(_Tried(chosen, {key: self._worth(ranker, own) for key, own in splits.items()}))
+            log.info("search: %s %.4f", chosen, tried[-1].mean)
+        tried.sort(key=lambda item: -item.mean)
+        best = tried[0]
+        intro = f"{self.metric} on validation, where {name} stopped; best first. {_leakage(splits)}"
+        header = [*self.grid, *best.worth, "mean"]
+        table = markdown_table(header, [item.cells() for item in tried])
+        return publish_study(
+            Path(self.output),
+            f"{intro}\n\n{table}",
+            command="python -m ltrbench experiment=native_best",
+            packages=model.packages,
+            conventions=[DEFAULT],
+            data=splits,
+            findings={"best": best.settings},
+        )
+
+    def _worth(self, ranker: BoostingRanker, splits: Splits) -> float:
+        if splits.valid is None:
+            raise DataError("a search needs validation sets; set valid_share above 0.")
+        scores = ranker.fit(splits.train, splits.valid).predict(splits.valid.features)
+        return evaluate(splits.valid, scores.astype(np.float64), [self.metric]).means[self.metric]
+
+
+def _leakage(data: Mapping[str, Splits]) -> str:
+    """Names the validation sets that are, or share queries with, the test set of another data set."""
+    leaks = [
+        f"the validation set of {chosen_on} {_relation(own.valid, other.test)} the test set of {judged_on}"
+        for chosen_on, own in data.items()
+        for judged_on, other in data.items()
+        if own.valid is not None and num_shared(own.valid.query_keys, other.test.query_keys)
+    ]
+    if not leaks:
+        return "No validation set of the search has a query of the test set of another of its data sets."
+    return (
+        f"The choice has seen test data: {'; '.join(leaks)}. Test metrics of these settings on such folds "
+        "are optimistic."
+    )
+
+
+def _relation(valid: RankingDataset, test: RankingDataset) -> str:
+    common = num_shared(valid.query_keys, test.query_keys)
+    same = common == valid.num_queries == test.num_queries
+    return "is" if same else f"shares {common} queries with"
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A combination of settings, and what each data set's validation says of it."""
+
+    settings: dict[str, Any]
+    worth: dict[str, float]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.worth.values())
+
+    def cells(self) -> list[str]:
+        figures = (*self.worth.values(), self.mean)
+        return [*map(str, self.settings.values()), *(f"{figure:.4f}" for figure in figures)]

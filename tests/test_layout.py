@@ -1,0 +1,27 @@
+"""The map in CONTRIBUTING.md is the folders that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ltrbench"
+FOLDERS = sorted({path.parent for path in PACKAGE.rglob("__init__.py")})
+
+
+def mapped() -> list[str]:
+    """The files and folders in the map, as it spells them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = text.partition("## The map")[2].split("```")[1]
+    return re.findall(r"^([\w/.]+) +", block, re.MULTILINE)
+
+
+def test_the_map_lists_every_folder_once() -> None:
+    folders = [f"{folder.relative_to(PACKAGE)}/" for folder in FOLDERS if folder != PACKAGE]
+    assert sorted(name for name in mapped() if name.endswith("/")) == folders
+
+
+def test_the_map_lists_every_file_beside_the_folders_once() -> None:
+    files = sorted(path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__"))
+    assert sorted(name for name in mapped() if name.endswith(".py")) == files
