@@ -94,9 +94,9 @@ def _stamp_with_imported(compiled: Any) -> None:
     Their own have those that they import behind them. The cache holds machine code under its stamp, and loads
     none of another.
     """
-    own = compiled.__module__
+    module = compiled.__module__
     kernels = [value for value in compiled.py_func.__globals__.values() if isinstance(value, Dispatcher)]
-    imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != own]
+    imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != module]
     cache_file = _cache_file(compiled)
     cache_file._source_stamp = (cache_file._source_stamp, *imported)
 

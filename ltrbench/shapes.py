@@ -18,3 +18,4 @@ Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each scor
 Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 QueryStart = NDArray[np.int64]  # (Q + 1,), the first row of each query, and D at the end
 PerQuery = NDArray[np.float64]  # (Q,), one value a query; NaN where the metric is not defined
+Values = NDArray[np.float64]  # of the shape that its user states, such as (D,), one value a document

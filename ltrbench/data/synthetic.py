@@ -32,15 +32,15 @@ from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.sources import SplitSource
 from ltrbench.data.splits import Splits
 from ltrbench.errors import DataError
+from ltrbench.shapes import Values
 
-Column = NDArray[np.float64]  # (D,) or, of queries, (Q,)
 Columns = dict[str, NDArray[Any]]  # (D,) each, under the names of the features
 
 GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
 MEDIAN_SIZE, SIZE_SPREAD = 65, 0.75  # of the lognormal: a mean of 85, where MSLR-WEB30K has 120
 SMALLEST_QUERY, LARGEST_QUERY = 5, 500
 JUDGMENT_NOISE = 1.0  # beside relevances that spread by about 2: boosting gains for some 50 to 200 trees
-DECIMALS = 4  # as data files have; further ones may differ between processors, whose exp and log do
+FEATURE_DECIMALS = 4  # as data files have; further ones may differ between processors, whose exp and log do
 
 
 @dataclass(kw_only=True)
@@ -100,7 +100,7 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
         | _noise_features(rng, num_documents)
     )
     return RankingDataset(
-        features=np.round(np.column_stack(list(columns.values())), DECIMALS).astype(np.float32),
+        features=np.round(np.column_stack(list(columns.values())), FEATURE_DECIMALS).astype(np.float32),
         labels=labels,
         query_start=np.concatenate([[0], np.cumsum(whole_sizes)]),
         feature_names=tuple(columns),
@@ -111,23 +111,23 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
 class _Query:
     """What is behind a query, repeated for each of its documents: (D,) each."""
 
-    navigational: Column
-    recency: Column
-    level: Column
+    navigational: Values
+    recency: Values
+    level: Values
     num_terms: NDArray[np.int64]
-    rarity: Column  # how rare its terms are: the scale of its text scores
-    frequency: Column
+    rarity: Values  # how rare its terms are: the scale of its text scores
+    frequency: Values
 
 
 @dataclass(frozen=True)
 class _Document:
     """What is behind a document: (D,) each."""
 
-    topic: Column
-    authority: Column
-    freshness: Column
-    spam: Column
-    length: Column
+    topic: Values
+    authority: Values
+    freshness: Values
+    spam: Values
+    length: Values
 
 
 def _draw_queries(rng: Generator, sizes: NDArray[np.int64]) -> _Query:
@@ -152,7 +152,7 @@ def _draw_documents(rng: Generator, count: int) -> _Document:
     )
 
 
-def _relevance(rng: Generator, query: _Query, document: _Document) -> Column:
+def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
     """(D,), the formula of the module's docstring."""
     topic, n = document.topic, query.navigational
     informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
@@ -162,7 +162,7 @@ def _relevance(rng: Generator, query: _Query, document: _Document) -> Column:
     return (1 - n) * informational + n * navigational + fresh - 1.6 * document.spam + query.level + judgment
 
 
-def _grade(relevance: Column) -> Column:
+def _grade(relevance: Values) -> Values:
     """(D,), grades 0 to 4 in GRADE_SHARES, the higher the more relevant."""
     num_below = np.round(np.cumsum(GRADE_SHARES)[:-1] * len(relevance))
     rank = np.empty(len(relevance))
@@ -174,7 +174,7 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
     """Scores of text match: they see the topic, on a scale and from an origin that are the query's own."""
     count = len(document.topic)
 
-    def seen(noise: float) -> Column:
+    def seen(noise: float) -> Values:
         return document.topic + rng.normal(0.0, noise, count)
 
     scale, terms = query.rarity, query.num_terms

@@ -34,7 +34,7 @@ from ltrbench.metrics import (
     improvement,
     parse_metric,
     preset,
-    warm_up,
+    warm_up_metrics,
 )
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
@@ -322,9 +322,9 @@ def _parameters(experiment: Experiment, fields: Mapping[str, Any]) -> tuple[str,
     if experiment.ranker.is_yardstick:
         return NO_PARAMETERS, {}
     shared = None if experiment.params == OWN else experiment.config.get("params", {})
-    own = _own_settings(fields, shared, " ".join(experiment.ranker.unmatched()))
-    takes_any = _has_all_shared(fields) and any(name not in own for name in shared or SHARED)
-    return (experiment.params if takes_any else OWN), own
+    settings = _own_settings(fields, shared, " ".join(experiment.ranker.unmatched()))
+    takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
+    return (experiment.params if takes_any else OWN), settings
 
 
 def _has_all_shared(fields: Mapping[str, Any]) -> bool:
@@ -361,7 +361,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with seconds.taking("warm_up"):
-        warm_up(experiment.metrics)
+        warm_up_metrics(experiment.metrics)
         ranker.warm_up()
     curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
     with seconds.taking("predict"):
@@ -375,7 +375,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
     }
     with seconds.taking("importances"):
-        worth = importances(ranker, splits, experiment.importance, ranker.seed)
+        of_features = importances(ranker, splits, experiment.importance, ranker.seed)
     result = replace(
         begun,
         status=FINISHED,
@@ -388,7 +388,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         finished=now(),
     )
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    parts = (scored, per_query, curve, worth, splits.test)
+    parts = (scored, per_query, curve, of_features, splits.test)
     try:
         return write_run(
             folder,
@@ -459,7 +459,7 @@ def check_drift(
     if ranker.own_convention is None:
         return {}
     try:
-        own = ranker.own_figures(test, scored.scores, names)
+        theirs = ranker.own_figures(test, scored.scores, names)
     except Exception as error:
         # Whatever a foreign library raises here must not cost the run that it only checks.
         log.warning("The figures of %s could not be checked: %s", ranker.own_convention, error)
@@ -467,26 +467,26 @@ def check_drift(
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return {"convention": ranker.own_convention, "drifted": False, "error": reason}
     ours: dict[str, float] = {}
-    for name in own:
+    for name in theirs:
         # What the convention does not define on these data is not held against anything.
         with contextlib.suppress(UndefinedMetricError):
             ours |= evaluate(test, scored.scores, [name], preset(ranker.own_convention)).means
     tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
     if test.query_weights is not None:
         tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
-    drifted = [name for name in ours if not abs(own[name] - ours[name]) <= tolerance]
+    drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
     for name in drifted:
         log.warning(
             "%s drifts: %s itself computes %.9f, ltrbench %.9f",
             name,
             ranker.own_convention,
-            own[name],
+            theirs[name],
             ours[name],
         )
     unchecked = [name for name in names if name not in ours]
     return {
         "convention": ranker.own_convention,
-        "own": own,
+        "own": theirs,
         "ours": ours,
         "unchecked": unchecked,
         "drifted": bool(drifted),

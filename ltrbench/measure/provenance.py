@@ -29,13 +29,13 @@ _ALWAYS = ("numpy", "scipy", "numba", "hydra-core")
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     """Python, ltrbench, what every run uses, and the given distributions -> version, "absent" where not
     installed."""
-    found = {"python": platform.python_version(), "ltrbench": __version__}
+    installed = {"python": platform.python_version(), "ltrbench": __version__}
     for name in (*_ALWAYS, *packages):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            installed[name] = "absent"
+    return installed
 
 
 def machine() -> dict[str, str | int]:
@@ -81,9 +81,9 @@ def _fields(instance: Any) -> dict[str, Any]:
     declared = _declared(type(instance))
     values = {item.name: getattr(instance, item.name) for item in fields(instance) if item.init}
     # The class of a dataclass stands beside its fields, unless the annotation says it.
-    said = {name for name, value in values.items() if type(value) in declared.get(name, ())}
+    annotated = {name for name, value in values.items() if type(value) in declared.get(name, ())}
     return {
-        name: _fields(value) if name in said and is_dataclass(value) else plain(value)
+        name: _fields(value) if name in annotated and is_dataclass(value) else plain(value)
         for name, value in values.items()
     }
 
@@ -114,7 +114,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, np.ndarray):
-        return _in_words(value)
+        return _array_in_words(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -145,7 +145,7 @@ def _defined(value: Any) -> set[str]:
     return {name for kind in type(value).__mro__[:-1] for name in vars(kind)}
 
 
-def _in_words(array: NDArray[Any]) -> str:
+def _array_in_words(array: NDArray[Any]) -> str:
     # The bytes of an array of objects are addresses.
     content = json.dumps(plain(array.tolist())).encode() if array.dtype.hasobject else array.tobytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -10,7 +10,7 @@ from ltrbench.metrics.evaluation import (
     evaluate,
     has_relevant_document,
     parse_metric,
-    warm_up,
+    warm_up_metrics,
 )
 from ltrbench.metrics.functions import first_k, metric
 from ltrbench.metrics.out_of_bag import improvement
@@ -33,6 +33,6 @@ __all__ = [
     "parse_metric",
     "preset",
     "rank",
-    "warm_up",
+    "warm_up_metrics",
     "with_settings",
 ]

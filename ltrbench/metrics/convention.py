@@ -186,7 +186,7 @@ class Convention:
 
     def describe(self) -> dict[str, Any]:
         """The convention in words, as a result carries it: every field, in what JSON can hold."""
-        return {item.name: _in_words(getattr(self, item.name)) for item in fields(self)}
+        return {item.name: _as_json(getattr(self, item.name)) for item in fields(self)}
 
 
 DEFAULT = Convention(name="default")
@@ -213,8 +213,8 @@ def with_settings(convention: Convention, settings: Mapping[str, str]) -> Conven
         metric: {name: value for name, value in departures.items() if name not in values}
         for metric, departures in convention.by_metric.items()
     }
-    said = ", ".join(f"{key}={text}" for key, text in settings.items())
-    return replace(convention, name=f"{convention.name} with {said}", by_metric=kept, **values)
+    changes = ", ".join(f"{key}={text}" for key, text in settings.items())
+    return replace(convention, name=f"{convention.name} with {changes}", by_metric=kept, **values)
 
 
 _GAINS: dict[str, Gain] = {"exponential": exponential_gain, "linear": linear_gain}
@@ -265,14 +265,14 @@ def _number(key: str, text: str) -> float:
     return number
 
 
-def _in_words(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """A field's value as JSON can hold it."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, TableGain):
         return list(value.gains)
     if isinstance(value, Mapping):
-        return {key: _in_words(item) for key, item in value.items()}
+        return {key: _as_json(item) for key, item in value.items()}
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple):

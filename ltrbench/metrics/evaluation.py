@@ -120,17 +120,17 @@ def evaluate(
     0.265361
     """
     _check_arguments(names, convention)
-    asked = {name: _ask(name, dataset, convention) for name in names}
-    rankings = _rank(dataset, scores, asked.values())
+    requests = {name: _request_of(name, dataset, convention) for name in names}
+    rankings = _rank(dataset, scores, requests.values())
     per_query, weightings, means, skipped = {}, {}, {}, {}
-    for name, (metric, cutoff, own) in asked.items():
-        values = _values_of(name, metric, rankings[_policy(metric, own)], cutoff, own)
-        found = ~np.isnan(values)
-        filled = np.where(found, values, own.no_relevant.value_of_query)
-        per_query[name] = _rounded(filled, own.value_dtype).astype(float)
-        weightings[name] = weigh(dataset, found, own.aggregation)
+    for name, (metric, cutoff, of_metric) in requests.items():
+        values = _values_of(name, metric, rankings[_policy(metric, of_metric)], cutoff, of_metric)
+        is_defined = ~np.isnan(values)
+        filled = np.where(is_defined, values, of_metric.no_relevant.value_of_query)
+        per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
+        weightings[name] = weigh(dataset, is_defined, of_metric.aggregation)
         means[name] = weightings[name].mean(per_query[name])
-        _check_mean(name, means[name], own)
+        _check_mean(name, means[name], of_metric)
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, weightings, skipped, share, convention)
@@ -161,7 +161,7 @@ def _values_of(
     return values.astype(np.float64, copy=False)
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     metric: Metric
     cutoff: int | None
     convention: Convention  # as it stands for the metric
@@ -170,21 +170,22 @@ class _Asked(NamedTuple):
 _Policy = tuple[Ties, str | None]  # what a ranking depends on beside the scores
 
 
-def _ask(name: str, dataset: Judgments, convention: Convention) -> _Asked:
+def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Request:
     word, k = parse_metric(name)
-    metric, own = METRICS[word], convention.of(word)
-    check_defined(word, k, own, dataset)
-    return _Asked(metric, own.default_cutoff if k is None and metric.no_cutoff is None else k, own)
+    metric, of_metric = METRICS[word], convention.of(word)
+    check_defined(word, k, of_metric, dataset)
+    cutoff = of_metric.default_cutoff if k is None and metric.no_cutoff is None else k
+    return _Request(metric, cutoff, of_metric)
 
 
 def _policy(metric: Metric, convention: Convention) -> _Policy:
     return Ties.EXPECTED if metric.ties_in_formula else convention.ties, convention.score_dtype
 
 
-def _rank(dataset: Judgments, scores: Scores, asked: Iterable[_Asked]) -> dict[_Policy, Ranking]:
+def _rank(dataset: Judgments, scores: Scores, requests: Iterable[_Request]) -> dict[_Policy, Ranking]:
     """One ranking for each policy, as deep as the metric that reads it deepest."""
     depths: dict[_Policy, int] = {}
-    for metric, cutoff, convention in asked:
+    for metric, cutoff, convention in requests:
         policy = _policy(metric, convention)
         depths[policy] = max(depths.get(policy, 0), metric.depth(cutoff, convention))
     return {
@@ -193,7 +194,7 @@ def _rank(dataset: Judgments, scores: Scores, asked: Iterable[_Asked]) -> dict[_
     }
 
 
-def warm_up(names: Sequence[str] = ()) -> None:
+def warm_up_metrics(names: Sequence[str] = ()) -> None:
     """Compiles the evaluator's kernels, or loads them where this machine has compiled them: off the clock.
 
     Args:
@@ -235,10 +236,10 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     return metric, int(cutoff)
 
 
-def is_known(name: str) -> bool:
+def is_metric(name: str) -> bool:
     """Whether a metric has this name; one of a plug-in that is not loaded is not known.
 
-    >>> is_known("ndcg@10"), is_known("rbp@10")
+    >>> is_metric("ndcg@10"), is_metric("rbp@10")
     (True, False)
     """
     word = name.partition("@")[0]
@@ -382,16 +383,16 @@ def _rounded(values: Scores, dtype: str | None) -> Scores:
     return rounded
 
 
-def weigh(judgments: Judgments, found: NDArray[np.bool_], aggregation: Aggregation) -> Weighting:
+def weigh(judgments: Judgments, is_defined: NDArray[np.bool_], aggregation: Aggregation) -> Weighting:
     """The weights of the queries in the mean of a metric, and so in every statistic of that metric.
 
     Args:
-        found: (Q,), whether there is anything to find in a query.
+        is_defined: (Q,), whether there is anything to find in a query.
     """
     given = judgments.query_weights
     if given is None or aggregation is Aggregation.UNWEIGHTED:
         alike = np.ones(judgments.num_queries)
         return Weighting(alike, alike)
     if aggregation is Aggregation.UNWEIGHTED_EMPTY:
-        return Weighting(np.where(found, given, 1.0), given)
+        return Weighting(np.where(is_defined, given, 1.0), given)
     return Weighting(given, given)

@@ -26,7 +26,7 @@ from ltrbench.metrics.convention import Convention, Denominator
 from ltrbench.metrics.ranking import LONGEST, Ranking, first_of_queries, sum_queries
 from ltrbench.shapes import PerQuery
 
-Function = Callable[[Ranking, int | None, Convention], PerQuery]
+MetricFunction = Callable[[Ranking, int | None, Convention], PerQuery]
 Depth = Callable[[int | None, Convention], int]
 """From a metric's cutoff to how many of the first places of a query it reads."""
 
@@ -57,7 +57,7 @@ class Metric:
         depth: how many of the first places it reads, so that no more are ranked; all is always right.
     """
 
-    function: Function
+    function: MetricFunction
     no_cutoff: str | None = None
     has_gain: bool = False
     has_highest_grade: bool = False
@@ -78,7 +78,7 @@ def metric(
     has_highest_grade: bool = False,
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
-) -> Callable[[Function], Function]:
+) -> Callable[[MetricFunction], MetricFunction]:
     """Registers a metric under its name in the grammar `name@k`; the other arguments as in `Metric`.
 
     Raises:
@@ -91,7 +91,7 @@ def metric(
             '@metric("rbp").'
         )
 
-    def register(function: Function) -> Function:
+    def register(function: MetricFunction) -> MetricFunction:
         if not hasattr(function, "__qualname__"):
             raise ConfigError(
                 f"@metric('{name}') decorates {function!r}; it takes a function that has a name."
@@ -104,7 +104,7 @@ def metric(
     return register
 
 
-def _check_name_is_free(name: str, function: Function) -> None:
+def _check_name_is_free(name: str, function: MetricFunction) -> None:
     taken = METRICS.get(ALIASES.get(name, name))
     # A cell of a notebook that is run again, or a module that is loaded again, defines the same function.
     if taken is not None and _full_name(taken.function) != _full_name(function):
@@ -114,7 +114,7 @@ def _check_name_is_free(name: str, function: Function) -> None:
         )
 
 
-def _check_signature(name: str, function: Function) -> None:
+def _check_signature(name: str, function: MetricFunction) -> None:
     signature = inspect.signature(function)
     try:
         signature.bind(None, None, None)
@@ -125,7 +125,7 @@ def _check_signature(name: str, function: Function) -> None:
         ) from None
 
 
-def _full_name(function: Function) -> str:
+def _full_name(function: MetricFunction) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 

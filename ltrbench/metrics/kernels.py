@@ -2,7 +2,8 @@
 
 Imported by whoever needs a kernel, when it does, because `--help` needs none and would wait for numba. Each
 kernel stands below its plain reference, which says what it computes; a test holds the two together. Queries
-are independent of each other, so that the result is the same on any number of threads.
+are independent of each other, so that the result is the same on any number of threads. `Values` are (D,), one
+a place or one a document.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel
-from ltrbench.shapes import PerQuery, QueryStart
-
-Values = NDArray[np.float64]  # (D,), one a place, or one a document
+from ltrbench.shapes import PerQuery, QueryStart, Values
 
 _RUN = 16  # documents sorted by insertion before they are merged; 8 and 32 were no faster
 _MOST_SELECTED = 64  # the deepest that selecting goes: it moves so many keys for a document at the worst

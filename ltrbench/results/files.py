@@ -20,5 +20,5 @@ RUN_FILES = (
 )
 """What a run writes into its folder, in the order in which it is moved there."""
 
-REMEDY = "Run it again, or copy its folder again from where it came from"
+RUN_REMEDY = "Run it again, or copy its folder again from where it came from"
 """What helps where a file of a run cannot be read."""

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ltrbench.errors import ResultError
-from ltrbench.results.files import REMEDY, RESULT_FILE
+from ltrbench.results.files import RESULT_FILE, RUN_REMEDY
 from ltrbench.results.record import FORMAT, RunResult, reason_to_refuse
 from ltrbench.results.run import Run
 from ltrbench.untrusted.reading import read_json
@@ -30,14 +30,14 @@ def read_run(folder: Path) -> Run:
         hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
         raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}.")
     # What is not finite is refused below, with its place.
-    record = read_json(path, REMEDY, finite=False)
+    record = read_json(path, RUN_REMEDY, finite=False)
     if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
         raise ResultError(f"{path} is not a result of format {FORMAT}, the one that this version reads.")
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}
     reason = reason_to_refuse(values)
     if reason:
-        raise ResultError(f"{path}: {reason}. {REMEDY}.")
+        raise ResultError(f"{path}: {reason}. {RUN_REMEDY}.")
     return Run(folder, RunResult(**values))
 
 
@@ -48,7 +48,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
         ResultError: where a folder does not exist, holds no run, or holds one that cannot be read; the
             message names the first of those.
     """
-    found: dict[Path, Run] = {}
+    runs: dict[Path, Run] = {}
     refused: list[str] = []
     for folder in folders:
         if not folder.is_dir():
@@ -60,7 +60,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
             raise ResultError(f"{folder} holds no run: there is no {RESULT_FILE} in or below it.")
         for place in places:
             try:
-                found.setdefault(place.resolve(), read_run(place))
+                runs.setdefault(place.resolve(), read_run(place))
             except ResultError as error:
                 refused.append(str(error))
     if refused:
@@ -70,7 +70,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
                 [*refused[:_SHOWN_REFUSALS], *_further(refused), "Or move what cannot be read elsewhere."]
             )
         )
-    return list(found.values())
+    return list(runs.values())
 
 
 def _further(refused: Sequence[str]) -> list[str]:

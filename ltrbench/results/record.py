@@ -244,7 +244,7 @@ class RunResult:
         return None if metric is None else str(metric)
 
 
-def as_json(result: RunResult) -> dict[str, Any]:
+def result_as_json(result: RunResult) -> dict[str, Any]:
     """Returns what result.json holds of a result: null where a number is none, which JSON does not have."""
     return {"format": FORMAT, **_without_nan(asdict(result))}
 
@@ -255,7 +255,7 @@ def check_readable(result: RunResult) -> None:
     Raises:
         ConfigError: with the field that is of another type than readers expect.
     """
-    values = json.loads(json.dumps(as_json(result), default=str))
+    values = json.loads(json.dumps(result_as_json(result), default=str))
     reason = _mistyped({name: values[name] for name in types_of(RunResult)})
     if reason:
         raise ConfigError(f"the run could not be read again: in its {RESULT_FILE} {reason}.")

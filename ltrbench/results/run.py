@@ -24,14 +24,14 @@ from ltrbench.results.files import (
     EXAMPLE_FILE,
     IMPORTANCES_FILE,
     PER_QUERY_FILE,
-    REMEDY,
     RESULT_FILE,
+    RUN_REMEDY,
     SCORES_FILE,
 )
 from ltrbench.results.record import RunResult
 from ltrbench.shapes import Features
 from ltrbench.untrusted.reading import load_npz
-from ltrbench.untrusted.records import Table, read_table
+from ltrbench.untrusted.records import RunTable, read_run_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +125,7 @@ class Run:
         own = ("scores", "file_rows", "query_keys")
         wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
         path = self.path / SCORES_FILE
-        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=REMEDY)
+        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
         if "scores" not in arrays:
             raise ResultError(f"{path} holds no scores of '{split}'.")
@@ -136,14 +136,14 @@ class Run:
             _check_scored(scored, self.result.data.get(split, {}).get("documents"))
         except (TypeError, DataError) as error:
             reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
-            raise ResultError(f"{path}: {split}: {reason}. {REMEDY}.") from None
+            raise ResultError(f"{path}: {split}: {reason}. {RUN_REMEDY}.") from None
         return scored
 
-    def _table(self, name: str, first: Sequence[str]) -> Table | None:
+    def _table(self, name: str, first: Sequence[str]) -> RunTable | None:
         """A CSV file of the run; None where it has none."""
         # A link that leads nowhere is no absent file.
         path = self.path / name
-        return read_table(path, first, REMEDY) if path.exists() or path.is_symlink() else None
+        return read_run_table(path, first, RUN_REMEDY) if path.exists() or path.is_symlink() else None
 
     def learning_curve(self) -> LearningCurve:
         """Metric values by iteration; empty where none were recorded."""

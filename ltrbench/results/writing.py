@@ -32,7 +32,7 @@ from ltrbench.results.files import (
     SCORES_FILE,
 )
 from ltrbench.results.reading import read_run
-from ltrbench.results.record import FAILED, RunResult, as_json
+from ltrbench.results.record import FAILED, RunResult, result_as_json
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit
 from ltrbench.shapes import PerQuery
 
@@ -99,7 +99,7 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
         staging = Path(staging_name)
         yield staging
-        text = json.dumps(as_json(result), indent=2, default=str)
+        text = json.dumps(result_as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
         # Those of a failed attempt would be taken for this run's.
         for name in reversed(RUN_FILES):

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtrc
 
 from ltrbench.errors import ConfigError
+from ltrbench.statistics.intervals import LEVEL
 from ltrbench.statistics.multiplicity import holm
 
 FEWEST_DATA_SETS = 5
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,9 @@ def _pairs(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> tuple[Pai
     apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(num_systems, num_data_sets)
     nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
     differences = [np.round(values[:, a] - values[:, b], 12) for a, b in pairs]
-    signed_rank = [float(wilcoxon(own).pvalue) if own.any() else 1.0 for own in differences]
+    signed_rank = [float(wilcoxon(of_pair).pvalue) if of_pair.any() else 1.0 for of_pair in differences]
     adjusted = holm(signed_rank)
     return tuple(
-        PairOfRanks(a, b, float(of_ranks), own, float(over_all or 0))
-        for (a, b), of_ranks, own, over_all in zip(pairs, nemenyi, signed_rank, adjusted, strict=True)
+        PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
+        for (a, b), of_ranks, of_values, over_all in zip(pairs, nemenyi, signed_rank, adjusted, strict=True)
     )

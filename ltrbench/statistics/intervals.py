@@ -21,7 +21,7 @@ from ltrbench.statistics.sample import PairedSample
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-"""The error that all claims of a family share."""
+"""Probability of an error in one test, and in all claims of a family together."""
 FEW_QUERIES = 100
 """Under so many queries an interval is Student's t."""
 

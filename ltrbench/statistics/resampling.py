@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
-from ltrbench.statistics.sample import DECIMALS, PairedSample, Values
+from ltrbench.shapes import Values
+from ltrbench.statistics.sample import DECIMALS, PairedSample
 
 _EXACT_BITS = 51
 """Whole numbers below 2^53 are exact in a float64; one bit is for doubling a sum, one for rounding."""

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ltrbench.shapes import Values
 from ltrbench.statistics.intervals import unknown_spread
-from ltrbench.statistics.sample import PairedSample, Values, weighted_sum
+from ltrbench.statistics.sample import PairedSample, weighted_sum
 
 NEGATIVE = "a value is negative"
 NO_SPREAD = "gains without spread"

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
-from ltrbench.shapes import PerQuery
-
-Values = NDArray[np.float64]  # (M, Q), one row a system, or a pair of systems
+from ltrbench.shapes import PerQuery, Values
 
 DECIMALS = 12
 """Of a difference: seeds averaged in another order part values in the last bits, and that is a tie."""
@@ -27,7 +25,7 @@ class PairedSample:
     """Per-query values of M systems on the same Q queries.
 
     Attributes:
-        values: (M, Q), finite.
+        values: (M, Q), one row a system, or a pair of systems; finite.
         weights: (Q,), positive, each query's share of a mean; they sum to 1.
         strata: (Q,), the number of the cell (fold) that a query was judged in.
     """
@@ -106,10 +104,10 @@ class PairedSample:
         """
         deviations = np.empty_like(self.values)
         for cell in self.cells:
-            own, weights = np.take(self.values, cell, axis=1), self.weights[cell]
-            centred = own - (weighted_sum(own, weights) / weights.sum())[:, np.newaxis]
+            values, weights = np.take(self.values, cell, axis=1), self.weights[cell]
+            centred = values - (weighted_sum(values, weights) / weights.sum())[:, np.newaxis]
             # A mean's last bit must not pass for spread where all values are the same.
-            centred[own.min(axis=1) == own.max(axis=1)] = 0
+            centred[values.min(axis=1) == values.max(axis=1)] = 0
             deviations[:, cell] = weights * centred
         return deviations
 

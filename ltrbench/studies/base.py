@@ -58,22 +58,23 @@ def publish_study(
         findings: what else environment.json holds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made_at, found = commit(), versions(packages) | plugin_versions()
+    made_at, used = commit(), versions(packages) | plugin_versions()
     environment = {
         "command": command,
         "commit": made_at,
-        "versions": found,
+        "versions": used,
         "machine": machine(),
         "conventions": [convention.describe() for convention in conventions],
         "fingerprints": {
-            name: {split: own.fingerprint for split, own in splits} for name, splits in (data or {}).items()
+            name: {split: dataset.fingerprint for split, dataset in splits}
+            for name, splits in (data or {}).items()
         },
         **(findings or {}),
     }
     (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
     # Outside git there is none.
     by = f"`{command}`{f', commit {made_at}' if made_at else ''}"
-    named = ", ".join(f"{name} {version}" for name, version in found.items())
+    named = ", ".join(f"{name} {version}" for name, version in used.items())
     table = folder / "table.md"
     table.write_text(f"# {folder.resolve().name}\n\n{body}\n\nMade by {by}: {named}.\n")
     return table

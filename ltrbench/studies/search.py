@@ -63,12 +63,13 @@ class GridSearch(Study):
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
             ranker = replace(model, **chosen)
-            tried.append(_Tried(chosen, {key: self._worth(ranker, own) for key, own in splits.items()}))
+            metric_of_data = {key: self._on_validation(ranker, of_data) for key, of_data in splits.items()}
+            tried.append(_Tried(chosen, metric_of_data))
             log.info("search: %s %.4f", chosen, tried[-1].mean)
         tried.sort(key=lambda item: -item.mean)
         best = tried[0]
         intro = f"{self.metric} on validation, where {name} stopped; best first. {_leakage(splits)}"
-        header = [*self.grid, *best.worth, "mean"]
+        header = [*self.grid, *best.metric_of_data, "mean"]
         table = markdown_table(header, [item.cells() for item in tried])
         return publish_study(
             Path(self.output),
@@ -80,7 +81,7 @@ class GridSearch(Study):
             findings={"best": best.settings},
         )
 
-    def _worth(self, ranker: BoostingRanker, splits: Splits) -> float:
+    def _on_validation(self, ranker: BoostingRanker, splits: Splits) -> float:
         if splits.valid is None:
             raise DataError("a search needs validation sets; set valid_share above 0.")
         scores = ranker.fit(splits.train, splits.valid).predict(splits.valid.features)
@@ -90,10 +91,10 @@ class GridSearch(Study):
 def _leakage(data: Mapping[str, Splits]) -> str:
     """Names the validation sets that are, or share queries with, the test set of another data set."""
     leaks = [
-        f"the validation set of {chosen_on} {_relation(own.valid, other.test)} the test set of {judged_on}"
-        for chosen_on, own in data.items()
+        f"the validation set of {chosen_on} {_relation(splits.valid, other.test)} the test set of {judged_on}"
+        for chosen_on, splits in data.items()
         for judged_on, other in data.items()
-        if own.valid is not None and num_shared(own.valid.query_keys, other.test.query_keys)
+        if splits.valid is not None and num_shared(splits.valid.query_keys, other.test.query_keys)
     ]
     if not leaks:
         return "No validation set of the search has a query of the test set of another of its data sets."
@@ -111,15 +112,15 @@ def _relation(valid: RankingDataset, test: RankingDataset) -> str:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A combination of settings, and what each data set's validation says of it."""
+    """A combination of settings, and the validation metric on each data set, by its name."""
 
     settings: dict[str, Any]
-    worth: dict[str, float]
+    metric_of_data: dict[str, float]
 
     @property
     def mean(self) -> float:
-        return fmean(self.worth.values())
+        return fmean(self.metric_of_data.values())
 
     def cells(self) -> list[str]:
-        figures = (*self.worth.values(), self.mean)
+        figures = (*self.metric_of_data.values(), self.mean)
         return [*map(str, self.settings.values()), *(f"{figure:.4f}" for figure in figures)]

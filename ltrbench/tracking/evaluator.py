@@ -37,7 +37,7 @@ except ImportError as error:
     raise ImportError("evaluating with MLflow needs the package mlflow: pip install mlflow") from error
 
 MODEL_TYPE = "ranker"
-DEFAULT_METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
+METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 """Those of the command line, which this room does not know; a test holds the two together."""
 
 _COLUMN = (str, "the name of a column")
@@ -172,7 +172,7 @@ def _read_config(given: Mapping[str, Any]) -> _Config:
     return _Config(
         columns={role: given[role] for role in ROLES if role in given},
         features=given.get("features"),
-        metrics=_read_metrics(given.get("metrics", DEFAULT_METRICS)),
+        metrics=_read_metrics(given.get("metrics", METRICS_OF_EVALUATOR)),
         convention=with_settings(convention, settings),
         sort_queries=given.get("sort_queries", False),
         prefix=given.get("metric_prefix", ""),
@@ -196,10 +196,10 @@ def _as_text(value: Any) -> str:
 def _find_columns(frame: pd.DataFrame, dataset: EvaluationDataset, config: _Config) -> dict[str, str]:
     """Role -> its column, for the roles that the data has; label and query must be there."""
     columns = {} if dataset.targets_name is None else {"label": dataset.targets_name}
-    for role, asked in config.columns.items():
-        if asked not in frame.columns:
-            raise DataError(f"data has no column '{asked}' for {role}{_did_you_mean(asked, frame)}")
-        columns[role] = asked
+    for role, column in config.columns.items():
+        if column not in frame.columns:
+            raise DataError(f"data has no column '{column}' for {role}{_did_you_mean(column, frame)}")
+        columns[role] = column
     for role, names in ROLES.items():
         # As in `read_table`: a column that is listed as a feature has no role unless it is given one.
         usual = [name for name in names if name in frame.columns and name not in (config.features or ())]

@@ -202,9 +202,9 @@ class MLflowTracker(Tracker):
             tags = [RunTag(metric_key(f"claim/{pair}"), claim) for pair, claim in claims.items()]
             client.log_batch(self._parent, tags=tags[:MAX_PARAMS_TAGS_PER_BATCH])
             shown = plain_metrics(figures)
-            found = None if best is None else self._find_logged(client, best)
-            if best is not None and found is not None:
-                client.set_tag(self._parent, "best_run", found.run_id)
+            logged = None if best is None else self._find_logged(client, best)
+            if best is not None and logged is not None:
+                client.set_tag(self._parent, "best_run", logged.run_id)
                 client.set_tag(self._parent, "best_run_name", run_name(best.result))
                 # Over folds and seeds where `figures` has it so, else of the best run.
                 shown = _end_points([*run_metrics(best), *shown])
@@ -247,10 +247,10 @@ class MLflowTracker(Tracker):
         if logged is not None:
             return logged
         query = f"attributes.start_time = {milliseconds(run.result.started)} AND tags.kind = 'run'"
-        for found in client.search_runs([self._experiment_id], query):
-            if Path(found.data.tags.get("folder", "")).resolve() == run.path.resolve():
-                models = found.outputs.model_outputs if found.outputs else []
-                return _Logged(found.info.run_id, models[0].model_id if models else "")
+        for entity in client.search_runs([self._experiment_id], query):
+            if Path(entity.data.tags.get("folder", "")).resolve() == run.path.resolve():
+                models = entity.outputs.model_outputs if entity.outputs else []
+                return _Logged(entity.info.run_id, models[0].model_id if models else "")
         return None
 
     def close(self, status: str) -> None:
@@ -281,25 +281,25 @@ class MLflowTracker(Tracker):
         return self._client
 
     def _find_or_create_experiment(self, client: MlflowClient) -> str:
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
+        experiment = client.get_experiment_by_name(self.experiment)
+        if experiment is None:
             # Beside the database file, whichever folder the UI is started in; a server decides for itself.
             beside = (self._database.parent / "mlruns").as_uri() if self._database else None
             try:
                 return str(client.create_experiment(self.experiment, beside, tags=_EXPERIMENT_TAGS))
             except MlflowException:
                 # Another process may have made it in between.
-                found = client.get_experiment_by_name(self.experiment)
-                if found is None:
+                experiment = client.get_experiment_by_name(self.experiment)
+                if experiment is None:
                     raise
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise TrackingError(
                 f"the MLflow experiment '{self.experiment}' at {self._address} was deleted; choose another "
                 "with tracking.experiment=NAME, or restore it with "
-                f"`mlflow experiments restore --experiment-id {found.experiment_id}`."
+                f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`."
             )
-        self._experiment_tags = dict(found.tags)
-        return str(found.experiment_id)
+        self._experiment_tags = dict(experiment.tags)
+        return str(experiment.experiment_id)
 
     @contextlib.contextmanager
     def _reaching_the_store(self, patience: Mapping[str, str]) -> Iterator[None]:
@@ -326,8 +326,8 @@ def run_list_of(store: str, experiment: str) -> str:
     """
     tracker = MLflowTracker(uri=store, experiment=experiment)
     with tracker._reaching_the_store(_TO_ANSWER):
-        found = MlflowClient(tracking_uri=store).get_experiment_by_name(experiment)
-    return "/" if found is None else run_list(str(found.experiment_id))
+        entity = MlflowClient(tracking_uri=store).get_experiment_by_name(experiment)
+    return "/" if entity is None else run_list(str(entity.experiment_id))
 
 
 class _Logged(NamedTuple):

@@ -66,7 +66,7 @@ def run_name(result: RunResult) -> str:
     >>> run_name(RunResult(**of, swept=swept)), run_name(RunResult(**of, data={"name": "mq2008"}))
     ('native num_leaves=15', 'native on mq2008 num_leaves=15 num_trees=50')
     """
-    values = settings_of(result.overrides or ())
+    values = settings_of_overrides(result.overrides or ())
     if result.sweep is not None or result.swept:
         named = {key: values[key] for key in result.swept if key in values}
         what = result.model
@@ -91,7 +91,7 @@ def sweep_title(result: RunResult) -> str:
     >>> sweep_title(RunResult(**of, swept={"experiment": ["a", "b"]}, data={"name": "mq2008"}))
     'experiment a, b'
     """
-    swept, given = dict(result.swept), settings_of(result.overrides or ())
+    swept, given = dict(result.swept), settings_of_overrides(result.overrides or ())
     experiments = swept.pop("experiment", [])
     models, data = (
         swept.pop(key, [name] if key in given or not experiments else [])
@@ -115,7 +115,7 @@ def sweep_params(result: RunResult) -> list[Param]:
     settings may be computed from swept ones. A swept experiment may compose anything: nothing composed is
     stated beside it.
     """
-    given = {key: value for key, value in settings_of(result.overrides or ()).items() if value}
+    given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
     composed: dict[str, Any] = {}
     if all(key in _GROUPS_OF_A_NODE or _is_plain(key, result.config) for key in swept):
@@ -146,10 +146,10 @@ def sweep_command(result: RunResult) -> str:
     return " ".join([COMMAND, *map(shlex.quote, words), "-m"])
 
 
-def settings_of(overrides: Sequence[str]) -> dict[str, str]:
+def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
     """Key -> value of the settings of a command line, without the marks of adding a key.
 
-    >>> settings_of(["model=native", "+model.extra.a=1", "~early_stopping"])
+    >>> settings_of_overrides(["model=native", "+model.extra.a=1", "~early_stopping"])
     {'model': 'native', 'model.extra.a': '1', 'early_stopping': ''}
     """
     pairs = (override.partition("=") for override in overrides)
@@ -273,8 +273,8 @@ def _drift(result: RunResult) -> str:
     """Where the library's own figures are not ours; empty where they are."""
     if not result.drift.get("drifted"):
         return ""
-    own, ours = result.drift["own"], result.drift["ours"]
-    return ", ".join(f"{name}: own {_figure(own[name])}, ours {_figure(ours[name])}" for name in ours)
+    theirs, ours = result.drift["own"], result.drift["ours"]
+    return ", ".join(f"{name}: own {_figure(theirs[name])}, ours {_figure(ours[name])}" for name in ours)
 
 
 def _figure(value: float | None) -> str:

@@ -50,7 +50,7 @@ def visible(text: str, lines: bool = False) -> str:
     a\x1b[31m\nb
     """
     unseen = _UNSEEN_BUT_LINES if lines else _UNSEEN
-    return unseen.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return unseen.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def in_markdown(text: str, cell: bool = False) -> str:
@@ -75,7 +75,7 @@ def in_table(text: str) -> str:
 
 def _in_cell(text: str) -> str:
     # A backslash before the bar's would make that one a character, and the bar the end of the cell.
-    return _BAR.sub(lambda found: f"{found[1] * 2}\\|", text)
+    return _BAR.sub(lambda match: f"{match[1] * 2}\\|", text)
 
 
 def in_latex(text: str) -> str:

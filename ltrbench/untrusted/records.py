@@ -1,8 +1,8 @@
 """Records of files that anybody may have written, held against their declared types.
 
     mistake       the first value of a JSON object that does not have the type which annotations declare
-    read_table    a CSV file with one header and rows of its width
-    Table         its texts, and its columns of numbers
+    read_run_table    a CSV file with one header and rows of its width
+    RunTable          its texts, and its columns of numbers
 
 A field is declared once, by its annotation: `threads: Annotated[int, Must("0 or more", ...)]`. TypedDicts
 declare objects within objects; keys that they do not name may hold anything finite.
@@ -132,7 +132,7 @@ def _mistake_in_object(value: Mapping[str, Any], declared: Any, place: str) -> s
 
 
 def _first(items: Any) -> str | None:
-    return next((found for each in items if (found := mistake(*each)) is not None), None)
+    return next((mistaken for each in items if (mistaken := mistake(*each)) is not None), None)
 
 
 def _has_type(value: Any, declared: Any) -> bool:
@@ -153,20 +153,20 @@ def _has_type(value: Any, declared: Any) -> bool:
 
 
 def _odd(value: Any, declared: Any, place: str) -> str:
-    return f"{place} is {reprlib.repr(value)}; {_in_words(declared)} was expected"
+    return f"{place} is {reprlib.repr(value)}; {_type_in_words(declared)} was expected"
 
 
-def _in_words(declared: Any) -> str:
+def _type_in_words(declared: Any) -> str:
     origin, arguments = get_origin(declared), get_args(declared)
     if origin is Annotated:
-        return _in_words(arguments[0])
+        return _type_in_words(arguments[0])
     if origin in (Union, types.UnionType):
-        return " or ".join(map(_in_words, arguments))
+        return " or ".join(map(_type_in_words, arguments))
     return "an object" if is_typeddict(declared) else _NOUNS[origin or declared]
 
 
 @dataclass(frozen=True)
-class Table:
+class RunTable:
     """A CSV file's header, (C,), its rows of C cells, at least one, and the line that each row ends on."""
 
     path: Path
@@ -201,7 +201,7 @@ class Table:
         return ResultError(f"{self.path}{place}: {reason}. {self.remedy}.")
 
 
-def read_table(path: Path, first: Sequence[str], remedy: str) -> Table:
+def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     """Reads a CSV file in UTF-8.
 
     Args:
@@ -213,7 +213,7 @@ def read_table(path: Path, first: Sequence[str], remedy: str) -> Table:
     content = read_bytes(path, remedy, _MOST_CSV_BYTES)
     rows: list[list[str]] = []
     lines: list[int] = []
-    table = Table(path, (), rows, lines, remedy)
+    table = RunTable(path, (), rows, lines, remedy)
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
         for row in reader:
@@ -232,4 +232,4 @@ def read_table(path: Path, first: Sequence[str], remedy: str) -> Table:
     odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
     if odd is not None:
         raise table.refusal(f"{len(rows[odd])} cells, where the header has {len(header)}", odd)
-    return Table(path, tuple(header), rows, lines, remedy)
+    return RunTable(path, tuple(header), rows, lines, remedy)

@@ -23,7 +23,7 @@ import xgboost as xgb
 from ltrbench.compilation import threads
 from ltrbench.data import Judgments
 from ltrbench.measure.clock import Stopwatch
-from ltrbench.metrics import evaluate, preset, warm_up
+from ltrbench.metrics import evaluate, preset, warm_up_metrics
 
 NAME = "ndcg@10"
 
@@ -95,7 +95,7 @@ def bench(num_queries: int, num_docs: int, repeats: int) -> None:
     # Grades in the shares of MSLR-WEB30K.
     labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(np.float64)
     query_start = np.arange(0, num_documents + 1, num_docs)
-    warm_up()
+    warm_up_metrics()
     for what, decimals in (("few ties", 6), ("many ties", 2)):
         scores = np.round(rng.normal(size=num_documents), decimals)
         fresh = [Judgments(labels=labels, query_start=query_start) for _ in range(repeats)]

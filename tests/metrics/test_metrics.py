@@ -29,7 +29,7 @@ from ltrbench.metrics import (
     parse_metric,
     preset,
     rank,
-    warm_up,
+    warm_up_metrics,
     with_settings,
 )
 from ltrbench.metrics.convention import Aggregation, Convention, NoRelevant, Ties
@@ -373,7 +373,7 @@ def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> Non
     names = [*METRICS, "ndcg@1", "err@1"]
     for module in (kernels, grades):
         importlib.reload(module)  # as in a new process
-    warm_up()
+    warm_up_metrics()
     compiled = num_compiled()
     assert all(compiled.values())
     for ties in Ties:

@@ -26,7 +26,7 @@ from ltrbench.studies.calibration import (
 from ltrbench.studies.calibration.models import (
     CLAIMS,
     EXCHANGEABLE,
-    FOLDS,
+    EXCHANGEABLE_FOLDS,
     NAIVE,
     NOT_CORRECTED,
     OVER_QUERIES,
@@ -34,7 +34,7 @@ from ltrbench.studies.calibration.models import (
 )
 from ltrbench.studies.calibration.rates import Rate, equal_shares, excludes
 from ltrbench.studies.calibration.tests_and_intervals import (
-    Drawn,
+    DrawnStudies,
     coverage,
     differences_of,
     fold_levels,
@@ -55,13 +55,13 @@ def values() -> NDArray[np.float64]:
 
 
 def test_under_exchangeable_nulls_each_test_rejects_one_in_twenty(values: NDArray[np.float64]) -> None:
-    levels = levels_of(differences_of(values)[SKEWED], Drawn(150, STUDIES, num_draws=300, seed=1))
+    levels = levels_of(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=300, seed=1))
     assert set(levels) == set(TESTS)
     assert all(0.035 <= level <= 0.065 for level in levels.values()), levels
 
 
 def test_the_reported_interval_of_skewed_differences_covers_their_mean(values: NDArray[np.float64]) -> None:
-    covered = coverage(differences_of(values)[SKEWED], Drawn(150, STUDIES, num_draws=500, seed=1))
+    covered = coverage(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=500, seed=1))
     assert 0.93 <= covered["as reported"] <= 0.97, covered
 
 
@@ -74,7 +74,7 @@ def test_the_corrected_test_rejects_one_in_twenty_where_folds_are_correlated(num
 
 def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.float64]) -> None:
     # 300 studies: four standard errors of a share of 95 % are 5 %.
-    assert simultaneous_coverage(values, Drawn(150, 300, num_draws=300, seed=1)) > 0.9
+    assert simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1)) > 0.9
 
 
 def test_a_rate_is_bounded_by_the_probability_that_would_hardly_give_so_few() -> None:
@@ -85,7 +85,7 @@ def test_a_rate_is_bounded_by_the_probability_that_would_hardly_give_so_few() ->
     assert rate.record() == {"count": 7, "draws": 200, "rate": rate.share, "upper": rate.upper}
 
 
-@pytest.mark.parametrize("parts", two_way.METHODS, ids=lambda parts: parts.name)
+@pytest.mark.parametrize("parts", two_way.SPREADS, ids=lambda parts: parts.name)
 def test_the_true_standard_error_is_the_spread_of_the_differences_that_are_drawn(
     parts: two_way.Parts,
 ) -> None:
@@ -96,7 +96,7 @@ def test_the_true_standard_error_is_the_spread_of_the_differences_that_are_drawn
 
 
 def test_a_model_with_one_training_does_not_vary_and_shared_trainings_vary_together() -> None:
-    rng, training = np.random.default_rng(1), two_way.TRAINING
+    rng, training = np.random.default_rng(1), two_way.TRAINING_DOMINATES
     several, one = training.models((5, 1), 30, rng)
     assert (several.shape, one.shape) == ((5, 30), (1, 30))
     apart, together = (
@@ -110,13 +110,13 @@ def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() 
     # 1,200 studies: two and a half standard errors of a share of 5 % are 1.6 %.
     rng, shares, claims = np.random.default_rng(2), equal_shares(100), []
     for _ in range(1200):
-        a, b = two_way.MIXED.models((3, 3), 100, rng)
+        a, b = two_way.ALL_VARY.models((3, 3), 100, rng)
         claims.append(excludes(independent_replicates(a, b, shares).interval(LEVEL)))
     assert 0.03 <= np.mean(claims) <= 0.066
 
 
 def test_the_two_methods_of_the_linear_learner_are_exchangeable() -> None:
-    rng, (methods, _) = np.random.default_rng(3), linear_learner.METHODS
+    rng, (methods, _) = np.random.default_rng(3), linear_learner.METHOD_PAIRS
     points = linear_learner.resampled("bootstrap", 1.0, 4, 150, rng)
     assert points.shape == (4, 150)
     subsample = linear_learner.resampled("subsample", 0.8, 4, 150, rng)
@@ -246,7 +246,7 @@ def of_methods(title: str) -> list[dict[str, Any]]:
     return rates_in(COMMITTED / "calibration")[title]
 
 
-@pytest.mark.parametrize("title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED])
+@pytest.mark.parametrize("title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED_TRAININGS])
 def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_trainings_on(
     title: str,
 ) -> None:
@@ -258,7 +258,9 @@ def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_t
 
 
 def test_the_committed_intervals_of_methods_hold_true_differences() -> None:
-    assert all(0.935 <= row["2 errors held"]["rate"] <= 0.97 for row in of_methods(two_way.POWER))
+    assert all(
+        0.935 <= row["2 errors held"]["rate"] <= 0.97 for row in of_methods(two_way.POWER_OF_INTERVALS)
+    )
 
 
 def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() -> None:
@@ -273,8 +275,8 @@ def test_the_committed_resampled_training_sets_need_their_factor() -> None:
 
 def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() -> None:
     stress, both = (
-        [row for row in of_methods(linear_learner.FOLDS) if row["values"] == methods.name]
-        for methods in linear_learner.METHODS
+        [row for row in of_methods(linear_learner.FOLDS_WITH_SEEDS) if row["values"] == methods.name]
+        for methods in linear_learner.METHOD_PAIRS
     )
     assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
     # What docs/statistics.md warns of.
@@ -299,12 +301,12 @@ def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself()
         assert "in up to half of the draws" in (COMMITTED.parent / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("title", [EXCHANGEABLE, FOLDS])
+@pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])
 def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
     for row in rates_in(COMMITTED / "calibration_models")[title]:
         assert row[CLAIMS[0]]["upper"] <= 0.07, row
 
 
 def test_the_docstring_cites_the_committed_rate_of_hillis_degrees_of_freedom() -> None:
-    rates = [row[f"R=3, {two_way.HILLIS}"]["rate"] for row in of_methods(two_way.SHARED)]
+    rates = [row[f"R=3, {two_way.HILLIS}"]["rate"] for row in of_methods(two_way.SHARED_TRAININGS)]
     assert f"up to {100 * max(rates):.1f} % false claims" in (shared_replicates.__doc__ or "")

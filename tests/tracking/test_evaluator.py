@@ -17,11 +17,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.data.pandas_dataset import from_pandas
 
-from ltrbench.cli.evaluating import DEFAULT_METRICS as METRICS_OF_THE_COMMAND_LINE
+from ltrbench.cli.evaluating import DEFAULT_METRICS
 from ltrbench.data import read_table
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset, with_settings
-from ltrbench.tracking.evaluator import DEFAULT_METRICS, RankerEvaluator
+from ltrbench.tracking.evaluator import METRICS_OF_EVALUATOR, RankerEvaluator
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -191,9 +191,9 @@ def test_two_evaluations_of_one_run_stand_side_by_side_under_their_prefixes(fram
 
 
 def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.DataFrame) -> None:
-    assert ",".join(DEFAULT_METRICS) == METRICS_OF_THE_COMMAND_LINE
+    assert ",".join(METRICS_OF_EVALUATOR) == DEFAULT_METRICS
     result = run_evaluation(frame, evaluator_config=None)
-    means = evaluate(read_table(frame), frame["clicks"].to_numpy(), DEFAULT_METRICS).means
+    means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_EVALUATOR).means
     assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ltrbench.compare.pairing.cells import cell_of
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.evaluation import is_known, parse_metric
+from ltrbench.metrics.evaluation import is_metric, parse_metric
 from ltrbench.metrics.plugins import is_plugin_version
 from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
 
@@ -56,7 +56,7 @@ def reported_metrics(run: Run) -> list[str]:
     Raises:
         ResultError: where a cutoff is none.
     """
-    names = [name for name in _names_of(run.result) if is_known(name)]
+    names = [name for name in _names_of(run.result) if is_metric(name)]
     try:
         for name in names:
             parse_metric(name)
@@ -68,7 +68,7 @@ def reported_metrics(run: Run) -> list[str]:
 def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
     """A sentence on the metrics of runs that are not known here: those of plug-ins that are not loaded."""
     made = list(results)
-    unknown = list(dict.fromkeys(name for item in made for name in _names_of(item) if not is_known(name)))
+    unknown = list(dict.fromkeys(name for item in made for name in _names_of(item) if not is_metric(name)))
     if not unknown:
         return []
     # What a run calls its plug-in is only shown: no code is loaded because a folder names it.

@@ -1,6 +1,6 @@
 """The rows of a source brought together by query: what every reader ends in.
 
-A reader knows where each row stands (`Place`), so that a mistake between rows is told with its place too.
+A reader knows where each row stands (`PlaceOfRow`), so that an error about two rows names both places.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ltrbench.errors import DataError
 from ltrbench.shapes import QueryStart
 
-Column = TypeVar("Column", bound=NDArray[Any])
-Place = Callable[[int], str]  # a row, from 0 to D - 1 as it was read -> `path:line`
+_Column = TypeVar("_Column", bound=NDArray[Any])
+PlaceOfRow = Callable[[int], str]  # a row, from 0 to D - 1 as it was read -> `path:line`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,12 +27,12 @@ class Gathered:
     query_ids: NDArray[np.str_]  # (Q,)
     file_rows: NDArray[np.int64] | None  # (D,), the row as it was read; None: as it stands
 
-    def take(self, column: Column) -> Column:
+    def take(self, column: _Column) -> _Column:
         """(D, ...) values as they were read -> by query; no copy where that is the same."""
         return column if self.file_rows is None else column[self.file_rows]  # type: ignore[return-value]
 
 
-def gather(queries: Sequence[str], sort_queries: bool, place: Place) -> Gathered:
+def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gathered:
     """Gathers the rows of each query, in the order of each query's first row.
 
     Args:
@@ -62,7 +62,7 @@ def gather(queries: Sequence[str], sort_queries: bool, place: Place) -> Gathered
     )
 
 
-def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, place: Place) -> None:
+def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, place: PlaceOfRow) -> None:
     """Raises DataError where all documents of a query weigh nothing; weights are (D,), by query."""
     nothing = np.flatnonzero(np.maximum.reduceat(weights, gathered.query_start[:-1]) == 0)
     if nothing.size:

@@ -18,8 +18,8 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     paths = [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
     if not paths:
         raise DataError("path: names no file; give one, or several that are one split.")
-    found = [path.resolve() for path in paths]
-    twice = next((path for path, file in zip(paths, found, strict=True) if found.count(file) > 1), None)
+    files = [path.resolve() for path in paths]
+    twice = next((path for path, file in zip(paths, files, strict=True) if files.count(file) > 1), None)
     if twice is not None:
         raise DataError(f"{twice}: stands twice among the files of one split; name each file once.")
     return paths

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ltrbench.data.formats.letor.line import show
+from ltrbench.data.formats.letor.line import quote
 from ltrbench.data.formats.scores import parse_score
 from ltrbench.errors import DataError
 
@@ -46,13 +46,13 @@ def parse_ranklib_scores(text: bytes, name: str) -> dict[str, list[float]]:
         score = parse_score(columns[-1])
         if len(columns) != SCORE_COLUMNS or not columns[1].isdigit() or score is None:
             raise DataError(
-                f"{name}:{number}: {show(line)} is no line of RankLib's -score, '{SCORE_LINE}' with an index "
-                "from 0. Check the file, or write it again."
+                f"{name}:{number}: {quote(line)} is no line of RankLib's -score, '{SCORE_LINE}' with an "
+                "index from 0. Check the file, or write it again."
             )
         query, index = columns[0], int(columns[1])
         if index != 0 and (query, index) != (last_query, last_index + 1):
             raise DataError(
-                f"{name}:{number}: index {index} of query {show(query)} does not follow the line before; "
+                f"{name}:{number}: index {index} of query {quote(query)} does not follow the line before; "
                 "RankLib writes them in order, from 0. Lines are missing or out of order: write it again."
             )
         scores.setdefault(query.decode(errors="backslashreplace"), []).append(score)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.dataset import Judgments
 from ltrbench.data.formats.compression import read_blocks
-from ltrbench.data.formats.letor.line import show
+from ltrbench.data.formats.letor.line import quote
 from ltrbench.data.formats.ranklib import SCORE_COLUMNS, SCORE_LINE, parse_ranklib_scores
 from ltrbench.data.formats.scores import parse_scores
 from ltrbench.data.formats.trec import RUN_COLUMNS, RUN_LINE, TrecRun, document_names, read_trec_run
@@ -76,7 +76,7 @@ def read_score_file(path: Path) -> ScoreFile:
     if len(columns) >= RUN_COLUMNS:
         return _ScoresOfDocuments(path, read_trec_run(path))
     raise DataError(
-        f"{path}:{number}: {show(first)} is the beginning of no file of scores. Known are one score a line, "
+        f"{path}:{number}: {quote(first)} is the beginning of no file of scores. Known are one score a line, "
         f"RankLib's -score '{SCORE_LINE}', and a TREC run '{RUN_LINE}', without a header."
     )
 
@@ -108,16 +108,16 @@ class _ScoresOfLists:
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         # The rows of a query keep their order where a reader brings them together, so that file_rows says
         # nothing more.
-        found: list[float] = []
+        scores: list[float] = []
         for query, size in zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True):
-            own = self.scores.get(query, [])
-            if len(own) != size:
+            of_query = self.scores.get(query, [])
+            if len(of_query) != size:
                 raise DataError(
-                    f"{self.path}: holds {len(own)} scores of query {query!r}, which has {size} documents in "
-                    f"{split}. Score the same file with RankLib's -rank FILE -score FILE."
+                    f"{self.path}: holds {len(of_query)} scores of query {query!r}, which has {size} "
+                    f"documents in {split}. Score the same file with RankLib's -rank FILE -score FILE."
                 )
-            found.extend(own)
-        return Matched(np.array(found))
+            scores.extend(of_query)
+        return Matched(np.array(scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,15 +132,15 @@ class _ScoresOfDocuments:
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         names, _ = document_names(judgments, file_rows)
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
-        found = [
+        known = [
             retrieved[query].get(document)
             for query, document in zip(judgments.query_of_document.tolist(), names.tolist(), strict=True)
         ]
-        missing = found.count(None)
+        missing = known.count(None)
         if missing == judgments.num_documents:
             raise DataError(self._stranger(judgments, names, split))
         # What was not retrieved ranks behind all that was, whatever the scores are.
-        scores = np.array([-np.inf if score is None else score for score in found])
+        scores = np.array([-np.inf if score is None else score for score in known])
         notes = []
         if missing:
             empty = sum(not documents for documents in retrieved)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import Judgments
 from ltrbench.data.formats.compression import read_blocks
 from ltrbench.data.formats.gathering import gather
-from ltrbench.data.formats.letor.line import document_id, show
+from ltrbench.data.formats.letor.line import document_id, quote
 from ltrbench.data.formats.scores import parse_score
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
@@ -61,7 +61,7 @@ def read_trec_run(path: str | Path) -> TrecRun:
         documents = run.setdefault(_text(query), {})
         if score is None:
             raise DataError(
-                f"{path}:{number}: the score {show(columns[-2])} is not a number. {RUN_LINE!r} was expected."
+                f"{path}:{number}: the score {quote(columns[-2])} is not a number. {RUN_LINE!r} was expected."
             )
         if document in documents:
             raise DataError(
@@ -233,14 +233,15 @@ def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
 def _label(token: bytes, where: str) -> int:
     if not token.isdigit():
         raise DataError(
-            f"{where}: the label {show(token)} is not a whole number of 0 or more. Where a negative one says "
-            "that a document is not relevant, make it 0; where it says that it was not judged, leave it out."
+            f"{where}: the label {quote(token)} is not a whole number of 0 or more. Where a negative one "
+            "says that a document is not relevant, make it 0; where it says that it was not judged, leave "
+            "it out."
         )
     return int(token)
 
 
 def _columns(columns: list[bytes]) -> str:
-    return f"{show(b' '.join(columns))} has {len(columns)} columns."
+    return f"{quote(b' '.join(columns))} has {len(columns)} columns."
 
 
 def _text(token: bytes) -> str:

@@ -26,7 +26,7 @@ from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
 from ltrbench.statistics.intervals import LEVEL, Interval, student_intervals, unknown_spread
 from ltrbench.statistics.repeated.replicates import (
     Inference,
-    Replicates,
+    ReplicateValues,
     fold_replicates,
     independent_replicates,
 )
@@ -66,7 +66,7 @@ class SelfComparison:
 
 
 def against_itself(
-    values: Replicates,
+    values: ReplicateValues,
     sample: PairedSample,
     *,
     test_share: float | None = None,
@@ -144,7 +144,9 @@ def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return list(drawn)
 
 
-def _inference(a: Replicates, b: Replicates, sample: PairedSample, test_share: float | None) -> Inference:
+def _inference(
+    a: ReplicateValues, b: ReplicateValues, sample: PairedSample, test_share: float | None
+) -> Inference:
     """Of one half against the other."""
     folds, query_parts = [], []
     for cell in sample.cells:
@@ -163,7 +165,9 @@ def _excludes_zero(interval: Interval | None) -> bool:
     return interval is not None and (interval.low > 0 or interval.high < 0)
 
 
-def _check(values: Replicates, sample: PairedSample, test_share: float | None, num_halvings: int) -> None:
+def _check(
+    values: ReplicateValues, sample: PairedSample, test_share: float | None, num_halvings: int
+) -> None:
     if len(values) < FEWEST_TO_HALVE:
         raise ConfigError(
             f"a model has {len(values)} replicates; {FEWEST_TO_HALVE} are needed to split them into halves."

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from scipy.special import nctdtrinc, stdtrit
 
 from ltrbench.errors import ConfigError
+from ltrbench.statistics.intervals import LEVEL
 from ltrbench.statistics.repeated.replicates import Inference
 
 POWER = 0.8
-LEVEL = 0.05
 _MOST = 10**12
 
 
@@ -127,10 +127,10 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     # V^2 / degrees is the sum of squared variances, each over its own degrees of freedom.
     ((_, degrees),) = inference.degrees
     squares = parts.total**2 / degrees - parts.query**2 / (num_queries - 1)
-    found = trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
+    degrees_of_trainings = trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
     # Where trainings are a small part of V, rounding must not take it out of its bounds.
     lowest = max(min(inference.num_replicates) - 1, 1) / (num_trainings - 1)
-    return replace(design, is_pooled=True, degrees_of_trainings=min(max(found, lowest), 2.0))
+    return replace(design, is_pooled=True, degrees_of_trainings=min(max(degrees_of_trainings, lowest), 2.0))
 
 
 def design_of_folds(

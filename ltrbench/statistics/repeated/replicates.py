@@ -30,9 +30,9 @@ from ltrbench.statistics.sample import DECIMALS
 FEWEST_REPLICATES = 3
 """With two trainings nothing is claimed: the variance of two has one degree of freedom."""
 
-BOOTSTRAP, SUBSAMPLE = "bootstrap", "subsample"
+_BOOTSTRAP, _SUBSAMPLE = "bootstrap", "subsample"
 
-Replicates = NDArray[np.float64]  # (R, Q)
+ReplicateValues = NDArray[np.float64]  # (R, Q)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Inference:
         return replace(self, difference=0.0 - self.difference, num_replicates=(b, a))
 
 
-def independent_replicates(a: Replicates, b: Replicates, shares: PerQuery) -> Inference:
+def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQuery) -> Inference:
     """Multi-reader multi-case analysis, trainings nested in models (Hillis, 2007, split-plot design).
 
     With x_mtq the values, R_m the trainings of model m, d_q the difference of the models' means on query q,
@@ -137,7 +137,7 @@ def independent_replicates(a: Replicates, b: Replicates, shares: PerQuery) -> In
 
 
 def shared_replicates(
-    a: Replicates, b: Replicates, shares: PerQuery, factor: float | None = None
+    a: ReplicateValues, b: ReplicateValues, shares: PerQuery, factor: float | None = None
 ) -> Inference:
     """The same for trainings that the models share, as paired differences D_tq = a_tq - b_tq.
 
@@ -181,12 +181,12 @@ def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> floa
     >>> resampling_factor("bootstrap", 5), resampling_factor("subsample", 5, share=0.5)
     (1.2, 1.2)
     """
-    if kind == BOOTSTRAP:
+    if kind == _BOOTSTRAP:
         return 1 + 1 / num_resamples
-    if kind != SUBSAMPLE or not 0 < share < 1:
+    if kind != _SUBSAMPLE or not 0 < share < 1:
         raise ConfigError(
-            f"training sets are resampled by '{kind}' with a share of {share}; the kinds are {BOOTSTRAP} and "
-            f"{SUBSAMPLE}, with a share above 0 and below 1."
+            f"training sets are resampled by '{kind}' with a share of {share}; the kinds are {_BOOTSTRAP} "
+            f"and {_SUBSAMPLE}, with a share above 0 and below 1."
         )
     return 1 / num_resamples + share / (1 - share)
 
@@ -287,7 +287,7 @@ def _variance(values: NDArray[np.float64]) -> float:
     return float(values.var(ddof=1)) if np.ptp(values) > 0 else 0.0
 
 
-def _interaction(values: Replicates, shares: PerQuery) -> float:
+def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
     """sum_t SE^2(x_tq - mean_t x_tq) / (R - 1); 0 for one training."""
     if len(values) < 2 or len(shares) < 2:
         return 0.0
@@ -303,7 +303,7 @@ def _squared_error(values: PerQuery, shares: PerQuery) -> float:
     return float(len(values) / (len(values) - 1) * (deviations**2).sum())
 
 
-def _check(shares: PerQuery, *models: Replicates) -> None:
+def _check(shares: PerQuery, *models: ReplicateValues) -> None:
     for values in models:
         if values.ndim != 2 or values.shape[1] != len(shares) or len(values) == 0:
             raise ConfigError(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ltrbench.data.training_resamples import BOOTSTRAP, SUBSAMPLE
 from ltrbench.statistics import (
     LEVEL,
     Inference,
@@ -30,9 +31,9 @@ from ltrbench.statistics import (
     shared_replicates,
 )
 from ltrbench.statistics.intervals import student_intervals
-from ltrbench.statistics.repeated.replicates import BOOTSTRAP, SUBSAMPLE, Replicates
+from ltrbench.statistics.repeated.replicates import ReplicateValues
 from ltrbench.studies.calibration.rates import Rate, Tables, equal_shares, excludes, over_queries, rates
-from ltrbench.studies.calibration.two_way import QUERY, Simulation
+from ltrbench.studies.calibration.two_way import QUERY_SPREAD, Simulation
 
 TRAINING_POINTS, DIMENSIONS = 150, 5
 TEST_QUERIES = 500
@@ -48,11 +49,11 @@ RESAMPLED = (
     f"One training set of {TRAINING_POINTS} points resampled, {TEST_QUERIES} test queries: how often a true "
     f"difference of 0 over training sets {_EXCLUDED}"
 )
-FOLDS = (
+FOLDS_WITH_SEEDS = (
     f"Folds of {FOLD_QUERIES} queries with seeds in them: how often a true difference of 0 over data sets "
     f"{_EXCLUDED}"
 )
-RESAMPLES = ((BOOTSTRAP, 1.0), (SUBSAMPLE, 0.5), (SUBSAMPLE, 0.8))
+RESAMPLINGS = ((BOOTSTRAP, 1.0), (SUBSAMPLE, 0.5), (SUBSAMPLE, 0.8))
 
 Parameters = NDArray[np.float64]  # (R, k)
 
@@ -72,53 +73,55 @@ class Methods:
 
     def values(
         self, parameters: tuple[Parameters, Parameters], size: int, rng: Generator
-    ) -> tuple[Replicates, Replicates]:
+    ) -> tuple[ReplicateValues, ReplicateValues]:
         """Returns (R, Q) of both methods, on queries drawn anew."""
-        query = QUERY * rng.normal(size=size)
+        query = QUERY_SPREAD * rng.normal(size=size)
         a, b = (self._of_method(of_method, query, rng) for of_method in parameters)
         return a, b
 
-    def _of_method(self, parameters: Parameters, query: NDArray[np.float64], rng: Generator) -> Replicates:
+    def _of_method(
+        self, parameters: Parameters, query: NDArray[np.float64], rng: Generator
+    ) -> ReplicateValues:
         weights = (1 + SPREAD * rng.normal(size=(len(query), DIMENSIONS))) / np.sqrt(DIMENSIONS)
         # Not a product of matrices, whose last bits depend on the number of threads.
         acting = np.einsum("rk,qk->rq", parameters, weights)
-        values: Replicates = (
+        values: ReplicateValues = (
             query + self.model_query * rng.normal(size=len(query)) + self.scale * (acting - BEND * acting**2)
         )
         return values
 
 
 # The first is a stress test: a method's differences between queries are as small as those between trainings.
-METHODS = (
+METHOD_PAIRS = (
     Methods("training sets dominate", model_query=0.02, scale=0.008),
     Methods("both vary", model_query=0.08, scale=0.004),
 )
 
 
-def tables(simulation: Simulation) -> Tables:
+def linear_learner_tables(simulation: Simulation) -> Tables:
     return {
         RESAMPLED: [
             {
-                **{"values": methods.name, "resamples": named(kind, share), "R": number},
+                **{"values": methods.name, "resamples": resampling_name(kind, share), "R": number},
                 **_resampled_levels(methods, kind, share, number, simulation),
             }
-            for methods in METHODS
-            for kind, share in RESAMPLES
+            for methods in METHOD_PAIRS
+            for kind, share in RESAMPLINGS
             for number in simulation.replicates
         ],
-        FOLDS: [
+        FOLDS_WITH_SEEDS: [
             {
                 **{"values": methods.name, "folds": folds, "seeds": seeds},
                 **_fold_levels(methods, folds, seeds, simulation),
             }
-            for methods in METHODS
+            for methods in METHOD_PAIRS
             for folds in (5, 10)
             for seeds in (1, 3)
         ],
     }
 
 
-def named(kind: str, share: float) -> str:
+def resampling_name(kind: str, share: float) -> str:
     return kind if kind == BOOTSTRAP else f"{kind} of {share}"
 
 
@@ -140,7 +143,7 @@ def _resampled_levels(
     shares, factor = equal_shares(TEST_QUERIES), resampling_factor(kind, number, share)
 
     def judged() -> Iterator[Mapping[str, bool]]:
-        rng = simulation.rng(7, METHODS.index(methods), RESAMPLES.index((kind, share)), number)
+        rng = simulation.rng(7, METHOD_PAIRS.index(methods), RESAMPLINGS.index((kind, share)), number)
         for _ in range(simulation.num_draws // 2):
             points = _points(TRAINING_POINTS, rng)
             chosen = resampled(kind, share, number, TRAINING_POINTS, rng)
@@ -160,15 +163,15 @@ def _fold_levels(methods: Methods, num_folds: int, num_seeds: int, simulation: S
     test_share = 1 / (num_folds - 1)
 
     def judged() -> Iterator[Mapping[str, bool]]:
-        rng = simulation.rng(8, METHODS.index(methods), num_folds, num_seeds)
+        rng = simulation.rng(8, METHOD_PAIRS.index(methods), num_folds, num_seeds)
         for _ in range(simulation.num_draws // 2):
             folds = list(_folds(methods, num_folds, num_seeds, rng))
             differences = [fold.difference for fold in folds]
-            found = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
+            inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
             corrected = corrected_resampled_t(differences, test_share)
             (plain,) = student_intervals(PairedSample.of(np.array(differences)))
             yield {
-                "folds and seeds": excludes(found.interval(LEVEL)),
+                "folds and seeds": excludes(inference.interval(LEVEL)),
                 "corrected resampled t of means over seeds": excludes(corrected.interval),
                 "not corrected": excludes(plain),
             }

@@ -39,9 +39,9 @@ from ltrbench.statistics import (
     shared_replicates,
 )
 from ltrbench.statistics.intervals import student_intervals
-from ltrbench.statistics.repeated.replicates import Replicates
+from ltrbench.statistics.repeated.replicates import ReplicateValues
 from ltrbench.studies.base import Study, load_or_reason, publish_study
-from ltrbench.studies.calibration.linear_learner import named, resampled
+from ltrbench.studies.calibration.linear_learner import resampled, resampling_name
 from ltrbench.studies.calibration.rates import (
     Row,
     Tables,
@@ -63,7 +63,7 @@ _METRIC = "ndcg@10"
 
 SAME_METHOD = "One method against itself, trained with other seeds: false claims at 5 %"
 EXCHANGEABLE = "Exchangeable methods, one training set resampled: false claims at 5 %"
-FOLDS = "Exchangeable methods, folds of one data set: false claims at 5 %"
+EXCHANGEABLE_FOLDS = "Exchangeable methods, folds of one data set: false claims at 5 %"
 CLAIMS = ("claimed", "claimed, and not equivalent")
 OVER_QUERIES = ("queries only, means of R models", "queries only, one model each")
 NAIVE, NOT_CORRECTED = "1/R instead", "not corrected"
@@ -204,7 +204,7 @@ class ModelCalibration(Study):
             log.info("calibration: %s", folds)
             rng = np.random.default_rng([self.seed, number, 2])
             over_folds.append(_exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng))
-        return {SAME_METHOD: same, EXCHANGEABLE: halves, FOLDS: over_folds}
+        return {SAME_METHOD: same, EXCHANGEABLE: halves, EXCHANGEABLE_FOLDS: over_folds}
 
 
 def _shown(ranker: BoostingRanker) -> dict[str, object]:
@@ -261,7 +261,7 @@ def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int
             naive = shared_replicates(a, b, shares).interval(LEVEL)
             yield _claimed(shared_replicates(a, b, shares, factor), a, b) | {NAIVE: excludes(naive)}
 
-    what = {"resamples": named(case.kind, case.share)}
+    what = {"resamples": resampling_name(case.kind, case.share)}
     return what | _what(case.num_train, case.num_test, case.trainings, case.draws) | rates(judged())
 
 
@@ -295,16 +295,16 @@ def _what(num_train: object, num_test: object, trainings: int, draws: int) -> di
     return {"training queries": num_train, "test queries": num_test, "R": trainings, "draws": draws}
 
 
-def _values(models: Sequence[tuple[Ranker, RankingDataset]]) -> Replicates:
+def _values(models: Sequence[tuple[Ranker, RankingDataset]]) -> ReplicateValues:
     """(models, Q), on those test queries on which the metric is defined."""
     values = np.array(
         [evaluate(test, model.predict(test.features), [_METRIC]).per_query[_METRIC] for model, test in models]
     )
-    defined: Replicates = values[:, ~np.isnan(values[0])]
+    defined: ReplicateValues = values[:, ~np.isnan(values[0])]
     return defined
 
 
-def _claimed(inference: Inference, a: Replicates, b: Replicates) -> dict[str, bool]:
+def _claimed(inference: Inference, a: ReplicateValues, b: ReplicateValues) -> dict[str, bool]:
     by_queries = (excludes(over_queries(a, b)), excludes(over_queries(a[:1], b[:1])))
     return _verdicts(inference) | dict(zip(OVER_QUERIES, by_queries, strict=True))
 

@@ -13,7 +13,7 @@ from ltrbench.markdown import markdown_table
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.intervals import student_intervals
-from ltrbench.statistics.repeated.replicates import Replicates
+from ltrbench.statistics.repeated.replicates import ReplicateValues
 
 CONFIDENCE_OF_BOUND = 0.95
 
@@ -66,7 +66,7 @@ def excludes(interval: Interval | None, truth: float = 0.0) -> bool:
     return interval is not None and not interval.low <= truth <= interval.high
 
 
-def over_queries(a: Replicates, b: Replicates) -> Interval:
+def over_queries(a: ReplicateValues, b: ReplicateValues) -> Interval:
     """Returns Student's interval over queries of the difference of two means over trainings, (R, Q) each.
 
     It takes the trained models as given: what a comparison of trained models claims by.

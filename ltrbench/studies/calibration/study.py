@@ -17,7 +17,7 @@ from ltrbench.studies.base import Study, publish_study
 from ltrbench.studies.calibration import linear_learner, two_way
 from ltrbench.studies.calibration.rates import Row, Tables, recorded, rendered
 from ltrbench.studies.calibration.tests_and_intervals import (
-    Drawn,
+    DrawnStudies,
     coverage,
     differences_of,
     fold_levels,
@@ -61,9 +61,9 @@ class Calibration(Study):
         del models, data
         simulation = two_way.Simulation(self.num_repeated, self.repeated_sizes, self.replicates, self.seed)
         log.info("calibration: methods, trained several times")
-        tables = two_way.tables(simulation)
+        tables = two_way.two_way_tables(simulation)
         log.info("calibration: methods, by resampled training sets and folds")
-        tables |= linear_learner.tables(simulation)
+        tables |= linear_learner.linear_learner_tables(simulation)
         tables = self._of_trained_models(population(self.seed)) | tables
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
@@ -103,5 +103,5 @@ class Calibration(Study):
             ],
         }
 
-    def _drawn(self, size: int) -> Drawn:
-        return Drawn(size, self.num_studies, self.num_draws, self.seed)
+    def _drawn(self, size: int) -> DrawnStudies:
+        return DrawnStudies(size, self.num_studies, self.num_draws, self.seed)

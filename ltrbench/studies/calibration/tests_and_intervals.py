@@ -44,7 +44,7 @@ _BASE, _ALIKE, _BETTER = range(3)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnStudies:
     """How studies are drawn: queries of each, number of studies, draws in each, and the seed."""
 
     size: int
@@ -74,7 +74,8 @@ def population(seed: int) -> NDArray[np.float64]:
     noise = 2 * rng.normal(size=(3, num_documents))
     touched = np.repeat(rng.random(_POPULATION) < _TOUCHED, _DOCUMENTS)
     noise[_BETTER] = np.where(touched, noise[_BETTER] / 2, noise[_BASE])
-    values = np.array([evaluate(judgments, labels + own, [_METRIC]).per_query[_METRIC] for own in noise])
+    evaluations = [evaluate(judgments, labels + noise_of_system, [_METRIC]) for noise_of_system in noise]
+    values = np.array([evaluation.per_query[_METRIC] for evaluation in evaluations])
     counted: NDArray[np.float64] = values[:, ~np.isnan(values[_BASE])]
     return counted
 
@@ -87,7 +88,7 @@ def differences_of(values: NDArray[np.float64]) -> dict[str, PerQuery]:
     }
 
 
-def levels_of(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
+def levels_of(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
     """Test -> the share of studies in which it rejects, where each difference has a sign by a fair coin."""
     rng = np.random.default_rng([drawn.seed, drawn.size, 1])
     rejected = dict.fromkeys(TESTS, 0)
@@ -102,7 +103,7 @@ def levels_of(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
     return {test: count / drawn.num_studies for test, count in rejected.items()}
 
 
-def coverage(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
+def coverage(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
     """Interval -> the share of studies in which it holds the mean of the population."""
     truth = float(differences.mean())
     intervals: dict[str, Callable[[PairedSample, int, int], Sequence[Interval | None]]] = {
@@ -114,11 +115,12 @@ def coverage(differences: PerQuery, drawn: Drawn) -> dict[str, float]:
     for block, samples in enumerate(drawn.samples(differences[np.newaxis])):
         sample = PairedSample.of(samples[:, 0])
         for name, of in intervals.items():
-            held[name] += sum(_holds(own, truth) for own in of(sample, drawn.num_draws, drawn.seed + block))
+            of_studies = of(sample, drawn.num_draws, drawn.seed + block)
+            held[name] += sum(_holds(interval, truth) for interval in of_studies)
     return {name: count / drawn.num_studies for name, count in held.items()}
 
 
-def simultaneous_coverage(values: NDArray[np.float64], drawn: Drawn) -> float:
+def simultaneous_coverage(values: NDArray[np.float64], drawn: DrawnStudies) -> float:
     """The share of studies in which every difference to the system that came out best is in its interval."""
     truth = values.mean(axis=1)
     pairs = list(itertools.combinations(range(len(truth)), 2))
@@ -126,10 +128,10 @@ def simultaneous_coverage(values: NDArray[np.float64], drawn: Drawn) -> float:
     for block, samples in enumerate(drawn.samples(values)):
         for sample in map(PairedSample.of, samples):
             best = int(np.argmax(sample.means))
-            found = simultaneous_intervals(sample, pairs, drawn.num_draws, drawn.seed + block)
+            intervals = simultaneous_intervals(sample, pairs, drawn.num_draws, drawn.seed + block)
             held += all(
                 _holds(interval, truth[a] - truth[b])
-                for interval, (a, b) in zip(found, pairs, strict=True)
+                for interval, (a, b) in zip(intervals, pairs, strict=True)
                 if best in (a, b)
             )
     return held / drawn.num_studies
@@ -147,8 +149,8 @@ def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]
     """
     rng = np.random.default_rng([seed, num_folds])
     rho = 1 / num_folds
-    shared, own = rng.normal(size=(num_studies, 1)), rng.normal(size=(num_studies, num_folds))
-    folds = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+    z, e = rng.normal(size=(num_studies, 1)), rng.normal(size=(num_studies, num_folds))
+    folds = np.sqrt(rho) * z + np.sqrt(1 - rho) * e
     tests = [corrected_resampled_t(study.tolist(), 1 / (num_folds - 1)) for study in folds]
     t = folds.mean(axis=1) / (folds.std(axis=1, ddof=1) / np.sqrt(num_folds))
     return {

@@ -13,7 +13,7 @@ from ltrbench.data.synthetic import make_synthetic
 
 GRADES = (1.2, 2.4, 3.6)
 """Relevances from which on a document of `two_halves` has the grades 1, 2 and 3."""
-FEATURES = 5
+FEATURES_OF_HALF = 5
 """Of each half of `two_halves`."""
 
 
@@ -59,7 +59,7 @@ def two_halves(num_queries: int, num_documents: int, rng: Generator) -> RankingD
 
 def half(data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None) -> RankingDataset:
     """Returns one half of the features, 0 or 1, of all queries or of those given; one may be given twice."""
-    features = data.features[:, number * FEATURES : (number + 1) * FEATURES]
+    features = data.features[:, number * FEATURES_OF_HALF : (number + 1) * FEATURES_OF_HALF]
     if queries is None:
         return _dataset(features, data.labels, data.query_sizes)
     rows = np.concatenate([np.arange(data.query_start[q], data.query_start[q + 1]) for q in queries])

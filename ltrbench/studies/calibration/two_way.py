@@ -23,19 +23,19 @@ from ltrbench.statistics import (
     shared_replicates,
     simultaneous_intervals,
 )
-from ltrbench.statistics.repeated.replicates import Replicates
+from ltrbench.statistics.repeated.replicates import ReplicateValues
 from ltrbench.studies.calibration.rates import Rate, Row, Tables, equal_shares, excludes, over_queries, rates
 
 _EXCLUDED = "how often a true difference of 0 is excluded at 5 %"
 INDEPENDENT = f"Methods trained independently: {_EXCLUDED}"
 ONE_SIDED = f"A method trained several times and one whose training does not vary: {_EXCLUDED}"
-POWER = (
+POWER_OF_INTERVALS = (
     "Methods trained independently: how often a true difference is held by the interval of 95 %, and found"
 )
-SHARED = f"Methods that share their trainings: {_EXCLUDED}"
+SHARED_TRAININGS = f"Methods that share their trainings: {_EXCLUDED}"
 FAMILIES = "Families of pairs: how often any true difference of 0 is excluded at 5 %"
 
-QUERY = 0.25
+QUERY_SPREAD = 0.25
 """Standard deviation of NDCG@10 over queries, the same for all models."""
 TOO_FEW = f"R={FEWEST_REPLICATES - 1}, by the formula"
 QUERIES_ONLY, HILLIS = "queries only", "degrees of Hillis"
@@ -54,14 +54,14 @@ class Parts:
 
     def models(
         self, trainings: Sequence[int], num_queries: int, rng: Generator, *, shared: bool = False
-    ) -> list[Replicates]:
+    ) -> list[ReplicateValues]:
         """Returns the values (R, Q) of each model, all with the same true mean.
 
         Args:
             trainings: R of each model; the only training of a model does not vary.
             shared: trainings are the same for all models, and have effects that are the same for all.
         """
-        query = QUERY * rng.normal(size=num_queries)
+        query = QUERY_SPREAD * rng.normal(size=num_queries)
         common = self._trained(trainings[0], num_queries, rng) if shared else 0.0
         return [
             query
@@ -71,9 +71,9 @@ class Parts:
             for number in trainings
         ]
 
-    def _trained(self, number: int, num_queries: int, rng: Generator) -> Replicates:
+    def _trained(self, number: int, num_queries: int, rng: Generator) -> ReplicateValues:
         training = self.training * rng.normal(size=(number, 1))
-        by_query: Replicates = training + self.training_query * rng.normal(size=(number, num_queries))
+        by_query: ReplicateValues = training + self.training_query * rng.normal(size=(number, num_queries))
         return by_query
 
     def standard_error(self, num_trainings: int, num_queries: int) -> float:
@@ -87,12 +87,14 @@ class Parts:
 
 
 # The spreads of MQ2007 and the synthetic data lie between these.
-TRAINING = Parts("training dominates", model_query=0.02, training=0.008, training_query=0.03)
-QUERIES = Parts("queries dominate", model_query=0.10, training=0.001, training_query=0.03)
-INTERACTION = Parts("training x query dominates", model_query=0.02, training=0.001, training_query=0.15)
-MIXED = Parts("all vary", model_query=0.05, training=0.004, training_query=0.08)
-METHODS = (TRAINING, QUERIES, INTERACTION, MIXED)
-ONE_METHOD = replace(MIXED, name="one method against itself", model_query=0.0)
+TRAINING_DOMINATES = Parts("training dominates", model_query=0.02, training=0.008, training_query=0.03)
+QUERIES_DOMINATE = Parts("queries dominate", model_query=0.10, training=0.001, training_query=0.03)
+INTERACTION_DOMINATES = Parts(
+    "training x query dominates", model_query=0.02, training=0.001, training_query=0.15
+)
+ALL_VARY = Parts("all vary", model_query=0.05, training=0.004, training_query=0.08)
+SPREADS = (TRAINING_DOMINATES, QUERIES_DOMINATE, INTERACTION_DOMINATES, ALL_VARY)
+ONE_METHOD = replace(ALL_VARY, name="one method against itself", model_query=0.0)
 """Against itself a method differs by its trainings alone."""
 
 
@@ -117,26 +119,26 @@ class Simulation:
         return np.random.default_rng([self.seed, *figure])
 
 
-def tables(simulation: Simulation) -> Tables:
+def two_way_tables(simulation: Simulation) -> Tables:
     return {
         INDEPENDENT: [
             _row(parts, size) | _independent_levels(parts, size, simulation)
-            for parts in (ONE_METHOD, *METHODS)
+            for parts in (ONE_METHOD, *SPREADS)
             for size in simulation.sizes
         ],
         ONE_SIDED: [
             _row(parts, size) | _one_sided_levels(parts, size, simulation)
-            for parts in METHODS
+            for parts in SPREADS
             for size in simulation.sizes
         ],
-        POWER: [
+        POWER_OF_INTERVALS: [
             _row(parts, size) | _power(parts, size, simulation)
-            for parts in METHODS
+            for parts in SPREADS
             for size in simulation.sizes
         ],
-        SHARED: [
+        SHARED_TRAININGS: [
             _row(parts, size) | _shared_levels(parts, size, simulation)
-            for parts in (ONE_METHOD, *METHODS)
+            for parts in (ONE_METHOD, *SPREADS)
             for size in simulation.sizes
         ],
         FAMILIES: [
@@ -242,11 +244,11 @@ def _bonferroni(num_methods: int, simulation: Simulation) -> Row:
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(5, num_methods)
         for _ in range(simulation.num_draws // 2):
-            models = MIXED.models([number] * num_methods, size, rng)
-            found = [independent_replicates(models[a], models[b], shares) for a, b in pairs]
+            models = ALL_VARY.models([number] * num_methods, size, rng)
+            inferences = [independent_replicates(models[a], models[b], shares) for a, b in pairs]
             yield {
-                "adjusted": any(excludes(pair.interval(LEVEL / len(pairs))) for pair in found),
-                "not adjusted": any(excludes(pair.interval(LEVEL)) for pair in found),
+                "adjusted": any(excludes(pair.interval(LEVEL / len(pairs))) for pair in inferences),
+                "not adjusted": any(excludes(pair.interval(LEVEL)) for pair in inferences),
             }
 
     what = {"of": f"methods, {number} trainings each, Bonferroni", "pairs": len(pairs), "queries": size}
@@ -261,7 +263,7 @@ def _max_t(num_models: int, size: int, simulation: Simulation) -> Row:
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(6, num_models, size)
         for draw in range(simulation.num_draws // 2):
-            sample = PairedSample.of(np.concatenate(MIXED.models([1] * num_models, size, rng)))
+            sample = PairedSample.of(np.concatenate(ALL_VARY.models([1] * num_models, size, rng)))
             adjusted = simultaneous_intervals(sample, pairs, num_draws=500, seed=draw)
             methods.update(interval.method for interval in adjusted if interval)
             single = [over_queries(sample.values[[a]], sample.values[[b]]) for a, b in pairs]
@@ -270,12 +272,12 @@ def _max_t(num_models: int, size: int, simulation: Simulation) -> Row:
                 "not adjusted": any(map(excludes, single)),
             }
 
-    found = rates(judged())
-    return {"of": f"trained models, {' '.join(methods)}", "pairs": len(pairs), "queries": size} | found
+    counted = rates(judged())
+    return {"of": f"trained models, {' '.join(methods)}", "pairs": len(pairs), "queries": size} | counted
 
 
 def _number(parts: Parts) -> int:
-    return (ONE_METHOD, *METHODS).index(parts)
+    return (ONE_METHOD, *SPREADS).index(parts)
 
 
 def _side_by_side(figures: Iterable[dict[str, Rate]]) -> dict[str, Rate]:

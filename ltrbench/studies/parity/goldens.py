@@ -69,14 +69,14 @@ def _of_libraries() -> list[_Golden]:
 
 
 def _of_pyltr() -> list[_Golden]:
-    own = PRESETS["pyltr"]
+    settings = PRESETS["pyltr"]
     metrics = {"ndcg@10": "ndcg10", "ndcg@3": "ndcg3", "err@10": "err10", "map": "ap"}
     # As the file was made.
-    convention = replace(own.convention, highest_grade=2.0)
+    convention = replace(settings.convention, highest_grade=2.0)
     return [
         _Golden(
             "pyltr_lambdas.json",
-            *(name, "pyltr 0.2.6", replace(own, metric=metric, convention=convention), 1e-9),
+            *(name, "pyltr 0.2.6", replace(settings, metric=metric, convention=convention), 1e-9),
             "float64, added up in another order",
             f"lambdas and hessians of {metric}",
             ("lambdas", "weights"),

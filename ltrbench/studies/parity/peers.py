@@ -50,9 +50,9 @@ def num_cuts(node: Node) -> int:
     return 0 if isinstance(node, Leaf) else 1 + num_cuts(node.left) + num_cuts(node.right)
 
 
-def trees_alike(some: tuple[WeightedTree, ...], others: tuple[WeightedTree, ...]) -> int:
-    """How many trees of two models are cut alike, up to the first that is not."""
-    for number, (one, other) in enumerate(zip(some, others, strict=True)):
+def trees_alike(first: tuple[WeightedTree, ...], second: tuple[WeightedTree, ...]) -> int:
+    """Number of trees of two models that are cut alike, up to the first that is not."""
+    for number, (one, other) in enumerate(zip(first, second, strict=True)):
         if cuts_apart(one.root, other.root):
             return number
-    return len(some)
+    return len(first)

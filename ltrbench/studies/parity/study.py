@@ -67,7 +67,7 @@ class ParityStudy(Study):
         """
         rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
         golden = Path(self.golden).expanduser()
-        loaded = {key: load_or_reason(own) for key, own in data.items()}
+        loaded = {name: load_or_reason(source) for name, source in data.items()}
         rows = lambda_rows(golden)
         rows.extend(_ranklib_first_trees(golden, rankers["native_ranklib"], loaded))
         rows.append(_ranklib_on_test(rankers["native_ranklib"], loaded))
@@ -159,15 +159,15 @@ def _many_trees(claim: Row, pair: _Pair) -> Row:
 def _causes(data: str, pair: _Pair) -> Iterator[str]:
     """What trees are without a setting that follows the library, and the library beside itself."""
     peer = _fit(pair.peer, 1, pair.train).trees().trees[0].root
-    for name, own in FOLLOWED[pair.library].items():
-        native = _trees_with(pair, name, own, 1)[0].root
+    for name, value in FOLLOWED[pair.library].items():
+        native = _trees_with(pair, name, value, 1)[0].root
         apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} cuts"
-        yield f"{data}: with native's `{name}={own}` {apart} of the first tree are not {pair.library}'s."
+        yield f"{data}: with native's `{name}={value}` {apart} of the first tree are not {pair.library}'s."
     straight = _fit(pair.peer, NUM_TREES, pair.train)
-    for name, own in FOLLOWED_LATER[pair.library].items():
-        trees = _trees_with(pair, name, own, NUM_TREES)
+    for name, value in FOLLOWED_LATER[pair.library].items():
+        trees = _trees_with(pair, name, value, NUM_TREES)
         alike = f"{trees_alike(trees, straight.trees().trees)} of {NUM_TREES} trees"
-        yield f"{data}: with native's `{name}={own}` the first {alike} are cut as {pair.library}'s."
+        yield f"{data}: with native's `{name}={value}` the first {alike} are cut as {pair.library}'s."
     train, valid = (_reversed(split) for split in (pair.train, pair.valid))
     turned = _fit(pair.peer, NUM_TREES, train)
     noise = abs(_ndcg(straight, pair.valid) - _ndcg(turned, valid))
@@ -177,9 +177,9 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
     )
 
 
-def _trees_with(pair: _Pair, setting: str, own: object, num_trees: int) -> tuple[WeightedTree, ...]:
+def _trees_with(pair: _Pair, setting: str, value: object, num_trees: int) -> tuple[WeightedTree, ...]:
     """Native's, with its own choice of one setting."""
-    changed: dict[str, Any] = {setting: own}
+    changed: dict[str, Any] = {setting: value}
     return _fit(replace(pair.native, **changed), num_trees, pair.train).trees().trees
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.formats.compression import COMPRESSIONS, read_blocks, without_compression_ending
-from ltrbench.data.formats.letor.line import NUMBER, show
+from ltrbench.data.formats.letor.line import NUMBER, quote
 from ltrbench.errors import DataError
 
 ENDINGS = (".query", ".weight", ".position")
@@ -65,16 +65,16 @@ def read_companions(path: Path) -> Companions:
     )
 
 
-def check_companions(found: Companions, path: Path, num_documents: int) -> None:
+def check_companions(companions: Companions, path: Path, num_documents: int) -> None:
     """Raises a DataError where a file beside `path` is not made for its number of documents."""
-    sizes = found.query_sizes
+    sizes = companions.query_sizes
     if sizes is not None and sizes.sum() != num_documents:
         where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
         raise DataError(
             f"{where}: the sizes add up to {sizes.sum()} documents in {len(sizes)} lines, but {path} has "
             f"{num_documents} documents. Take the .query file that belongs to this data file."
         )
-    for ending, column in ((".weight", found.weights), (".position", found.positions)):
+    for ending, column in ((".weight", companions.weights), (".position", companions.positions)):
         if column is not None and len(column) != num_documents:
             raise DataError(
                 f"{companion(path, ending)}: has {len(column)} lines, but {path} has {num_documents} "
@@ -99,7 +99,7 @@ def _read_sizes(path: Path) -> list[int]:
     for where, token in _lines(path):
         if not _SIZE.fullmatch(token):
             raise DataError(
-                f"{where}: {show(token)} stands where the number of documents of a query, a whole number "
+                f"{where}: {quote(token)} stands where the number of documents of a query, a whole number "
                 "from 1, was expected. Give a line a query; leave out empty queries."
             )
         sizes.append(int(token))
@@ -117,8 +117,8 @@ def _read_weights(path: Path) -> list[float]:
         weight = float(token) if _NUMBER_ONLY.fullmatch(token) else float("nan")
         if not 0 <= weight < float("inf"):
             raise DataError(
-                f"{where}: {show(token)} stands where a document's weight, a finite number of 0 or more, was "
-                "expected. Give a line a document."
+                f"{where}: {quote(token)} stands where a document's weight, a finite number of 0 or more, "
+                "was expected. Give a line a document."
             )
         weights.append(weight)
     return weights
@@ -132,7 +132,7 @@ def _read_positions(path: Path) -> list[str]:
         # From 2^53 on doubles do not tell whole numbers apart.
         if not (0 <= number < 2**53 and number.is_integer()):
             raise DataError(
-                f"{where}: {show(token)} stands where the position of a document, a whole number of 0 or "
+                f"{where}: {quote(token)} stands where the position of a document, a whole number of 0 or "
                 "more or a word, was expected. Give a line a document."
             )
         positions.append(str(int(number)) if is_number else token.decode(errors="backslashreplace"))

@@ -40,7 +40,7 @@ UNLABELLED = (
     "Give every document a label; only predict, in Python read_features, takes documents without labels."
 )
 
-FORMAT = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
+SYNTAX = "A line reads 'label [weight] qid:ID index:value index:value ... # comment'."
 
 # Possessive quantifiers (`++`), so that no line, however odd, makes the match backtrack.
 NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
@@ -168,7 +168,7 @@ def is_text(token: bytes) -> bool:
     return not (_NOT_TEXT.search(token) or _RETURN_WITHIN.search(token) or b"\n" in token)
 
 
-def show(token: bytes) -> str:
+def quote(token: bytes) -> str:
     """A token in quotes as a message can bear it: escaped, and not longer than a line."""
     text = token.decode(errors="backslashreplace")
     return repr(text if len(text) <= 40 else text[:37] + "...")
@@ -180,12 +180,12 @@ def _is_number(token: bytes) -> bool:
 
 def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if _NOT_FINITE.fullmatch(token):
-        raise DataError(f"{where}: label {show(token)} is not a grade. Judge the document or leave it out.")
+        raise DataError(f"{where}: label {quote(token)} is not a grade. Judge the document or leave it out.")
     if not _NUMBER_ONLY.fullmatch(token):
-        remedy = _TABLE if b"," in token else f"{FORMAT} {UNLABELLED}" if b":" in token else FORMAT
-        raise DataError(f"{where}: {show(token)} stands where a number, the label, was expected. {remedy}")
+        remedy = _TABLE if b"," in token else f"{SYNTAX} {UNLABELLED}" if b":" in token else SYNTAX
+        raise DataError(f"{where}: {quote(token)} stands where a number, the label, was expected. {remedy}")
     label = float(token)
-    check_label(label, show(token), where, whole_labels)
+    check_label(label, quote(token), where, whole_labels)
     return label
 
 
@@ -212,7 +212,7 @@ def check_label(label: float, shown: str, where: str, whole_labels: bool) -> Non
 
 def _parse_weight(token: bytes, where: str) -> float:
     weight = float(token)
-    check_weight(weight, show(token), where)
+    check_weight(weight, quote(token), where)
     return weight
 
 
@@ -228,22 +228,22 @@ def check_weight(weight: float, shown: str, where: str) -> None:
 def _parse_query(token: bytes, where: str) -> str:
     prefix, _, query = token.partition(b":")
     if prefix != b"qid" or not query:
-        found = f"{show(token)} stands" if token else "the line ends"
+        what = f"{quote(token)} stands" if token else "the line ends"
         raise DataError(
-            f"{where}: {found} where 'qid:ID', the query of the document, was expected. {FORMAT} Give every "
+            f"{where}: {what} where 'qid:ID', the query of the document, was expected. {SYNTAX} Give every "
             "line the id of its query, after the label; or, as LightGBM has it, put the sizes of the queries "
             "into a file beside this one, of the same name with .query at its end."
         )
     if len(query) > LONGEST_ID:
         raise DataError(
-            f"{where}: the query id {show(query)} has {len(query)} bytes, more than {LONGEST_ID}. "
+            f"{where}: the query id {quote(query)} has {len(query)} bytes, more than {LONGEST_ID}. "
             "Give the query a shorter id, or check that the file is LETOR text."
         )
     try:
         return query.decode()
     except UnicodeDecodeError:
         raise DataError(
-            f"{where}: the query id {show(query)} is not UTF-8 text. Convert the file to UTF-8."
+            f"{where}: the query id {quote(query)} is not UTF-8 text. Convert the file to UTF-8."
         ) from None
 
 
@@ -253,7 +253,7 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
     for token in tokens:
         index_text, colon, value_text = token.partition(b":")
         if not colon or not index_text.isdigit():
-            raise DataError(f"{where}: {show(token)} stands where 'index:value' was expected. {FORMAT}")
+            raise DataError(f"{where}: {quote(token)} stands where 'index:value' was expected. {SYNTAX}")
         index = _parse_index(index_text, where, form)
         if indices and index <= indices[-1]:
             problem = "is repeated" if index in indices else f"follows {indices[-1]}"
@@ -277,7 +277,7 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
     number = index - form.first_index + 1
     if number > MAX_FEATURES:
         raise DataError(
-            f"{where}: feature index {show(token)} is beyond {MAX_FEATURES} features, the most a dense "
+            f"{where}: feature index {quote(token)} is beyond {MAX_FEATURES} features, the most a dense "
             "matrix is made for. Number the features without gaps."
         )
     if form.num_features is not None and number > form.num_features:
@@ -298,15 +298,15 @@ def _parse_value(token: bytes, index: int, where: str, overflow: str) -> float:
         return math.nan
     if _NOT_FINITE.fullmatch(token):
         raise DataError(
-            f"{where}: feature {index} is {show(token)}; values must be finite, or nan where one is missing. "
-            "Cap the value, or write nan."
+            f"{where}: feature {index} is {quote(token)}; values must be finite, or nan where one is "
+            "missing. Cap the value, or write nan."
         )
     if not _NUMBER_ONLY.fullmatch(token):
-        raise DataError(f"{where}: feature {index} is {show(token)}, which is not a number. {FORMAT}")
+        raise DataError(f"{where}: feature {index} is {quote(token)}, which is not a number. {SYNTAX}")
     value = float(token)
     if abs(value) >= FLOAT32_OVERFLOW and overflow == "refuse":
         raise DataError(
-            f"{where}: feature {index} is {show(token)}, which float32 cannot hold (at most 3.4e38). "
+            f"{where}: feature {index} is {quote(token)}, which float32 cannot hold (at most 3.4e38). "
             "Rescale the feature; or read the file with overflow=cap, or with overflow=missing where such a "
             "number stands for a missing value (in a run data.overflow=...)."
         )

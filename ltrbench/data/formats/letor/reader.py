@@ -36,7 +36,7 @@ from ltrbench.data.formats.letor.lightgbm import (
     number_positions,
     read_companions,
 )
-from ltrbench.data.formats.letor.line import FORMAT, LineFormat
+from ltrbench.data.formats.letor.line import SYNTAX, LineFormat
 from ltrbench.data.formats.options import as_paths, check_switch
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.shapes import Features, Labels
@@ -119,7 +119,7 @@ def read_letor(
     _check_absent(absent)
     form, names = _with_names(form, feature_names)
     paths = as_paths(path)
-    with _told_of_memory(paths):
+    with _naming_files_beyond_memory(paths):
         files = []
         for each in paths:
             beside = read_companions(each)
@@ -163,13 +163,13 @@ def read_letor_features(
     _check_absent(absent)
     form, _ = _with_names(form, feature_names)
     paths = as_paths(path)
-    with _told_of_memory(paths):
+    with _naming_files_beyond_memory(paths):
         files = [_read_file(each, form, absent, NOTHING_BESIDE) for each in paths]
         return _join_features(files, form, absent)
 
 
 @contextlib.contextmanager
-def _told_of_memory(paths: Sequence[Path]) -> Iterator[None]:
+def _naming_files_beyond_memory(paths: Sequence[Path]) -> Iterator[None]:
     try:
         yield
     except MemoryError:
@@ -208,8 +208,8 @@ def _read_file(path: Path, form: LineFormat, absent: float, beside: Companions) 
     ]
     labels = np.concatenate([block.labels for block in blocks]) if blocks else np.empty(0)
     if not labels.size:
-        found = "holds nothing but blanks and comments" if blocks else "is empty"
-        raise DataError(f"{path}: {found}. {FORMAT} Check that the file was written and copied whole.")
+        problem = "holds nothing but blanks and comments" if blocks else "is empty"
+        raise DataError(f"{path}: {problem}. {SYNTAX} Check that the file was written and copied whole.")
     queries = [query for block in blocks for query in block.queries]
     lines = np.concatenate([block.lines for block in blocks])
     _check_all_or_none(~np.isnan(labels), lines, path, "label")
@@ -342,7 +342,7 @@ def _join_features(files: list[_File], form: LineFormat, absent: float) -> Featu
     width = form.num_features or widest.features.shape[1]
     if width == 0:
         raise DataError(
-            f"{path}: no line has a feature. {FORMAT} Write features, or give num_features "
+            f"{path}: no line has a feature. {SYNTAX} Write features, or give num_features "
             "if all of them are meant to be absent."
         )
     check_memory(num_documents, width, f"{path}:{widest.widest}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.data.formats.gathering import Place
+from ltrbench.data.formats.gathering import PlaceOfRow
 from ltrbench.data.formats.letor.line import LONGEST_ID, NUMBER
 from ltrbench.errors import DataError
 
@@ -76,7 +76,7 @@ def check_no_repeat(columns: Sequence[str], name: str) -> None:
         raise DataError(f"{name}: the column '{twice}' is there twice; rename one.")
 
 
-def check_ids(ids: Sequence[str], column: str, place: Place) -> None:
+def check_ids(ids: Sequence[str], column: str, place: PlaceOfRow) -> None:
     """Raises DataError where an id is longer than one can be: NumPy gives each the room of the longest."""
     row = max(range(len(ids)), key=lambda row: len(ids[row]), default=0)
     if ids and len(ids[row]) > LONGEST_ID:

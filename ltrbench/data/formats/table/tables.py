@@ -42,7 +42,7 @@ ROLES = {
     "position": ("position",),
 }
 
-Table = CsvTable | FrameTable
+AnyTable = CsvTable | FrameTable
 
 _ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
 _SHOWN = 8  # columns in a message
@@ -198,13 +198,13 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
         ) from None
 
 
-def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[Table]:
+def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyTable]:
     """The tables of one split, which have the same columns."""
     # Late, because pandas takes half a second that --help does not have.
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        tables: list[Table] = [FrameTable("the DataFrame", source)]
+        tables: list[AnyTable] = [FrameTable("the DataFrame", source)]
     else:
         tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in as_paths(source)]
     for table in tables:
@@ -220,30 +220,32 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[Tabl
     return tables
 
 
-def _find_columns(table: Table, given: Mapping[str, str | None], features: Sequence[str]) -> dict[str, str]:
+def _find_columns(
+    table: AnyTable, given: Mapping[str, str | None], features: Sequence[str]
+) -> dict[str, str]:
     """Role -> its column, for the roles that the table has."""
     listed = set(map(str, features))
     columns = {}
-    for role, asked in given.items():
+    for role, name in given.items():
         usual = [column for column in ROLES[role] if column in table.columns and column not in listed]
-        if asked is not None and str(asked) not in table.columns:
-            close = did_you_mean(str(asked), table.columns)
-            raise DataError(f"{table.name}: has no column '{asked}' for {role}{close}")
-        if asked is None and len(usual) > 1:
+        if name is not None and str(name) not in table.columns:
+            close = did_you_mean(str(name), table.columns)
+            raise DataError(f"{table.name}: has no column '{name}' for {role}{close}")
+        if name is None and len(usual) > 1:
             raise DataError(
                 f"{table.name}: has the columns {' and '.join(usual)}, which are both names of the {role}; "
                 f"say which one it is with {role}=COLUMN, and drop the other or list the features."
             )
-        if asked is not None or usual:
-            columns[role] = str(asked) if asked is not None else usual[0]
+        if name is not None or usual:
+            columns[role] = str(name) if name is not None else usual[0]
     _check_one_role_each(table, columns)
     return columns
 
 
-def _check_there(table: Table, role: str, asked: str | None, features: Sequence[str]) -> None:
+def _check_there(table: AnyTable, role: str, name: str | None, features: Sequence[str]) -> None:
     """Raises DataError where no column of a role was named, and none has one of its usual names."""
     usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
-    if asked is None and not usual:
+    if name is None and not usual:
         unlabelled = f" {UNLABELLED}" if role == "label" else ""
         raise DataError(
             f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
@@ -259,7 +261,7 @@ def _listed(columns: Sequence[str]) -> str:
     return f"Its columns are {names}."
 
 
-def _check_one_role_each(table: Table, columns: Mapping[str, str]) -> None:
+def _check_one_role_each(table: AnyTable, columns: Mapping[str, str]) -> None:
     role_of: dict[str, str] = {}
     for role, column in columns.items():
         if role_of.setdefault(column, role) != role:
@@ -270,7 +272,7 @@ def _check_one_role_each(table: Table, columns: Mapping[str, str]) -> None:
 
 
 def _find_features(
-    table: Table,
+    table: AnyTable,
     columns: Mapping[str, str],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
@@ -307,7 +309,7 @@ def _find_features(
     return wanted
 
 
-def _check_feature(table: Table, column: str) -> None:
+def _check_feature(table: AnyTable, column: str) -> None:
     """Refuses a column that nobody has called a feature, and that hardly is one."""
     if _NO_NAME.fullmatch(column):
         raise DataError(
@@ -321,7 +323,7 @@ def _check_feature(table: Table, column: str) -> None:
         )
 
 
-def _check_width(table: Table, chosen: Sequence[str], num_features: int) -> None:
+def _check_width(table: AnyTable, chosen: Sequence[str], num_features: int) -> None:
     check_whole("num_features", num_features)
     if len(chosen) != num_features:
         raise DataError(
@@ -331,7 +333,7 @@ def _check_width(table: Table, chosen: Sequence[str], num_features: int) -> None
 
 
 def _join(
-    tables: Sequence[Table],
+    tables: Sequence[AnyTable],
     columns: Mapping[str, str],
     chosen: Sequence[str],
     sort_queries: bool,
@@ -344,7 +346,7 @@ def _join(
         number = int(np.searchsorted(ends, row, side="right"))
         return tables[number].place(row - int(ends[number]) + tables[number].num_rows)
 
-    def of_role(role: str, read: Callable[[Table, str], NDArray[Any]]) -> NDArray[Any] | None:
+    def of_role(role: str, read: Callable[[AnyTable, str], NDArray[Any]]) -> NDArray[Any] | None:
         if role not in columns:
             return None
         return gathered.take(np.concatenate([read(table, columns[role]) for table in tables]))
@@ -374,7 +376,7 @@ def _join(
         raise DataError(f"{', '.join(table.name for table in tables)}: {error}") from None
 
 
-def _queries(table: Table, column: str) -> list[str]:
+def _queries(table: AnyTable, column: str) -> list[str]:
     queries = table.texts(column)
     if "" in queries:
         raise DataError(
@@ -383,7 +385,7 @@ def _queries(table: Table, column: str) -> list[str]:
     return queries
 
 
-def _labels(table: Table, column: str, whole_labels: bool) -> Labels:
+def _labels(table: AnyTable, column: str, whole_labels: bool) -> Labels:
     remedy = "grade documents by numbers, from 0 for irrelevant"
     labels = table.numbers(column, remedy)
     bad = ~np.isfinite(labels) | (labels < 0) | (whole_labels & (labels != np.floor(labels)))
@@ -392,7 +394,7 @@ def _labels(table: Table, column: str, whole_labels: bool) -> Labels:
     return labels
 
 
-def _check_labels_if_any(table: Table, column: str) -> None:
+def _check_labels_if_any(table: AnyTable, column: str) -> None:
     """Raises DataError where only some rows have a label, or one is no grade."""
     remedy = "grade documents by numbers, from 0 for irrelevant; or empty the whole column"
     without = np.isnan(table.numbers(column, remedy))
@@ -406,14 +408,14 @@ def _check_labels_if_any(table: Table, column: str) -> None:
     _labels(table, column, whole_labels=False)
 
 
-def _weights(table: Table, column: str) -> NDArray[np.float64]:
+def _weights(table: AnyTable, column: str) -> NDArray[np.float64]:
     weights = table.numbers(column, "give each document a number of 0 or more")
     for row in np.flatnonzero(~np.isfinite(weights) | (weights < 0))[:1]:
         check_weight(float(weights[row]), _shown(weights[row], column), table.place(int(row)))
     return weights
 
 
-def _positions(table: Table, column: str) -> NDArray[np.int64]:
+def _positions(table: AnyTable, column: str) -> NDArray[np.int64]:
     positions = table.numbers(column, "give the rank at which each document was shown")
     # From 2^53 on doubles do not tell whole numbers apart.
     bad = np.flatnonzero(~((positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))))
@@ -425,7 +427,7 @@ def _positions(table: Table, column: str) -> NDArray[np.int64]:
     return positions.astype(np.int64)
 
 
-def _features(tables: Sequence[Table], chosen: Sequence[str]) -> Features:
+def _features(tables: Sequence[AnyTable], chosen: Sequence[str]) -> Features:
     """(D, F) in the order of `chosen`."""
     features = np.empty((sum(table.num_rows for table in tables), len(chosen)), dtype=np.float32)
     start = 0
