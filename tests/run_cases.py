@@ -49,7 +49,12 @@ def finished_run(
     """A toy run with scores of these queries, of valid too."""
     rows = None if file_rows is None else np.array(file_rows)
     scored = {
-        split: ScoredSplit(judged(fold, split), noisy(judged(fold, split), skill, seed), rows)
+        split: ScoredSplit(
+            judged(fold, split),
+            noisy(judged(fold, split), skill, seed),
+            toy_runs.keys_of(judged(fold, split)),
+            rows,
+        )
         for split in (("test", "valid") if valid else ("test",))
     }
     metrics = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_runs import NUM_QUERIES, write
+from toy_runs import NUM_QUERIES, keys_of, write
 
 from ltrbench.compare import Settings, compare
 from ltrbench.compare.analysis.slices import slices
@@ -236,7 +236,8 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
         data={"name": "toy", "fold": fold, **splits},
         metrics={"test/ndcg@2": 0.0},
     )
-    return Run(Path(model, str(fold)), result, held={"test": ScoredSplit(judged, scores)})
+    scored = ScoredSplit(judged, scores, keys_of(judged))
+    return Run(Path(model, str(fold)), result, held={"test": scored})
 
 
 @given(

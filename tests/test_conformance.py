@@ -430,7 +430,7 @@ def test_the_librarys_own_figures_are_ours_under_its_convention(model: str) -> N
     ):
         # Rounded, so that most documents tie.
         scores = np.round(ranker.fit(plain).predict(test.features), 1)
-        drift = check_drift(ranker, ScoredSplit(test, scores), test, names)
+        drift = check_drift(ranker, ScoredSplit(test, scores, test.query_keys), test, names)
         assert {"ndcg@1", "ndcg@10", "ndcg@100"} <= set(drift["ours"])
         assert not drift["drifted"], drift
 

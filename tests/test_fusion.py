@@ -18,7 +18,7 @@ from ltrbench.compare.scores.fusion import METHODS, Fusing, fuse
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.results import Run, ScoredSplit
+from ltrbench.results import Run
 from ltrbench.shapes import Labels, Scores
 
 QUERIES = Judgments(labels=np.array([0.0, 2, 1, 0, 1]), query_start=np.array([0, 3, 5]))
@@ -107,7 +107,7 @@ def test_no_weights_are_learned_where_no_query_of_valid_counts() -> None:
 
 def with_test_labels(run: Run, labels: Labels) -> Run:
     test, valid = run.scored("test"), run.scored("valid")
-    other = ScoredSplit(replace(test.judgments, labels=labels), test.scores)
+    other = replace(test, judgments=replace(test.judgments, labels=labels))
     return Run(run.path, run.result, {"test": other, "valid": valid})
 
 

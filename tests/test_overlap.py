@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_runs import judgments, write
+from toy_runs import write
 
 from ltrbench.compare import Comparison, compare
 from ltrbench.compare.analysis.across import across
 from ltrbench.compare.comparison import best_by_validation
 from ltrbench.compare.output.tables import render
 from ltrbench.compare.pairing.fairness import warnings
-from ltrbench.compare.pairing.overlap import clustered, keys_of_sets, same_sets, shared, sharing
+from ltrbench.compare.pairing.overlap import clustered, same_sets, shared, sharing
 from ltrbench.compare.scores.fusion import Fusing, fuse
 from ltrbench.compare.scores.imported import Import, import_scores
 from ltrbench.data import Judgments, RankingDataset
@@ -57,24 +57,15 @@ def halves(data: RankingDataset, count: int = 5) -> list[RankingDataset]:
     return [replace(own, query_ids=np.arange(own.num_queries).astype(str)) for own in taken]
 
 
-def compared(folder: Path, tests: list[Judgments], keys: bool = True) -> Comparison:
-    """Two models on folds with these test sets; without keys they are runs of an earlier version."""
+def compared(folder: Path, tests: list[Judgments]) -> Comparison:
+    """Two models on folds with these test sets."""
     runs = [
         write(folder / f"{model}{fold}", model, fold=fold, judged=own)
         for model in MODELS
         for fold, own in enumerate(tests, start=1)
     ]
-    if not keys:
-        for stored in runs:
-            without_keys(stored)
     (comparison,) = compare(runs)
     return comparison
-
-
-def without_keys(stored: Run) -> None:
-    with np.load(stored.path / SCORES_FILE) as arrays:
-        kept = {name: array for name, array in arrays.items() if not name.endswith("query_keys")}
-    np.savez_compressed(stored.path / SCORES_FILE, allow_pickle=False, **kept)
 
 
 def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path) -> None:
@@ -94,16 +85,8 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
     np.testing.assert_allclose(once.means, queries.sample.means, rtol=1e-12)
 
 
-def test_the_same_in_runs_of_an_earlier_version_is_found_by_ids_and_labels(tmp_path: Path) -> None:
-    data = dataset()
-    tests = [data.take_queries(np.arange(first, first + 20)) for first in (0, 10, 20)]
-    comparison = compared(tmp_path, list(tests), keys=False)
-    assert any(f"{NUM_QUERIES} distinct queries" in note and "60 times" in note for note in comparison.notes)
-
-
-@pytest.mark.parametrize("keys", [True, False])
-def test_folds_that_share_no_query_are_no_overlap(tmp_path: Path, keys: bool) -> None:
-    comparison = compared(tmp_path, list(parts(dataset())), keys=keys)
+def test_folds_that_share_no_query_are_no_overlap(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, list(parts(dataset())))
     assert not any("overlap" in note or "repeat" in note for note in comparison.notes)
     assert comparison.queries is not None
     assert comparison.queries.num_distinct == NUM_QUERIES
@@ -111,15 +94,9 @@ def test_folds_that_share_no_query_are_no_overlap(tmp_path: Path, keys: bool) ->
     assert comparison.pairs[0].over_folds is not None
 
 
-def test_folds_that_number_their_queries_anew_are_no_overlap_by_their_ids(tmp_path: Path) -> None:
-    comparison = compared(tmp_path, [judgments(fold) for fold in (1, 2, 3)])
-    assert not any("overlap" in note for note in comparison.notes)
-
-
-@pytest.mark.parametrize("keys", [True, False])
-def test_folds_with_one_test_set_are_not_folds(tmp_path: Path, keys: bool) -> None:
+def test_folds_with_one_test_set_are_not_folds(tmp_path: Path) -> None:
     first, second, *_ = parts(dataset())
-    comparison = compared(tmp_path, [first, second, first], keys=keys)
+    comparison = compared(tmp_path, [first, second, first])
     assert any("Folds 1 and 3 have one test set" in note for note in comparison.notes)
     assert comparison.pairs[0].over_folds is None
 
@@ -176,13 +153,6 @@ def test_shared_queries_are_counted_between_sets() -> None:
     assert (found.num_queries, found.num_distinct, found.in_several) == (9, 4, 3)
 
 
-def test_sets_of_which_one_has_no_keys_are_compared_by_their_ids() -> None:
-    data = dataset(4)
-    first, second = keys_of_sets([(data, data.query_keys), (data, None)])
-    np.testing.assert_array_equal(first, second)
-    assert keys_of_sets([(data, data.query_keys)])[0] is data.query_keys
-
-
 def test_one_test_set_of_several_training_sets_is_no_overlap(tmp_path: Path) -> None:
     comparison = compared(tmp_path, [dataset()])
     (item,) = comparison.rows[0].judged
@@ -223,12 +193,8 @@ def letor_folds(folder: Path) -> list[Run]:
     ]
 
 
-@pytest.mark.parametrize("keys", [True, False])
-def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_path: Path, keys: bool) -> None:
+def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_path: Path) -> None:
     runs = letor_folds(tmp_path)
-    if not keys:
-        for stored in runs:
-            without_keys(stored)
     (comparison,) = compare(runs)
     (note,) = (note for note in comparison.notes if note.startswith("Settings of native"))
     assert "validation queries of fold 1 are test queries of fold 5" in note
@@ -270,9 +236,7 @@ def test_a_run_stores_the_keys_of_test_and_validation(tmp_path: Path) -> None:
     stored, splits = read_run(tmp_path / "run"), source.load()
     assert splits.valid is not None
     for split, own in (("test", splits.test), ("valid", splits.valid)):
-        keys = stored.scored(split).query_keys
-        assert keys is not None
-        np.testing.assert_array_equal(keys, own.query_keys)
+        np.testing.assert_array_equal(stored.scored(split).query_keys, own.query_keys)
 
 
 def test_imported_and_fused_runs_have_the_keys_of_the_run_in_whose_place_they_stand(tmp_path: Path) -> None:
@@ -283,9 +247,7 @@ def test_imported_and_fused_runs_have_the_keys_of_the_run_in_whose_place_they_st
         *import_scores(Import("other", str(tmp_path / "scores.txt")), runs),
         *fuse(runs, Fusing(methods=("rrf",))),
     ):
-        keys = made.scored("test").query_keys
-        assert keys is not None
-        np.testing.assert_array_equal(keys, data.query_keys)
+        np.testing.assert_array_equal(made.scored("test").query_keys, data.query_keys)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +260,7 @@ def test_imported_and_fused_runs_have_the_keys_of_the_run_in_whose_place_they_st
     ],
     ids=["one too few", "two dimensions", "too short", "numbers"],
 )
-def test_stored_keys_that_are_none_are_refused(tmp_path: Path, odd: np.ndarray) -> None:
+def test_stored_keys_that_are_no_keys_are_refused(tmp_path: Path, odd: np.ndarray) -> None:
     stored = write(tmp_path, "native", judged=dataset())
     with np.load(tmp_path / SCORES_FILE) as arrays:
         content = {**arrays, "test_query_keys": odd}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_runs import keys_of
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
@@ -49,10 +50,11 @@ JUDGMENTS = Judgments(
     query_weights=np.array([1.0, 2.0]),
 )
 SCORES = np.array([0.25, 1e-30, -3], dtype=np.float32)
+KEYS = keys_of(JUDGMENTS)
 
 
 def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: Path) -> None:
-    write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES)})
+    write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     stored = read_run(tmp_path).scored("test")
     assert stored.scores.dtype == np.float32
     np.testing.assert_array_equal(stored.scores, SCORES)
@@ -62,8 +64,8 @@ def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: P
 
 def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(tmp_path: Path) -> None:
     scored = {
-        "test": ScoredSplit(JUDGMENTS, SCORES, np.array([2, 0, 1])),
-        "valid": ScoredSplit(JUDGMENTS, SCORES),
+        "test": ScoredSplit(JUDGMENTS, SCORES, KEYS, np.array([2, 0, 1])),
+        "valid": ScoredSplit(JUDGMENTS, SCORES, KEYS),
     }
     run = write_run(tmp_path, RESULT, scored=scored)
     np.testing.assert_array_equal(run.scored("test").file_rows, [2, 0, 1])
@@ -71,7 +73,7 @@ def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(t
 
 
 def test_a_run_held_in_memory_answers_from_there(tmp_path: Path) -> None:
-    run = Run(tmp_path, RESULT, {"test": ScoredSplit(JUDGMENTS, SCORES)})
+    run = Run(tmp_path, RESULT, {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     assert run.scored("test").scores is SCORES
     with pytest.raises(ResultError, match="native has no scores of 'valid'"):
         run.scored("valid")
@@ -113,7 +115,7 @@ def test_the_learning_curve_comes_back(tmp_path: Path) -> None:
 
 
 def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
-    scored = {"test": ScoredSplit(JUDGMENTS, SCORES)}
+    scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
     write_run(tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])})
     assert (tmp_path / "per_query.csv").read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
 
@@ -126,7 +128,7 @@ def test_a_run_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path: Path
 
     ranker: Ranker = Unsaved()
     with pytest.raises(OSError, match="no space"):
-        write_run(tmp_path, RESULT, ranker=ranker, scored={"test": ScoredSplit(JUDGMENTS, SCORES)})
+        write_run(tmp_path, RESULT, ranker=ranker, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,7 +189,7 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
         (None, "is not a run: it has no result.json"),
         ("{", "cannot be read"),
         ("[]", "is not a result of format 1"),
-        (json.dumps({"format": 2}), "is not a result of format 1"),
+        (json.dumps({"format": 2}), r"is not a result of format 1.*format is 2.*Run it again"),
         (json.dumps({"format": 1, "model": "native"}), "is incomplete"),
         (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), "is incomplete"),
         (json.dumps({"format": 1, **vars(RESULT), "metrics": {}, "data": {}}), "is incomplete"),
@@ -198,6 +200,16 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, messa
         (tmp_path / "result.json").write_text(content)
     with pytest.raises(ResultError, match=message):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["scores", "query_keys"])
+def test_scores_without_what_every_run_stores_are_refused(tmp_path: Path, name: str) -> None:
+    write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
+    with np.load(tmp_path / "scores.npz") as arrays:
+        kept = {key: array for key, array in arrays.items() if key != f"test_{name}"}
+    np.savez_compressed(tmp_path / "scores.npz", allow_pickle=False, **kept)
+    with pytest.raises(ResultError, match=f"scores.npz holds no {name} of 'test'"):
+        read_run(tmp_path).scored("test")
 
 
 def test_a_pickle_in_the_scores_is_never_loaded(tmp_path: Path) -> None:

@@ -121,13 +121,13 @@ def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
     ]
 
 
-def test_a_run_of_an_earlier_version_is_shown_under_todays_names(
+def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
     finished: Run, shown: Callable[..., str], tmp_path: Path
 ) -> None:
-    config = {"permutation_importance": {"metric": "map"}}
+    config = {"importance": {"metric": "map"}}
     run = write_run(tmp_path, replace(finished.result, config=config))
     (tmp_path / "importances.csv").write_text(
-        "feature,split,gain,permutation,permutation_sd\na,3,0.25,0.1,0.01\nb,1,0.75,,\n"
+        "feature,split,gain,permutation_across\na,0.75,0.25,0.1\nb,0.25,0.75,\n"
     )
     assert run.importances().kinds == ("permutation_across", "gain", "split")
     text = shown(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
+from toy_runs import keys_of
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
@@ -40,7 +41,8 @@ SCORES = np.array([0.5, 1 / 3, 0.5, -1e-30, 7], dtype=np.float32)
 
 
 def write(folder: Path, judgments: Judgments = JUDGMENTS, file_rows: list[int] | None = None) -> Run:
-    scored = ScoredSplit(judgments, SCORES, None if file_rows is None else np.array(file_rows))
+    rows = None if file_rows is None else np.array(file_rows)
+    scored = ScoredSplit(judgments, SCORES, keys_of(judgments), rows)
     return write_run(folder, RESULT, scored={"test": scored, "valid": scored})
 
 

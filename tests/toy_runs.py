@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ltrbench.data import Judgments
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.data.query_keys import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
 
@@ -83,6 +85,13 @@ def write(
 
 
 def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> ScoredSplit:
-    """With the keys of the queries where the documents have features."""
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
-    return ScoredSplit(judged, scores, query_keys=getattr(judged, "query_keys", None))
+    return ScoredSplit(judged, scores, keys_of(judged))
+
+
+def keys_of(judged: Judgments) -> QueryKeys:
+    """The keys of the queries; where there are no features, keys that no other set of labels has."""
+    if isinstance(judged, RankingDataset):
+        return judged.query_keys
+    labels = judged.labels.tobytes()
+    return np.array([md5(labels + query.encode()).hexdigest() for query in judged.query_ids.tolist()])

@@ -441,10 +441,10 @@ def _fit(
 def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, ScoredSplit]:
     """Test's scores, which were taken on the clock, and valid's where there is a validation set."""
     test, valid = splits.test, splits.valid
-    scored = {"test": ScoredSplit(test, test_scores, test.file_rows, test.query_keys)}
+    scored = {"test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows)}
     if valid is not None:
         scored["valid"] = ScoredSplit(
-            valid, ranker.predict(valid.features), valid.file_rows, valid.query_keys
+            valid, ranker.predict(valid.features), valid.query_keys, valid.file_rows
         )
     return scored
 

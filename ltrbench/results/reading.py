@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -31,8 +32,12 @@ def read_run(folder: Path) -> Run:
         raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}.")
     # What is not finite is refused below, with its place.
     record = read_json(path, RUN_REMEDY, finite=False)
-    if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
-        raise ResultError(f"{path} is not a result of format {FORMAT}, the one that this version reads.")
+    version = record.pop("format", None) if isinstance(record, dict) else None
+    if not isinstance(record, dict) or version != FORMAT:
+        raise ResultError(
+            f"{path} is not a result of format {FORMAT}, the one that this version reads; its format is "
+            f"{reprlib.repr(version)}. {RUN_REMEDY}."
+        )
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}
     reason = reason_to_refuse(values)

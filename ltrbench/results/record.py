@@ -125,7 +125,6 @@ class ConfigRecord(TypedDict, total=False):
     model: Mapping[str, Any]
     data: _DataSettings
     importance: _ImportanceSettings | None
-    permutation_importance: _ImportanceSettings | None
     tracking: _TrackingSettings
 
 
@@ -219,7 +218,7 @@ class RunResult:
         """`config`, but "model" and "data" are the ranker and the data source that ran: their fields, and
         their classes as `_target_`. The one place to read a run's settings from."""
         ran = {"model": self.ranker, "data": self.source}
-        # Earlier versions recorded the configuration alone.
+        # Both are empty where nothing was fitted.
         return {**self.config} | {
             key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
         }
@@ -238,9 +237,7 @@ class RunResult:
     @property
     def importance_metric(self) -> str | None:
         """What falls where a feature is shuffled or dropped; None where nothing was, or it is not known."""
-        # Earlier versions set it elsewhere.
-        settings = self.config.get("importance") or self.config.get("permutation_importance") or {}
-        metric = settings.get("metric")
+        metric = (self.config.get("importance") or {}).get("metric")
         return None if metric is None else str(metric)
 
 

@@ -18,7 +18,7 @@ from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.notebook import html_table, one_line
-from ltrbench.rankers.models.importance import ACROSS, HIGH, KINDS, LOW, SPLIT, Importances, averaged, shares
+from ltrbench.rankers.models.importance import HIGH, KINDS, LOW, Importances, averaged
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -36,22 +36,19 @@ from ltrbench.untrusted.records import RunTable, read_run_table
 if TYPE_CHECKING:
     import pandas as pd
 
-_NEW_NAMES = {"permutation": ACROSS}
-"""What earlier versions called a kind of importance -> what it is called now."""
-
 
 @dataclass(frozen=True, eq=False)
 class ScoredSplit:
     """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype.
 
-    `file_rows`, (D,), are the rows, from 0, at which the documents stood in what was read; None: in this
-    order. `query_keys`, (Q,), are `RankingDataset.query_keys`; None: in a run of an earlier version.
+    `query_keys`, (Q,), are `RankingDataset.query_keys`. `file_rows`, (D,), are the rows, from 0, at which the
+    documents stood in what was read; None: in this order.
     """
 
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
+    query_keys: QueryKeys
     file_rows: NDArray[np.int64] | None = None
-    query_keys: QueryKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,17 +119,18 @@ class Run:
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
-        own = ("scores", "file_rows", "query_keys")
-        wanted = own if judgments is not None else (*own, *(item.name for item in fields(Judgments)))
+        columns = ("scores", "query_keys", "file_rows")
+        wanted = columns if judgments is not None else (*columns, *(item.name for item in fields(Judgments)))
         path = self.path / SCORES_FILE
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
-        if "scores" not in arrays:
-            raise ResultError(f"{path} holds no scores of '{split}'.")
-        scores, file_rows, query_keys = (arrays.pop(name, None) for name in own)
+        for name in ("scores", "query_keys"):
+            if name not in arrays:
+                raise ResultError(f"{path} holds no {name} of '{split}'.")
+        scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
-            scored = ScoredSplit(known, scores, file_rows, query_keys)  # type: ignore[arg-type]  # checked next
+            scored = ScoredSplit(known, scores, query_keys, file_rows)  # type: ignore[arg-type]  # checked next
             _check_scored(scored, self.result.data.get(split, {}).get("documents"))
         except (TypeError, DataError) as error:
             reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
@@ -184,17 +182,13 @@ class Run:
         table = self._table(IMPORTANCES_FILE, ["feature"])
         if table is None:
             return Importances((), {})
-        names, kinds = table.texts(0), [_NEW_NAMES.get(kind, kind) for kind in table.header[1:]]
-        if len(set(names)) != len(names) or len(set(kinds)) != len(kinds):
-            raise table.refusal("a feature or a kind of importance is in it twice")
+        names, kinds = table.texts(0), table.header[1:]
+        if len(set(names)) != len(names):
+            raise table.refusal("a feature is in it twice")
         for kind in kinds:
             if kind in KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
                 raise table.refusal(f"of the interval of '{kind}' one end is absent")
-        values = {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)}
-        if SPLIT in values:
-            # Earlier versions wrote how many splits.
-            values[SPLIT] = shares(values[SPLIT])
-        return Importances(names, values)
+        return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
 
     def input_example(self) -> Features:
         """(n, F), a few documents as the model takes them; none where the run keeps none."""
@@ -228,8 +222,7 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
         raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
     if scored.file_rows is not None:
         check_file_rows(scored.file_rows, count)
-    if scored.query_keys is not None:
-        check_query_keys(scored.query_keys, scored.judgments.num_queries)
+    check_query_keys(scored.query_keys, scored.judgments.num_queries)
 
 
 @contextlib.contextmanager

@@ -186,8 +186,7 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
         arrays[f"{split}_scores"] = item.scores
         if item.file_rows is not None:
             arrays[f"{split}_file_rows"] = item.file_rows
-        if item.query_keys is not None:
-            arrays[f"{split}_query_keys"] = item.query_keys
+        arrays[f"{split}_query_keys"] = item.query_keys
         for column in fields(Judgments):
             value = getattr(item.judgments, column.name)
             if value is not None:

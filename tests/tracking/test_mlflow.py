@@ -82,7 +82,7 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
         folder,
         replace(result, **changes),
         ranker=ranker,
-        scored={"test": ScoredSplit(judged, np.array([0.5, 0.25]))},
+        scored={"test": ScoredSplit(judged, np.array([0.5, 0.25]), np.array(["0" * 32]))},
         per_query={"ndcg@10": np.array([1.0])},
         curve=curve,
     )
