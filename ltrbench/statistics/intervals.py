@@ -48,6 +48,11 @@ class Interval:
         return replace(self, low=0.0 - self.high, high=0.0 - self.low)
 
 
+def excludes(interval: Interval | None, value: float = 0.0) -> bool:
+    """Whether there is an interval and it does not hold the value."""
+    return interval is not None and not interval.low <= value <= interval.high
+
+
 def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval | None]:
     """Of each row's mean; None where a stratum has under two queries, as there is no spread to judge by.
 

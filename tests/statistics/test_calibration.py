@@ -14,6 +14,7 @@ from scipy import stats
 from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
+from ltrbench.statistics.intervals import excludes
 from ltrbench.studies.calibration import (
     Calibration,
     Exchangeable,
@@ -32,7 +33,7 @@ from ltrbench.studies.calibration.models import (
     OVER_QUERIES,
     SAME_METHOD,
 )
-from ltrbench.studies.calibration.rates import Rate, equal_shares, excludes
+from ltrbench.studies.calibration.rates import Rate, equal_shares
 from ltrbench.studies.calibration.tests_and_intervals import (
     DrawnStudies,
     coverage,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
-from ltrbench.statistics.intervals import LEVEL, Interval, student_intervals, unknown_spread
+from ltrbench.statistics.intervals import LEVEL, excludes, student_intervals, unknown_spread
 from ltrbench.statistics.repeated.replicates import (
     Inference,
     ReplicateValues,
@@ -92,13 +92,13 @@ def against_itself(
         judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
         difference = values[first].mean(axis=0) - values[second].mean(axis=0)
         of_means = PairedSample(difference[None], sample.weights, sample.strata)
-        by_queries += _excludes_zero(student_intervals(of_means)[0])
+        by_queries += excludes(student_intervals(of_means)[0])
     claims = [claim_of(interval, rope) for interval in judged]
     return SelfComparison(
         num_replicates=len(values),
         num_halvings=len(judged),
         num_distinct=num_distinct_halvings(len(values)),
-        num_intervals=sum(map(_excludes_zero, judged)),
+        num_intervals=sum(map(excludes, judged)),
         num_different=sum(claim in (BETTER, WORSE) for claim in claims),
         num_equivalent=claims.count(EQUIVALENT),
         num_by_queries=by_queries,
@@ -159,10 +159,6 @@ def _inference(
         return folds[0]
     assert test_share is not None  # as `_check` has it
     return fold_replicates(folds, query_parts, test_share)
-
-
-def _excludes_zero(interval: Interval | None) -> bool:
-    return interval is not None and (interval.low > 0 or interval.high < 0)
 
 
 def _check(

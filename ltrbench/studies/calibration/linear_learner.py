@@ -30,9 +30,9 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.intervals import student_intervals
+from ltrbench.statistics.intervals import excludes, student_intervals
 from ltrbench.statistics.repeated.replicates import ReplicateValues
-from ltrbench.studies.calibration.rates import Rate, Tables, equal_shares, excludes, over_queries, rates
+from ltrbench.studies.calibration.rates import Rate, Tables, equal_shares, over_queries, rates
 from ltrbench.studies.calibration.two_way import QUERY_SPREAD, Simulation
 
 TRAINING_POINTS, DIMENSIONS = 150, 5

@@ -38,7 +38,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.intervals import student_intervals
+from ltrbench.statistics.intervals import excludes, student_intervals
 from ltrbench.statistics.repeated.replicates import ReplicateValues
 from ltrbench.studies.base import Study, load_or_reason, publish_study
 from ltrbench.studies.calibration.linear_learner import resampled, resampling_name
@@ -46,7 +46,6 @@ from ltrbench.studies.calibration.rates import (
     Row,
     Tables,
     equal_shares,
-    excludes,
     over_queries,
     rates,
     recorded,

@@ -61,11 +61,6 @@ def rates(draws: Iterable[Mapping[str, bool]]) -> dict[str, Rate]:
     return {name: Rate(count, num_draws) for name, count in counts.items()}
 
 
-def excludes(interval: Interval | None, truth: float = 0.0) -> bool:
-    """Whether there is an interval and it does not hold the true difference."""
-    return interval is not None and not interval.low <= truth <= interval.high
-
-
 def over_queries(a: ReplicateValues, b: ReplicateValues) -> Interval:
     """Returns Student's interval over queries of the difference of two means over trainings, (R, Q) each.
 

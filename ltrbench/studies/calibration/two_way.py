@@ -23,8 +23,9 @@ from ltrbench.statistics import (
     shared_replicates,
     simultaneous_intervals,
 )
+from ltrbench.statistics.intervals import excludes
 from ltrbench.statistics.repeated.replicates import ReplicateValues
-from ltrbench.studies.calibration.rates import Rate, Row, Tables, equal_shares, excludes, over_queries, rates
+from ltrbench.studies.calibration.rates import Rate, Row, Tables, equal_shares, over_queries, rates
 
 _EXCLUDED = "how often a true difference of 0 is excluded at 5 %"
 INDEPENDENT = f"Methods trained independently: {_EXCLUDED}"

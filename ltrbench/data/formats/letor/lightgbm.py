@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.formats.compression import COMPRESSIONS, read_blocks, without_compression_ending
-from ltrbench.data.formats.letor.line import NUMBER, quote
+from ltrbench.data.formats.letor.line import is_number, quote
 from ltrbench.errors import DataError
 
 ENDINGS = (".query", ".weight", ".position")
 
 _SIZE = re.compile(rb"[1-9][0-9]{0,17}")
-_NUMBER_ONLY = re.compile(NUMBER)
-_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _read_sizes(path: Path) -> list[int]:
 def _read_weights(path: Path) -> list[float]:
     weights = []
     for where, token in _lines(path):
-        weight = float(token) if _NUMBER_ONLY.fullmatch(token) else float("nan")
+        weight = float(token) if is_number(token) else float("nan")
         if not 0 <= weight < float("inf"):
             raise DataError(
                 f"{where}: {quote(token)} stands where a document's weight, a finite number of 0 or more, "
@@ -127,15 +125,14 @@ def _read_weights(path: Path) -> list[float]:
 def _read_positions(path: Path) -> list[str]:
     positions = []
     for where, token in _lines(path):
-        is_number = _NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token)
-        number = float(token) if is_number else 0.0
+        number = float(token) if is_number(token) else 0.0
         # From 2^53 on doubles do not tell whole numbers apart.
         if not (0 <= number < 2**53 and number.is_integer()):
             raise DataError(
                 f"{where}: {quote(token)} stands where the position of a document, a whole number of 0 or "
                 "more or a word, was expected. Give a line a document."
             )
-        positions.append(str(int(number)) if is_number else token.decode(errors="backslashreplace"))
+        positions.append(str(int(number)) if is_number(token) else token.decode(errors="backslashreplace"))
     return positions
 
 

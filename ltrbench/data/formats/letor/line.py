@@ -127,7 +127,7 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     else:
         label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
     weight = None
-    if len(rest) > 1 and rest[1].startswith(b"qid:") and _is_number(rest[0]):
+    if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
         weight = _parse_weight(rest.pop(0), where)
     query = ""
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
@@ -174,7 +174,8 @@ def quote(token: bytes) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def _is_number(token: bytes) -> bool:
+def is_number(token: bytes) -> bool:
+    """Whether a token is a number, nan or infinite ones among them."""
     return bool(_NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token))
 
 
