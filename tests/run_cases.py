@@ -52,8 +52,8 @@ def finished_run(
         split: ScoredSplit(
             judged(fold, split),
             noisy(judged(fold, split), skill, seed),
-            toy_runs.keys_of(judged(fold, split)),
-            rows,
+            file_rows=rows,
+            query_keys=toy_runs.keys_of(judged(fold, split)),
         )
         for split in (("test", "valid") if valid else ("test",))
     }

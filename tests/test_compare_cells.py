@@ -236,8 +236,9 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
         data={"name": "toy", "fold": fold, **splits},
         metrics={"test/ndcg@2": 0.0},
     )
-    scored = ScoredSplit(judged, scores, keys_of(judged))
-    return Run(Path(model, str(fold)), result, held={"test": scored})
+    return Run(
+        Path(model, str(fold)), result, held={"test": ScoredSplit(judged, scores, query_keys=keys_of(judged))}
+    )
 
 
 @given(

@@ -202,13 +202,19 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, messa
         read_run(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["scores", "query_keys"])
-def test_scores_without_what_every_run_stores_are_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("scores", "scores.npz holds no scores of 'test'"),
+        ("query_keys", "stores no keys of its queries of 'test'. Run it again"),
+    ],
+)
+def test_scores_without_what_every_run_stores_are_refused(tmp_path: Path, name: str, message: str) -> None:
     write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     with np.load(tmp_path / "scores.npz") as arrays:
         kept = {key: array for key, array in arrays.items() if key != f"test_{name}"}
     np.savez_compressed(tmp_path / "scores.npz", allow_pickle=False, **kept)
-    with pytest.raises(ResultError, match=f"scores.npz holds no {name} of 'test'"):
+    with pytest.raises(ResultError, match=message):
         read_run(tmp_path).scored("test")
 
 

@@ -86,12 +86,12 @@ def write(
 
 def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> ScoredSplit:
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
-    return ScoredSplit(judged, scores, keys_of(judged))
+    return ScoredSplit(judged, scores, query_keys=keys_of(judged))
 
 
 def keys_of(judged: Judgments) -> QueryKeys:
-    """The keys of the queries; where there are no features, keys that no other set of labels has."""
+    """Keys of the queries; without features they are unlike those of any other judgments."""
     if isinstance(judged, RankingDataset):
         return judged.query_keys
-    labels = judged.labels.tobytes()
-    return np.array([md5(labels + query.encode()).hexdigest() for query in judged.query_ids.tolist()])
+    content = judged.labels.tobytes() + judged.query_start.tobytes()
+    return np.array([md5(content + query_id.encode()).hexdigest() for query_id in judged.query_ids.tolist()])

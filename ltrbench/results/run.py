@@ -124,9 +124,10 @@ class Run:
         path = self.path / SCORES_FILE
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
-        for name in ("scores", "query_keys"):
-            if name not in arrays:
-                raise ResultError(f"{path} holds no {name} of '{split}'.")
+        if "scores" not in arrays:
+            raise ResultError(f"{path} holds no scores of '{split}'.")
+        if "query_keys" not in arrays:
+            raise ResultError(f"{self.path} stores no keys of its queries of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         try:
             known = Judgments(**arrays) if judgments is None else judgments

@@ -32,7 +32,7 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
     rng = np.random.default_rng(0)
     labels = rng.choice(5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     judged = Judgments(labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS)
-    keys = np.array([f"{number:032x}" for number in range(num_queries)])
+    keys = np.array([f"{query:032x}" for query in range(num_queries)])
     for number in range(num_models):
         scores = (0.5 + 0.01 * number) * labels + rng.normal(size=len(labels))
         splits = {"train": 3 * num_queries, "valid": num_queries, "test": num_queries}
@@ -59,7 +59,7 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
             seconds={"fit": 1.0 + number, "predict": 0.1},
             machine={"cpu": "any", "cores": 1},
         )
-        write_run(folder / str(number), result, scored={"test": ScoredSplit(judged, scores, keys)})
+        write_run(folder / str(number), result, scored={"test": ScoredSplit(judged, scores, query_keys=keys)})
 
 
 def main() -> None:

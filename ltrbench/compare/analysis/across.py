@@ -10,7 +10,7 @@ import numpy as np
 
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.cells import one_of_each_cell
-from ltrbench.compare.pairing.overlap import sharing
+from ltrbench.compare.pairing.overlap import keys_of_sets, sharing
 from ltrbench.markdown import markdown_table
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
@@ -85,7 +85,8 @@ def _shared_queries(comparisons: Sequence[Comparison]) -> str:
         list(one_of_each_cell(item for row in comparison.rows for item in row.judged).values())
         for comparison in comparisons
     ]
-    queries = [np.concatenate([item.query_keys for item in cells]) for cells in of_data]
+    keys = iter(keys_of_sets([(item.judgments, item.query_keys) for cells in of_data for item in cells]))
+    queries = [np.concatenate([next(keys) for _ in cells]) for cells in of_data]
     counts = sharing(queries, queries)
     pairs = [
         f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries"

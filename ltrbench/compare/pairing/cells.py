@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.pairing.overlap import clustered, same_sets
+from ltrbench.compare.pairing.overlap import clustered, keys_of_sets, same_sets
 from ltrbench.data import Judgments
 from ltrbench.data.query_keys import QueryKeys
 from ltrbench.errors import UndefinedMetricError
@@ -60,7 +60,7 @@ class Judged:
     Attributes:
         judgments: of test; one object for all runs of a cell.
         scores: (D,), in the backend's own dtype.
-        query_keys: (Q,), as the run stores them.
+        query_keys: (Q,), as the run stores them; None where it stores none.
     """
 
     run: Run
@@ -68,7 +68,7 @@ class Judged:
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
     evaluation: Evaluation
-    query_keys: QueryKeys
+    query_keys: QueryKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,16 +356,19 @@ def by_cell(judged: Sequence[Judged]) -> dict[Cell, list[Judged]]:
 
 
 def one_of_each_cell(judged: Iterable[Judged]) -> dict[Cell, Judged]:
-    """The first run of each cell."""
+    """A run of each cell, one with keys of its queries where there is one."""
     first: dict[Cell, Judged] = {}
     for item in judged:
-        first.setdefault(item.cell, item)
+        if item.cell not in first or first[item.cell].query_keys is None:
+            first[item.cell] = item
     return first
 
 
 def keys_of_cells(judged: Iterable[Judged]) -> dict[Cell, QueryKeys]:
     """Cell -> the keys of its test queries, (Q,), by which they are found in the other cells."""
-    return {cell: item.query_keys for cell, item in one_of_each_cell(judged).items()}
+    first = one_of_each_cell(judged)
+    keys = keys_of_sets([(item.judgments, item.query_keys) for item in first.values()])
+    return dict(zip(first, keys, strict=True))
 
 
 def seeds_change_nothing(judged: Sequence[Judged]) -> bool:

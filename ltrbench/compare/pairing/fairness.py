@@ -29,6 +29,7 @@ from ltrbench.compare.pairing.cells import (
     seeds_change_nothing,
 )
 from ltrbench.compare.pairing.overlap import (
+    keys_of_sets,
     repeats_in_words,
     same_folds_in_words,
     same_sets,
@@ -297,9 +298,9 @@ def seen_by_choice(judged: Sequence[Judged]) -> str:
         scored = _valid_scores(item.run) if item.cell in folds and item.cell not in valid else None
         if scored is not None:
             valid[item.cell] = scored
-    valid_keys = [scored.query_keys for scored in valid.values()]
-    test_keys = [item.query_keys for item in folds.values()]
-    common = dict(zip(valid, sharing(valid_keys, test_keys), strict=True))
+    sets = [(scored.judgments, scored.query_keys) for scored in valid.values()]
+    keys = keys_of_sets([*sets, *((item.judgments, item.query_keys) for item in folds.values())])
+    common = dict(zip(valid, sharing(keys[: len(sets)], keys[len(sets) :]), strict=True))
     leaks = {
         (one.fold, other.fold)
         for one in folds

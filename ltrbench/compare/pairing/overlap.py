@@ -1,7 +1,7 @@
 """Queries that stand in several sets: found by their keys, and counted once.
 
-A query is known by its key (`ltrbench.data.query_keys`). Everything here works on arrays of keys and knows no
-runs.
+A query is known by its key (`ltrbench.data.query_keys`). Runs of earlier versions stored none: there a query
+is known by its id and labels. Everything here works on arrays of keys and knows no runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.query_keys import QueryKeys
+from ltrbench.data import Judgments
+from ltrbench.data.query_keys import QueryKeys, label_keys
 from ltrbench.markdown import listed
 from ltrbench.statistics import PairedSample
 
@@ -30,6 +31,35 @@ class Shared:
     num_queries: int
     num_distinct: int
     in_several: int
+
+
+def keys_of_sets(sets: Sequence[tuple[Judgments, QueryKeys | None]]) -> list[QueryKeys]:
+    """Returns comparable keys of the queries of each set: those given, or others where any set has none."""
+    given = [keys for _, keys in sets if keys is not None]
+    return given if len(given) == len(sets) else _by_id([judgments for judgments, _ in sets])
+
+
+def _by_id(sets: Sequence[Judgments]) -> list[QueryKeys]:
+    """Keys made of ids, which name the same queries in two sets where every id in both has the same labels.
+
+    Sets that number their queries anew fail that, and then have no query in common.
+    """
+    numberings: list[dict[str, str]] = []
+    found = []
+    for judgments in sets:
+        labels = dict(zip(judgments.query_ids.tolist(), label_keys(judgments).tolist(), strict=True))
+        number = next(
+            (number for number, known in enumerate(numberings) if _agree(known, labels)), len(numberings)
+        )
+        if number == len(numberings):
+            numberings.append({})
+        numberings[number] |= labels
+        found.append(np.array([f"{number} {query_id}" for query_id in labels]))
+    return found
+
+
+def _agree(known: dict[str, str], labels: dict[str, str]) -> bool:
+    return all(known.get(query_id, key) == key for query_id, key in labels.items())
 
 
 def shared(keys_of_set: Sequence[QueryKeys]) -> Shared:
