@@ -20,8 +20,12 @@ from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.dialects import NATIVE, PRESETS, PairSettings
-from ltrbench.native.objectives.position_bias import AdditiveBias
-from ltrbench.native.objectives.propensity import Propensities, UnbiasedPairs, reference_unbiased
+from ltrbench.native.objectives.position_bias import (
+    AdditiveBias,
+    Propensities,
+    UnbiasedPairs,
+    reference_unbiased,
+)
 from ltrbench.native.tree.splitting import SplitSettings
 from ltrbench.shapes import Scores
 

@@ -10,8 +10,7 @@ In reading order:
     swaps          what a metric changes by when two documents change places, laid out for `pairwise`
     xendcg         a cross entropy instead of pairs
     preparation    a data set and any of these settings to a function from scores to gradients
-    position_bias  clicks corrected for the position shown, by a term of the score
-    propensity     the same by a weight of pairs
+    position_bias  clicks corrected for the position shown, by a term of the score or a divisor of pairs
 
 The names of `preparation` are those of this package too.
 """

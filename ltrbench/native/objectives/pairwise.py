@@ -17,6 +17,9 @@ The second because each relevant document between i and j gains or loses a relev
 because nothing changes above i or below j. The cost is O(n T) of a query beside the sort, T the truncation,
 or O(n P) where each document draws P partners (O(n^2) for the third, whose B and Q run through the ranks).
 A query is one thread's, and its sums have a fixed order: the same bits on any number of threads.
+
+With a `PairCorrection` the lambda and the hessian of a pair are divided by what its documents' positions say;
+`position_bias.py` has the formulas. Without one, which is None, the loop is compiled without these lines.
 """
 
 from __future__ import annotations
@@ -108,16 +111,48 @@ class Judged(NamedTuple):
     document_weights: Values
 
 
+LEAST_RATIO = 1e-16
+"""XGBoost's: a pair with a smaller t counts as it is, or its quotient would outweigh all others."""
+
+
+class PairCorrection(NamedTuple):
+    """The correction of pairs for position bias, and what propensities are learned from.
+
+    Attributes:
+        t_plus: (D,), t_plus at each document's position; NaN where the position has none.
+        t_minus: (D,), likewise.
+        cost_plus: (D,), zeros, to which the kernel adds L / t_minus for each pair with the document as hi.
+        cost_minus: (D,), zeros, to which the kernel adds L / t_plus for each pair with the document as lo.
+        cost_sign: 1 for the mirrored cost, -1 for the logistic one.
+    """
+
+    t_plus: Values
+    t_minus: Values
+    cost_plus: Values
+    cost_minus: Values
+    cost_sign: float
+
+
 def pairwise_lambdas(
-    judged: Judged, scores: Values, draws: NDArray[np.float64], settings: Compiled, queries: NDArray[np.int64]
+    judged: Judged,
+    scores: Values,
+    draws: NDArray[np.float64],
+    settings: Compiled,
+    queries: NDArray[np.int64],
+    correction: PairCorrection | None = None,
 ) -> tuple[Values, Values]:
-    """(D,) gradients and (D,) hessians; zero outside of `queries`.
+    """Returns (D,) gradients and (D,) hessians; zero outside of `queries`.
 
     Args:
+        judged: the data set.
+        scores: (D,).
         draws: (D, P) of [0, 1), what each document draws its partners by; (D, 0): all pairs count.
+        settings: the dialect.
+        queries: the queries that count.
+        correction: of position bias; None: every pair counts as it is.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-    _all_queries(judged, scores, draws, settings, queries, gradients, hessians)
+    _all_queries(judged, scores, draws, settings, queries, correction, gradients, hessians)
     return gradients, hessians
 
 
@@ -128,6 +163,7 @@ def _all_queries(
     draws: NDArray[np.float64],
     settings: Compiled,
     queries: NDArray[np.int64],
+    correction: PairCorrection | None,
     gradients: Values,
     hessians: Values,
 ) -> None:
@@ -142,9 +178,23 @@ def _all_queries(
                 scores[first:end],
                 draws[first:end],
                 settings,
+                _correction_of_query(correction, first, end),
                 gradients[first:end],
                 hessians[first:end],
             )
+
+
+@kernel
+def _correction_of_query(correction: PairCorrection | None, first: int, end: int) -> PairCorrection | None:
+    if correction is None:
+        return None
+    return PairCorrection(
+        correction.t_plus[first:end],
+        correction.t_minus[first:end],
+        correction.cost_plus[first:end],
+        correction.cost_minus[first:end],
+        correction.cost_sign,
+    )
 
 
 @kernel
@@ -155,6 +205,7 @@ def _one_query(
     scores: Values,
     draws: NDArray[np.float64],
     settings: Compiled,
+    correction: PairCorrection | None,
     gradients: Values,
     hessians: Values,
 ) -> None:
@@ -168,7 +219,10 @@ def _one_query(
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
         _changes(settings.change, i, below, v, rank_weights, above, running, delta)
-        total += _add_pairs(i, below, delta, scale, s, label, settings, g, h)
+        # The order decides the last bits: rank by rank, and with a correction pair by pair.
+        so_far = 0.0 if correction is None else total
+        added = _add_pairs(i, below, delta, scale, s, label, order, settings, correction, so_far, g, h)
+        total = total + added if correction is None else added
     factor = settings.factor
     if settings.log2_norm and total > 0.0:
         factor *= np.log2(1.0 + 2.0 * total) / (2.0 * total)
@@ -176,8 +230,18 @@ def _one_query(
         factor = np.float64(np.float32(factor))
     for i in range(n):
         row = order[i]
-        gradients[row] = _stored(_stored(g[i] * factor, settings) * weights[row], settings)
-        hessians[row] = _stored(_stored(h[i] * factor, settings) * weights[row], settings)
+        gradients[row] = _scaled(g[i], factor, weights[row], settings, correction)
+        hessians[row] = _scaled(h[i], factor, weights[row], settings, correction)
+
+
+@kernel
+def _scaled(
+    value: float, factor: float, weight: float, settings: Compiled, correction: PairCorrection | None
+) -> float:
+    """Returns the product, rounded after each factor where sums are in float32."""
+    if correction is not None:
+        return value * (factor * weight)
+    return _stored(_stored(value * factor, settings) * weight, settings)
 
 
 @kernel
@@ -311,13 +375,16 @@ def _add_pairs(
     scale: float,
     s: Values,
     label: Labels,
+    order: Ranks,
     settings: Compiled,
+    correction: PairCorrection | None,
+    total: float,
     g: Values,
     h: Values,
 ) -> float:
-    """Adds the pairs of rank i to g and h, in the order of ranks; returns the sum of their lambdas."""
+    """Adds the pairs of rank i to g and h, in the order of ranks; returns `total` plus their lambdas."""
     distances_count = settings.distances_count and s[0] != s[len(s) - 1]
-    sigma, total = settings.sigma, 0.0
+    sigma = settings.sigma
     for m in range(len(below)):
         j = below[m]
         if label[i] != label[j] and delta[m] > 0.0:
@@ -330,15 +397,39 @@ def _add_pairs(
                 weight /= settings.distance_offset + abs(difference)
             p = _probability(difference, sigma, settings.probability)
             push = sigma * p * weight
+            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
+            bend = curvature * weight
+            if correction is not None:
+                divisor = _divisor(correction, order[hi], order[lo], sigma * difference, weight)
+                push /= divisor
+                bend /= divisor
             total += np.float64(np.float32(push)) if settings.float32_norm else push
             push = _stored(push, settings)
             g[hi] = _stored(g[hi] - push, settings)
             g[lo] = _stored(g[lo] + push, settings)
-            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
-            bend = _stored(curvature * weight, settings)
+            bend = _stored(bend, settings)
             h[hi] = _stored(h[hi] + bend, settings)
             h[lo] = _stored(h[lo] + bend, settings)
     return total
+
+
+@kernel
+def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: float) -> float:
+    """Returns what the lambda of a pair is divided by, and adds the pair to the costs of its documents.
+
+    Args:
+        x: sigma times the difference of scores.
+        weight: the delta of the pair.
+    """
+    t_plus, t_minus = correction.t_plus[hi], correction.t_minus[lo]
+    cost = weight * (max(correction.cost_sign * x, 0.0) + np.log1p(np.exp(-abs(x))))
+    # False for NaN, too: a position without a t.
+    has_plus, has_minus = t_plus >= LEAST_RATIO, t_minus >= LEAST_RATIO
+    if has_minus:
+        correction.cost_plus[hi] += cost / t_minus
+    if has_plus:
+        correction.cost_minus[lo] += cost / t_plus
+    return t_plus * t_minus if has_plus and has_minus else 1.0
 
 
 @kernel

@@ -1,26 +1,51 @@
-"""Position bias as a term of the score: clicks fall with the position shown, and a bias of it takes that up.
+"""Position bias: clicks fall with the position shown, and two corrections learn how far, beside the trees.
 
-LightGBM's (lambdarank_position_bias_regularization): a document shown at position p has, in training alone,
-the score s + bias[p]. Trees then need not explain by features what the position explains. The biases are
-learned beside the trees, by a shrunk Newton step an iteration (Wang et al., 2018, "Position Bias Estimation
-for Unbiased Learning to Rank in Personal Search", for why it must be estimated at all). With g and h summed
-over the n documents shown at p, the learning rate eta and the penalty l2,
+Wang et al., 2018, "Position Bias Estimation for Unbiased Learning to Rank in Personal Search", is why the
+bias must be estimated at all. `AdditiveBias` corrects the scores of any objective, as LightGBM does
+(lambdarank_position_bias_regularization): a document shown at position p has, in training alone, the score
+s + bias[p], so that trees need not explain by features what the position explains. The bias takes a shrunk
+Newton step an iteration. With g and h summed over the n documents shown at p, the learning rate eta and the
+penalty l2,
 
     bias[p] += eta (-g - l2 n bias[p]) / (|-h - l2 n| + 0.001)
+
+`UnbiasedPairs` corrects the pairs of NDCG: Hu, Wang, Peng and Li, 2019, "Unbiased LambdaMART: An Unbiased
+Pairwise Learning-to-Rank Algorithm"; XGBoost's lambdarank_unbiased. In a pair let hi be the clicked document,
+shown at position p, and lo the other, shown at q. That hi is clicked where it is relevant goes as t_plus[p],
+that lo is not clicked where it is irrelevant as t_minus[q]; with L the pair's cost, times its delta:
+
+    lambda and hessian of a pair are divided by t_plus[p] t_minus[q]
+    t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p, over that of position 0)^e     (eq. 30)
+    t_minus[q] = (sum of L / t_plus[p] over pairs with lo at q, over that of position 0)^e      (eq. 31)
+
+where e = 1 / (1 + norm). Both are 1 at first and are learned anew from the pairs of each iteration. Positions
+from the truncation on have none, and pairs with one of those count as they are. Of the cost there are two:
+
+    logistic   log(1 + exp(-sigma (s_hi - s_lo))): the paper's
+    mirrored   log(1 + exp(sigma (s_hi - s_lo))): what XGBoost 3.2 computes [run], which makes much of the
+               pairs that the model is sure of
+
+The pairs themselves are those of `pairwise.py`, which divides and adds up the costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.metrics.convention import Ties, logarithmic_discount
+from ltrbench.native.objectives.dialects import PairSettings, Sigmoid
 from ltrbench.native.objectives.lambdas import Values
-from ltrbench.native.objectives.preparation import Objective, Queries
-from ltrbench.shapes import Gradients, Hessians
+from ltrbench.native.objectives.pairs import logistic, pair_lambdas
+from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
+from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
+from ltrbench.shapes import Gradients, Hessians, Labels
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name what was learned of each, (P,)
 
@@ -58,7 +83,7 @@ class AdditiveBias:
     """
 
     def __init__(self, objective: Objective, train: RankingDataset, learning_rate: float, l2: float) -> None:
-        assert train.positions is not None  # whoever corrects a bias has made sure of it
+        assert train.positions is not None  # checked by the caller
         self._objective = objective
         self._learning_rate = learning_rate
         self._l2 = l2
@@ -91,3 +116,130 @@ class AdditiveBias:
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
         known = dict(zip(factors["position"], factors["bias"], strict=True))
         self.biases = [np.array([known.get(float(position), 0.0) for position in self.positions])]
+
+
+class Propensities(NamedTuple):
+    """The t of the first K positions.
+
+    Attributes:
+        t_plus: (K,).
+        t_minus: (K,).
+    """
+
+    t_plus: Values
+    t_minus: Values
+
+
+class UnbiasedPairs:
+    """The lambdas of NDCG, with pairs divided by what their positions say of clicks: a `BiasCorrection`.
+
+    Args:
+        train: with positions.
+        settings: of ndcg over all pairs. p and the sums are in float64, whatever the dialect's.
+        norm: the larger, the closer to 1 all t are.
+        mirrored: which cost t is learned from.
+
+    Attributes:
+        propensities: at the beginning and after each iteration.
+
+    Raises:
+        ConfigError: on settings that cannot be corrected.
+    """
+
+    def __init__(
+        self, train: RankingDataset, settings: ObjectiveSettings, norm: float, mirrored: bool
+    ) -> None:
+        settings = correctable(settings)
+        assert train.positions is not None  # checked by the caller
+        depth = settings.truncation or int(train.query_sizes.max())
+        exact = replace(
+            settings, sigmoid=Sigmoid.EXACT, float32_scores=False, float32_sums=False, float32_norm=False
+        )
+        self._pairs = prepare_pairs(train, exact)
+        self._score_dtype = np.float32 if settings.float32_scores else np.float64
+        self._place = np.minimum(train.positions, depth)
+        self._cost_sign = 1.0 if mirrored else -1.0
+        self._exponent = 1.0 / (1.0 + norm)
+        self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
+
+    def __call__(
+        self, scores: Values, queries: Queries, rng: np.random.Generator
+    ) -> tuple[Gradients, Hessians]:
+        del rng
+        scores = scores.astype(self._score_dtype).astype(np.float64)
+        before = self.propensities[-1]
+        t_plus, t_minus = (np.append(t, np.nan)[self._place] for t in before)
+        cost_plus, cost_minus = np.zeros((2, len(scores)))
+        correction = PairCorrection(t_plus, t_minus, cost_plus, cost_minus, self._cost_sign)
+        lambdas = self._pairs(scores, queries, np.empty((len(scores), 0)), correction)
+        self.propensities.append(
+            Propensities(self._learned(before.t_plus, cost_plus), self._learned(before.t_minus, cost_minus))
+        )
+        return lambdas
+
+    def _learned(self, t: Values, costs: Values) -> Values:
+        by_position = np.bincount(self._place, costs, len(t) + 1)[:-1]
+        if by_position[0] < LEAST_RATIO:
+            return t
+        learned: Values = (by_position / by_position[0]) ** self._exponent
+        return learned
+
+    def factors(self, num_iterations: int) -> Factors:
+        known = self.propensities[num_iterations]
+        return {"position": np.arange(len(known.t_plus), dtype=np.float64), **known._asdict()}
+
+    def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
+        start = Propensities(*(t.copy() for t in self.propensities[0]))
+        for name, t in start._asdict().items():
+            depth = min(len(t), len(factors[name]))
+            t[:depth] = factors[name][:depth]
+        self.propensities = [start]
+
+
+def correctable(settings: ObjectiveSettings) -> PairSettings:
+    """Returns the settings; raises ConfigError where `UnbiasedPairs` does not correct their pairs."""
+    if isinstance(settings, PairSettings):
+        convention = settings.convention
+        ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
+        if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
+            return settings
+    raise ConfigError(
+        "position_bias=propensity corrects the pairs of lambdarank on ndcg alone, all of them, with tied "
+        "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
+        "position_bias=additive, which corrects any objective."
+    )
+
+
+def reference_unbiased(
+    labels: Labels,
+    scores: Values,
+    positions: NDArray[np.int64],
+    propensities: Propensities,
+    settings: PairSettings,
+    mirrored: bool,
+) -> tuple[Gradients, Hessians, Values, Values]:
+    """The specification: returns, for one query of weight 1, g, h, and each document's sums of L / t_minus
+    and of L / t_plus."""
+    pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
+    t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
+    place = np.minimum(positions, len(t_plus) - 1)
+    t_hi, t_lo = np.meshgrid(t_plus[place], t_minus[place], indexing="ij")
+    has_both = ~np.isnan(t_hi * t_lo)
+    is_hi = labels[:, None] > labels[None, :]
+    ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)
+    ratio = np.where(is_hi, ratio, ratio.T)
+
+    difference = scores[:, None] - scores[None, :]
+    p = logistic(difference, settings.sigma)
+    push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
+    sign = 1.0 if mirrored else -1.0
+    cost = np.logaddexp(0.0, sign * settings.sigma * difference) * push / (settings.sigma * p)
+    cost_plus = np.divide(cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO))
+    cost_minus = np.divide(cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO))
+
+    total = 2.0 * (push / ratio).sum()
+    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
+    gradients, hessians = (
+        (matrix / ratio).sum(axis=1) for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
+    )
+    return scale * gradients, scale * hessians, cost_plus.sum(axis=1), cost_minus.sum(axis=0)

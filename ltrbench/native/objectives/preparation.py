@@ -26,7 +26,13 @@ from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
 from ltrbench.native.objectives.lambdas import LambdaSettings, Values, any_order, judge, lambdas
-from ltrbench.native.objectives.pairwise import Compiled, Judged, Probability, pairwise_lambdas
+from ltrbench.native.objectives.pairwise import (
+    Compiled,
+    Judged,
+    PairCorrection,
+    Probability,
+    pairwise_lambdas,
+)
 from ltrbench.native.objectives.swaps import Swaps, lay_out, parse_layout
 from ltrbench.native.objectives.xendcg import xendcg
 from ltrbench.shapes import Gradients, Hessians
@@ -119,7 +125,22 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings, fast: LambdaSetti
 
 
 def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
-    swaps, num_draws = lay_out(train, settings), settings.pairs_per_document or 0
+    pairs, num_draws = prepare_pairs(train, settings), settings.pairs_per_document or 0
+
+    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
+        return pairs(scores, queries, rng.random((len(scores), num_draws)), None)
+
+    return objective
+
+
+Pairs = Callable[[Values, Queries, NDArray[np.float64], PairCorrection | None], tuple[Gradients, Hessians]]
+"""(D,) scores, the queries that count, (D, P) draws of partners, and a correction of position bias -> (D,)
+gradients and hessians."""
+
+
+def prepare_pairs(train: RankingDataset, settings: PairSettings) -> Pairs:
+    """Returns the kernel of `pairwise.py` on a data set; raises as `prepare` does."""
+    swaps = lay_out(train, settings)
     judged = Judged(
         query_start=train.query_start.copy(),
         labels=train.labels.copy(),
@@ -131,12 +152,13 @@ def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     compiled = _compiled(train, settings, swaps)
     dtype = np.float32 if settings.float32_scores else np.float64
 
-    def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
-        draws = rng.random((len(scores), num_draws))
+    def pairs(
+        scores: Values, queries: Queries, draws: NDArray[np.float64], correction: PairCorrection | None
+    ) -> tuple[Gradients, Hessians]:
         rounded = scores.astype(dtype).astype(np.float64)
-        return pairwise_lambdas(judged, rounded, draws, compiled, _numbers(train, queries))
+        return pairwise_lambdas(judged, rounded, draws, compiled, _numbers(train, queries), correction)
 
-    return objective
+    return pairs
 
 
 def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Compiled:

@@ -28,8 +28,7 @@ from ltrbench.native.forest.checks import first_flaw
 from ltrbench.native.forest.scoring import Forest, add_scores
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
-from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors
-from ltrbench.native.objectives.propensity import UnbiasedPairs
+from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import four_documents, warm_up
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads

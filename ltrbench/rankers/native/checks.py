@@ -10,7 +10,7 @@ from ltrbench.native.boosting import BINNINGS
 from ltrbench.native.dart import NORMALIZATIONS
 from ltrbench.native.objectives import ORDERS_OF_TIES, check_settings
 from ltrbench.native.objectives.dialects import QueryNorm, Sigmoid
-from ltrbench.native.objectives.propensity import correctable
+from ltrbench.native.objectives.position_bias import correctable
 from ltrbench.native.objectives.swaps import parse_layout
 from ltrbench.native.sampling import ROOTS, SampleSize
 from ltrbench.native.tree.binning import COLUMN_BINS
