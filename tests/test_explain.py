@@ -12,7 +12,7 @@ import pytest
 from ltrbench.cli import main
 from ltrbench.cli.explain import MOST_SHOWN
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 
 LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
 
@@ -59,7 +59,7 @@ def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
 
 def test_native_explains_what_the_engine_computes(tutorial: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = read_letor(tutorial)
-    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
     record = explained(str(tutorial), "--query", "1830", capsys=capsys)
     assert record["gradients"] == gradients[2:].tolist()
     assert record["hessians"] == hessians[2:].tolist()

@@ -24,7 +24,7 @@ from ltrbench.cli.walkthrough import (
 )
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.dialects import PRESETS
-from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.objectives.pairs import pair_lambdas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,7 +118,7 @@ def test_the_second_iteration_starts_from_the_shrunk_steps_and_asks_for_a_margin
 
 
 def test_what_is_told_is_what_training_computes(walked: Walk) -> None:
-    judgements = judge(walked.data, 10)
+    judgements = ndcg_data(walked.data, 10)
     settings = LambdaSettings(truncation=10, normalize_distance=False, normalize_query=False)
     for scores, pairs in zip(walked.scores[:2], walked.pairs[:2], strict=True):
         gradients, hessians = lambdas(judgements, scores.astype(np.float64), settings)

@@ -23,8 +23,7 @@ from ltrbench.native.objectives.dialects import PRESETS, PairSettings
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
 from ltrbench.native.tree.binning import bin_features
-from ltrbench.native.tree.grower import Grower
-from ltrbench.native.tree.growth import OpenLeaf, by_deviance
+from ltrbench.native.tree.grower import Grower, OpenLeaf, by_deviance
 from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.tree.nodes import Tree
 from ltrbench.native.tree.splitting import Split, SplitSettings, find_split, newton_step, reference_split

@@ -27,7 +27,6 @@ what stands beside them here; each lists its files in reading order:
 What the loop uses besides:
 
     sampling       the queries, documents and features that a tree learns from
-    goss           the documents of the largest gradients, and some of the rest
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give
 

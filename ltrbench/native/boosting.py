@@ -1,6 +1,6 @@
 """Boosting: the loop that makes LambdaMART out of the other stages.
 
-Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview", section 7. Scores begin at 0. An
+Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview", section 7. Values begin at 0. An
 iteration takes the lambdas of the scores, grows a tree that gathers documents of like lambdas in leaves,
 gives each leaf its Newton step, and adds this value, shrunk, to the scores of the leaf's documents:
 
@@ -11,8 +11,8 @@ Lambdas are those of NDCG, or of another one of `objectives`. With a leaf's mean
 step, or least squares as the criterion of splits, every document has a hessian of 1 there, times its weight;
 a tree may be cut by one and have its values from the other.
 
-The further dialects stand beside: `sampling.py` and `goss.py` choose the documents that a tree learns from,
-`dart.py` which earlier trees are put aside for it, `ensemble.py` keeps the scores.
+The further dialects stand beside: `sampling.py` chooses the documents that a tree learns from, `dart.py`
+which earlier trees are put aside for it, `ensemble.py` keeps the scores.
 
 Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
 """
@@ -30,23 +30,20 @@ from numpy.typing import NDArray
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
-from ltrbench.native.ensemble import Ensemble
-from ltrbench.native.forest.scoring import Forest, Scores
-from ltrbench.native.goss import GossSettings, one_side_sample
+from ltrbench.native.ensemble import BoostedTrees
+from ltrbench.native.forest.scoring import Forest
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.dialects import NATIVE, PairSettings
-from ltrbench.native.sampling import Sampler, SamplingSettings
-from ltrbench.native.tree.binning import QUANTILE, Rows, ThresholdRule, bin_features
+from ltrbench.native.sampling import GossSettings, Sampler, SamplingSettings, one_side_sample
+from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, Rows, ThresholdRule, bin_features
 from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
-from ltrbench.native.tree.equal_width import EQUAL_WIDTH
 from ltrbench.native.tree.grower import Grower, GrownTree
-from ltrbench.native.tree.growth import ORDERS
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.nodes import Tree
-from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step, prepare_search
-from ltrbench.shapes import Features, Gradients, Hessians
+from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step
+from ltrbench.shapes import Features, Gradients, Hessians, Values
 
-OnIteration = Callable[[int, Scores, Scores | None, NDArray[np.int64] | None], bool]
+WatchIteration = Callable[[int, Values, Values | None, NDArray[np.int64] | None], bool]
 """Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents
 of train that `Sampler.left_out` names; True ends the fit."""
 
@@ -88,10 +85,10 @@ def boost(
     train: RankingDataset,
     settings: BoostingSettings,
     valid_features: Features | None = None,
-    on_iteration: OnIteration | None = None,
+    on_iteration: WatchIteration | None = None,
     start: Forest | None = None,
     objective: Objective | None = None,
-) -> Ensemble:
+) -> BoostedTrees:
     """Learns the trees of a LambdaMART model, one an iteration, up to `num_trees`.
 
     Args:
@@ -105,14 +102,15 @@ def boost(
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
     objective = objective or prepare(train, settings.objective)
-    search = _search(train, settings)
-    grower = Grower(binned, settings.num_leaves, settings.splits, ORDERS[settings.growth], search)
+    grower = Grower(
+        binned, settings.num_leaves, settings.splits, settings.growth, _constrained_search(train, settings)
+    )
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
     features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
-    ensemble = Ensemble(train.features, valid_features, start, may_drop, in_float32)
+    ensemble = BoostedTrees(train.features, valid_features, start, may_drop, in_float32)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)
@@ -132,10 +130,10 @@ def boost(
     return ensemble
 
 
-def _search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch:
+def _constrained_search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch | None:
     if settings.monotone or settings.splits.l1 > 0:
         return prepare_constrained(monotone_signs(train.feature_names, settings.monotone))
-    return prepare_search
+    return None
 
 
 class _Task(NamedTuple):
@@ -159,7 +157,7 @@ def _one_sided(task: _Task, settings: GossSettings, rng: np.random.Generator) ->
     return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
 
 
-def _ends(ensemble: Ensemble, sampler: Sampler, on_iteration: OnIteration) -> bool:
+def _ends(ensemble: BoostedTrees, sampler: Sampler, on_iteration: WatchIteration) -> bool:
     valid_scores = None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
     return on_iteration(ensemble.num_trees, ensemble.train_scores.copy(), valid_scores, sampler.left_out())
 

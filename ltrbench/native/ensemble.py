@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.native.dart import Rescaling, Weights
-from ltrbench.native.forest.scoring import Forest, Scores, add_scores, plant
+from ltrbench.native.forest.scoring import Forest, add_scores, plant
 from ltrbench.native.tree.binning import Rows
 from ltrbench.native.tree.grower import GrownTree
 from ltrbench.native.tree.nodes import Tree
-from ltrbench.shapes import Features
+from ltrbench.shapes import Features, Values
 
 _NO_TREES = np.empty(0, dtype=np.int64)
 
 
-class Ensemble:
+class BoostedTrees:
     """Trees, weights and scores.
 
     Args:
@@ -70,11 +70,11 @@ class Ensemble:
         return len(self._start_weights)
 
     @property
-    def train_scores(self) -> Scores:
+    def train_scores(self) -> Values:
         return self._train.scores
 
     @property
-    def valid_scores(self) -> Scores | None:
+    def valid_scores(self) -> Values | None:
         return None if self._valid is None else self._valid.scores
 
     @property
@@ -126,7 +126,7 @@ class _Scored:
     """
 
     def __init__(self, features: Features, remembers_leaves: bool, in_float32: bool = False) -> None:
-        self.scores: Scores = np.zeros(len(features))
+        self.scores: Values = np.zeros(len(features))
         self.leaves: list[NDArray[np.unsignedinteger]] = []
         self._features = features
         self._remembers_leaves = remembers_leaves
@@ -179,7 +179,7 @@ def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling
 
 @parallel_kernel
 def _add_leaf_values(
-    rows: Rows, leaf_start: NDArray[np.int64], values: NDArray[np.float64], scores: Scores
+    rows: Rows, leaf_start: NDArray[np.int64], values: NDArray[np.float64], scores: Values
 ) -> None:
     for leaf in numba.prange(len(values)):
         for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:

@@ -28,7 +28,7 @@ from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.partition import partition
 from ltrbench.native.tree.splitting import SplitSettings
 
-SPLITS = SplitSettings(min_docs_in_leaf=1)
+LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
 
 
 def four_documents() -> RankingDataset:
@@ -41,15 +41,15 @@ def four_documents() -> RankingDataset:
     )
 
 
-def warm_up(own: ObjectiveSettings, correction: Objective | None, num_threads: int) -> None:
+def compile_engine(objective: ObjectiveSettings, correction: Objective | None, num_threads: int) -> None:
     """Compiles the engine, or loads it where this machine has compiled it.
 
     Args:
-        own: the objective of the fit to come.
+        objective: the objective of the fit to come.
         correction: on `four_documents`, what stands in its place where the fit learns of positions.
         num_threads: with one, there is no other process.
     """
-    settings = BoostingSettings(num_trees=1, num_leaves=3, objective=own, splits=SPLITS)
+    settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
     with _growth_compiled_beside(num_threads):
         _fit(replace(settings, num_leaves=1), correction)  # all but growth
         # The other process needs it last, and then finds it in the cache.
@@ -84,7 +84,7 @@ def compile_growth() -> GrownTree:
     """Grows a tree, without the stages before it."""
     quantised = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
     rows, features = np.arange(4, dtype=np.uint32), np.ones(1, dtype=np.bool_)
-    return Grower(_two_bins(), 3, SPLITS).grow(quantised, rows, features)
+    return Grower(_two_bins(), 3, LOOSE_SPLITS).grow(quantised, rows, features)
 
 
 def _two_bins() -> BinnedFeatures:

@@ -23,7 +23,7 @@ from bench_jobs import fit_native, make_dataset, seconds
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.rankers.native import NativeRanker
 
 WARM_UP = """
@@ -57,7 +57,7 @@ def bench_query(repeats: int) -> None:
             labels=rng.integers(0, 5, size).astype(np.float64),
             query_start=np.array([0, size]),
         )
-        judged, scores = judge(query, 30), rng.normal(size=size)
+        judged, scores = ndcg_data(query, 30), rng.normal(size=size)
         with threads(1):
             lambdas(judged, scores, LambdaSettings())
             taken.append(median(partial(lambdas, judged, scores, LambdaSettings()), 5 * repeats))

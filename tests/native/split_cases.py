@@ -44,7 +44,7 @@ class Leaf(NamedTuple):
         used = np.ones(self.binned.num_columns, dtype=np.bool_) if columns is None else columns
         if not may_be_cut(settings, self.quantised, self.rows, depth=0):
             return None
-        leaf = splitting.Leaf(histogram, self.rows, used, bounds)
+        leaf = splitting.LeafToCut(histogram, self.rows, used, bounds)
         return prepare(self.binned, bin_start, self.quantised, settings)(leaf)
 
     def find_by_reference(

@@ -15,13 +15,13 @@ from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.dart import DartSettings
-from ltrbench.native.forest.scoring import Forest, Scores, add_scores, plant
-from ltrbench.native.goss import GossSettings
+from ltrbench.native.forest.scoring import Forest, add_scores, plant
 from ltrbench.native.objectives.dialects import PRESETS
-from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
-from ltrbench.native.sampling import SamplingSettings
+from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
+from ltrbench.native.sampling import GossSettings, SamplingSettings
 from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.shapes import Scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
 DIALECT = replace(
@@ -140,7 +140,7 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
         return False
 
     ensemble = boost(train, DART, valid.features, watch)
-    judgements = judge(train, 30)
+    judgements = ndcg_data(train, 30)
     num_dropped = []
     for number in range(1, ensemble.num_trees):
         before, after = ensemble.first(number), ensemble.first(number + 1)
@@ -194,7 +194,7 @@ def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
     settings = replace(SMALL, num_trees=1, learning_rate=0.3, splits=splits)
     forest = learn(data, settings)
-    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
     scores = scores_of(forest, data)
     leaves = forest.nodes.feature == NO_FEATURE
     assert forest.weights.tolist() == [0.3]
@@ -215,7 +215,7 @@ def test_a_leaf_has_its_own_value_whatever_the_criterion_of_its_cuts(
     data = make_dataset(6)
     settings = replace(SMALL, num_trees=1, split_criterion=split_criterion, leaf_value=leaf_value)
     forest = learn(data, settings)
-    gradients, hessians = lambdas(judge(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
     scores = scores_of(forest, data)
     for score in np.unique(scores):
         here = scores == score

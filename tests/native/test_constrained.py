@@ -40,10 +40,10 @@ def test_the_search_does_what_the_reference_says(
     missing_share: float,
     settings: SplitSettings,
     l1: float,
-    some_signs: list[int],
+    signs_of_features: list[int],
     bounds: tuple[float, float],
 ) -> None:
-    leaf, signs = random_leaf(seed, missing_share), np.array(some_signs, dtype=np.int8)
+    leaf, signs = random_leaf(seed, missing_share), np.array(signs_of_features, dtype=np.int8)
     settings = replace(settings, l1=l1)
     got = leaf.find(settings, prepare=prepare_constrained(signs), bounds=bounds)
     expected = leaf.find_by_reference(settings, signs, bounds)

@@ -64,14 +64,14 @@ def steps(case: Case, settings: ObjectiveSettings, l2: float, rng: Any = None) -
 def steps_of_lightgbm(case: Case, l2: float, **parameters: Any) -> Values:
     """The same by LightGBM: of a tree with one document a leaf, refitted to its objective."""
     data, num_documents = case.data, case.data.num_documents
-    own: dict[str, Any] = {
+    parameters_of_tree: dict[str, Any] = {
         **{"num_leaves": num_documents, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0},
         **{"max_bin": num_documents + 1, "min_data_in_bin": 1, "feature_pre_filter": False},
         **{"objective": "regression", "learning_rate": 1.0, "num_threads": 1, "verbosity": -1},
     }
     # Labels whose distances grow, so that no two documents are alike.
-    apart = lgb.Dataset(data.features, np.arange(num_documents) ** 2.0, params=own)
-    tree = lgb.train(own, apart, 1)
+    apart = lgb.Dataset(data.features, np.arange(num_documents) ** 2.0, params=parameters_of_tree)
+    tree = lgb.train(parameters_of_tree, apart, 1)
     tree.params.update(parameters, lambda_l2=l2)
     refitted = tree.refit(
         data.features,
@@ -94,12 +94,12 @@ def steps_of_xgboost(case: Case, l2: float, **parameters: Any) -> Values:
         group=case.data.query_sizes,
         base_margin=case.scores.astype(np.float32),
     )
-    own = {
+    parameters_of_model = {
         # XGBoost multiplies reg_lambda by the number of documents.
         **{"booster": "gblinear", "updater": "coord_descent", "eta": 1.0, "reg_lambda": l2 / num_documents},
         **{"base_score": 0.0, "nthread": 1, "disable_default_eval_metric": 1, "verbosity": 0},
     }
-    booster = xgb.Booster({**own, **parameters}, [matrix])
+    booster = xgb.Booster({**parameters_of_model, **parameters}, [matrix])
     booster.update(matrix, 0)
     nothing = xgb.DMatrix(np.zeros((1, num_documents), dtype=np.float32))
     bias = booster.predict(nothing, output_margin=True)

@@ -9,10 +9,13 @@ import pytest
 from engine_cases import MAY_COMPILE, dataset, golden_lambdas, query
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from ltrbench.metrics import evaluate
-from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, judge, lambdas, reference_lambdas
+from ltrbench.native.objectives.dialects import NATIVE
+from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data, sort_by_score
+from ltrbench.native.objectives.pairs import pair_lambdas
 
 PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
 
@@ -33,18 +36,27 @@ any_settings = st.builds(
 def of_query(
     labels: list[float], scores: Any, options: LambdaSettings
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return lambdas(judge(query(labels), options.truncation), np.asarray(scores, dtype=np.float64), options)
+    return lambdas(
+        ndcg_data(query(labels), options.truncation), np.asarray(scores, dtype=np.float64), options
+    )
+
+
+def specified(
+    labels: list[float], scores: NDArray[np.float64], options: LambdaSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    pairs = pair_lambdas(np.array(labels), scores, replace(NATIVE, **options._asdict()))
+    return pairs.gradients, pairs.hessians
 
 
 @given(documents, any_settings)
 @MAY_COMPILE
-def test_the_kernel_does_what_the_reference_says(
+def test_the_kernel_does_what_the_specification_says(
     documents: list[tuple[int, float]], options: LambdaSettings
 ) -> None:
     labels, scores = [float(label) for label, _ in documents], np.array([float(s) for _, s in documents])
-    judged = judge(query(labels), options.truncation)
-    got = lambdas(judged, scores, options)
-    expected = reference_lambdas(np.array(labels), scores, options)
+    data = ndcg_data(query(labels), options.truncation)
+    got = lambdas(data, scores, options)
+    expected = specified(labels, scores, options)
     # A quotient of exponentials is off by an ulp of a score of 1000, 1e-13, where exp of a difference is not.
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-15)
 
@@ -100,7 +112,7 @@ def test_a_pair_counts_by_what_swapping_its_documents_does_to_ndcg(labels: list[
         push = delta / (1.0 + np.exp(scores[hi] - scores[lo]))
         expected[hi] -= push
         expected[lo] += push
-    gradients, _ = lambdas(judge(data, len(labels)), scores, PLAIN._replace(truncation=len(labels)))
+    gradients, _ = lambdas(ndcg_data(data, len(labels)), scores, PLAIN._replace(truncation=len(labels)))
     np.testing.assert_allclose(gradients, expected, atol=1e-12)
 
 
@@ -149,20 +161,20 @@ def test_weights_multiply_and_queries_left_out_have_no_lambdas() -> None:
     labels, sizes, scores = np.array([0, 2, 1, 0, 1.0]), [3, 2], np.array([0.1, 0.0, 0.2, 0.0, -1.0])
     features = np.zeros((5, 1))
     options = LambdaSettings()
-    plain = lambdas(judge(dataset(features, labels, sizes), 30), scores, options)
+    plain = lambdas(ndcg_data(dataset(features, labels, sizes), 30), scores, options)
     weighted_data = dataset(features, labels, sizes, weights=np.array([2.0, 0.5]))
-    weighted = lambdas(judge(weighted_data, 30), scores, options)
+    weighted = lambdas(ndcg_data(weighted_data, 30), scores, options)
     np.testing.assert_allclose(weighted, np.array(plain) * [2, 2, 2, 0.5, 0.5], rtol=1e-15)
-    second = lambdas(judge(dataset(features, labels, sizes), 30), scores, options, np.array([1]))
+    second = lambdas(ndcg_data(dataset(features, labels, sizes), 30), scores, options, np.array([1]))
     np.testing.assert_array_equal(second, np.array(plain) * [0, 0, 0, 1, 1])
 
 
 def test_scores_so_far_apart_that_exp_underflows_are_still_told_apart() -> None:
     scores = np.array([3000.0, 1500.0, 1499.0, 0.0, -1.0])
     labels = [0.0, 0.0, 1.0, 0.0, 1.0]
-    judged = judge(query(labels), 30)
-    got = lambdas(judged, scores, PLAIN)
-    expected = reference_lambdas(np.array(labels), scores, PLAIN)
+    data = ndcg_data(query(labels), 30)
+    got = lambdas(data, scores, PLAIN)
+    expected = specified(labels, scores, PLAIN)
     np.testing.assert_allclose(got, expected, rtol=1e-11)
     assert got[1][3] > 0.0  # the pair of scores 0 and -1, 3000 below the best
 
@@ -176,7 +188,7 @@ def test_labels_of_many_grades_keep_finite_lambdas() -> None:
 def test_a_documents_weight_is_a_factor_of_its_gradient_and_hessian() -> None:
     labels, scores, weights = [2.0, 0.0, 1.0], np.array([0.1, 0.3, 0.2]), np.array([2.0, 0.0, 0.5])
     weighted = replace(query(labels), document_weights=weights)
-    got = lambdas(judge(weighted, 30), scores, LambdaSettings())
+    got = lambdas(ndcg_data(weighted, 30), scores, LambdaSettings())
     plain = of_query(labels, scores, LambdaSettings())
     np.testing.assert_allclose(got, [weights * values for values in plain], rtol=1e-15)
 
@@ -184,11 +196,29 @@ def test_a_documents_weight_is_a_factor_of_its_gradient_and_hessian() -> None:
 @pytest.mark.parametrize("size", [1, 2, 200, 2000])
 def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
     rng = np.random.default_rng(8)
-    judged = judge(query(rng.integers(0, 4, size).tolist()), 30)
-    order = any_order(judged)
+    data = ndcg_data(query(rng.integers(0, 4, size).tolist()), 30)
+    order = any_order(data)
     near = rng.normal(size=size)
     # Little changes; all is turned around, which takes more moves than inserting is given; and all tie.
     for scores in (near, near + 0.01 * rng.normal(size=size), -near, np.round(near), np.zeros(size)):
-        afresh = lambdas(judged, scores, PLAIN)
-        np.testing.assert_array_equal(lambdas(judged, scores, PLAIN, order=order), afresh)
+        afresh = lambdas(data, scores, PLAIN)
+        np.testing.assert_array_equal(lambdas(data, scores, PLAIN, order=order), afresh)
         np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
+
+
+@MAY_COMPILE
+@given(
+    scores=arrays(np.float64, st.integers(1, 60), elements=st.integers(-5, 5) | st.floats(-1e3, 1e3)),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_order_becomes_that_of_falling_scores(scores: NDArray[np.float64], seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(scores)).astype(np.uint32)
+    sort_by_score(scores, order)
+    np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
+
+
+def test_an_order_turned_round_is_merged() -> None:
+    scores = np.repeat(np.arange(40.0), 2)
+    order = np.argsort(scores, kind="stable").astype(np.uint32)
+    sort_by_score(scores, order)  # takes some 3,000 steps by insertion, above 16 a document
+    np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))

@@ -1,4 +1,4 @@
-"""The lambdas of every dialect against the libraries' own, and against the definition of a swap."""
+"""The lambdas of every dialect against the libraries' pyltr, and against the definition of a swap."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_lambdas_are_the_librarys_on_real_queries(
     [("ndcg@10", 4.0, "ndcg10"), ("ndcg@3", 4.0, "ndcg3"), ("err@10", 2.0, "err10"), ("map", 4.0, "ap")],
 )
 def test_lambdas_are_pyltrs_on_real_queries(metric: str, highest_grade: float, golden_name: str) -> None:
-    own = PRESETS["pyltr"]
-    convention = replace(own.convention, highest_grade=highest_grade)
-    settings = replace(own, metric=metric, convention=convention)
+    pyltr = PRESETS["pyltr"]
+    convention = replace(pyltr.convention, highest_grade=highest_grade)
+    settings = replace(pyltr, metric=metric, convention=convention)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         pairs = pair_lambdas(np.array(golden["labels"]), np.array(golden["scores"]), settings)
         # pyltr's lambdas are positive where a document should rise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,9 @@ from ltrbench.native.objectives.dialects import (
     QueryNorm,
     Sigmoid,
 )
+from ltrbench.native.objectives.lambdas import LambdaSettings
 from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.preparation import fast_kernel_computes
 from ltrbench.native.objectives.swaps import LAYOUTS
 from ltrbench.native.objectives.xendcg import reference_xendcg
 
@@ -148,6 +150,38 @@ def test_every_metric_that_the_engine_learns_from_is_held_to_its_swaps() -> None
     assert {name.partition("@")[0] for name in METRICS} == set(LAYOUTS)
 
 
+OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "metric": [{"metric": "map"}, {"metric": "ndcg@5"}, {"metric": None}],
+    "convention": [
+        {"convention": replace(IN_ROW_ORDER, ties=Ties.WORST)},
+        {"convention": replace(IN_ROW_ORDER, discount=letor_discount)},
+    ],
+    "sigmoid": [{"sigmoid": Sigmoid.TABLE}, {"sigmoid": Sigmoid.FLOAT32}],
+    "distance_offset": [{"distance_offset": 0.5}],
+    "query_norm": [{"query_norm": QueryNorm.PAIRS, "pairs_per_document": 1, "truncation": None}],
+    "hessian_factor": [{"hessian_factor": 2.0}],
+    "least_hessian": [{"least_hessian": 1e-16}],
+    "pairs_per_document": [{"pairs_per_document": 1, "truncation": None}],
+    "float32_scores": [{"float32_scores": True}],
+    "float32_sums": [{"float32_sums": True}],
+    "float32_norm": [{"float32_norm": True}],
+}
+"""Values that the fast kernel does not compute, by the field of PairSettings."""
+
+
+def test_the_fast_kernel_is_left_for_every_value_that_it_does_not_compute() -> None:
+    assert fast_kernel_computes(NATIVE)
+    for values in OTHER_SETTINGS.values():
+        for changes in values:
+            assert not fast_kernel_computes(replace(NATIVE, **changes)), changes
+
+
+def test_every_setting_of_pairs_is_one_of_the_fast_kernel_or_leaves_it() -> None:
+    read_nowhere = {"weights_within_queries"}  # a refusal of data, not a part of the formulas
+    names = {field.name for field in fields(PairSettings)} - read_nowhere
+    assert names == OTHER_SETTINGS.keys() | set(LambdaSettings._fields)
+
+
 @given(documents)
 @MAY_COMPILE
 def test_the_fast_kernel_and_the_general_one_agree(documents: list[tuple[int, float]]) -> None:
@@ -184,9 +218,9 @@ def test_the_engines_lambdas_are_the_librarys_on_real_queries(
 def test_the_engines_lambdas_are_pyltrs_on_real_queries(
     metric: str, highest_grade: float, golden_name: str
 ) -> None:
-    own = PRESETS["pyltr"]
-    convention = replace(own.convention, highest_grade=highest_grade)
-    settings = replace(own, metric=metric, convention=convention)
+    pyltr = PRESETS["pyltr"]
+    convention = replace(pyltr.convention, highest_grade=highest_grade)
+    settings = replace(pyltr, metric=metric, convention=convention)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
         # pyltr's lambdas are positive where a document should rise.

@@ -41,11 +41,11 @@ FITS: list[dict[str, Any]] = [
 
 def parallel_kernels() -> Iterator[tuple[str, str]]:
     """Module and name of each that the engine has; none where nothing is compiled."""
-    for found in pkgutil.walk_packages(ltrbench.native.__path__, "ltrbench.native."):
-        for name, value in vars(importlib.import_module(found.name)).items():
+    for module in pkgutil.walk_packages(ltrbench.native.__path__, "ltrbench.native."):
+        for name, value in vars(importlib.import_module(module.name)).items():
             is_parallel = isinstance(value, Dispatcher) and "parallel" in value.targetoptions
-            if is_parallel and value.targetoptions["parallel"] and value.py_func.__module__ == found.name:
-                yield found.name, name
+            if is_parallel and value.targetoptions["parallel"] and value.py_func.__module__ == module.name:
+                yield module.name, name
 
 
 NAMES = sorted(parallel_kernels())

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.compilation import threads
+from ltrbench.native.reference import Split, goes_left
 from ltrbench.native.tree import partition as stage
 from ltrbench.native.tree.binning import BinnedFeatures, bin_features
-from ltrbench.native.tree.partition import partition, reference_partition
+from ltrbench.native.tree.partition import partition
 
 NUM_DOCUMENTS = 60
 
@@ -32,8 +33,9 @@ def assert_as_the_reference_says(
     binned: BinnedFeatures, rows: np.ndarray, column: int, last_bin: int
 ) -> None:
     for missing_left in (False, True):
-        bins = binned.bins_of(column, rows)
-        goes_left = np.where(bins == binned.num_bins[column] - 1, missing_left, bins <= last_bin)
+        bins = binned.bins_of(column, rows).astype(np.int64)[:, None]
+        split = Split(gain=0.0, feature=0, bin=last_bin, missing_left=missing_left)
+        is_left = goes_left(bins, split, missing_bin=int(binned.num_bins[column]) - 1)
         moved, scratch = rows.copy(), np.empty_like(rows)
         num_left = partition(
             binned.words,
@@ -45,8 +47,8 @@ def assert_as_the_reference_says(
             scratch,
             numba.get_num_threads(),
         )
-        assert num_left == np.count_nonzero(goes_left)
-        np.testing.assert_array_equal(moved, reference_partition(rows, goes_left))
+        assert num_left == np.count_nonzero(is_left)
+        np.testing.assert_array_equal(moved, np.concatenate([rows[is_left], rows[~is_left]]))
 
 
 @MAY_COMPILE

@@ -84,8 +84,8 @@ def test_biases_are_those_that_lightgbm_learns() -> None:
         booster = lgb.train(parameters, train_set, 4)
     finally:
         lgb.register_logger(_Silent())
-    found = re.findall(r"\[Debug\]\s+(\d+)\s+(-?[\d.e-]+)", "".join(messages))
-    theirs = np.array([float(bias) for _, bias in found]).reshape(4, SIZE)
+    printed = re.findall(r"\[Debug\]\s+(\d+)\s+(-?[\d.e-]+)", "".join(messages))
+    theirs = np.array([float(bias) for _, bias in printed]).reshape(4, SIZE)
 
     objective = prepare(CLICKED, PRESETS["lightgbm"])
     ours = AdditiveBias(objective, CLICKED, rate, l2)

@@ -32,7 +32,7 @@ from omegaconf import OmegaConf
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native import reference
-from ltrbench.native.objectives.lambdas import LambdaSettings, judge, lambdas
+from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.reference import Model, Node, Settings
 from ltrbench.native.tree.binning import quantile_cuts
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
@@ -203,6 +203,6 @@ def test_lambdas_are_those_of_the_engine(
     labels, scores = np.array(documents, dtype=np.float64).T
     train = dataset(np.zeros((len(labels), 1)), labels, [len(labels)])
     settings = Settings(truncation=truncation, sigma=sigma)
-    got = lambdas(judge(train, truncation), scores, LambdaSettings(sigma, truncation))
+    got = lambdas(ndcg_data(train, truncation), scores, LambdaSettings(sigma, truncation))
     expected = reference.lambdas(train, scores, settings)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)

@@ -42,24 +42,24 @@ def test_contributions_are_shapley_values_over_all_subsets(seed: int) -> None:
 @MAY_COMPILE
 def test_a_row_adds_up_to_the_score(seed: int, num_documents: int) -> None:
     forest, features = random_case(seed, num_documents, num_features=12)
-    found = tree_shap(forest, features)
-    np.testing.assert_allclose(found.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
+    contributions = tree_shap(forest, features)
+    np.testing.assert_allclose(contributions.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
 
 
 def test_a_feature_that_no_tree_asks_for_contributes_nothing() -> None:
     forest, features = random_case(3, num_documents=40)
     wider = np.column_stack([features, np.arange(40, dtype=np.float32)])
-    found = tree_shap(forest, wider)
-    assert not found[:, 4].any()
-    np.testing.assert_array_equal(np.delete(found, 4, axis=1), tree_shap(forest, features))
+    contributions = tree_shap(forest, wider)
+    assert not contributions[:, 4].any()
+    np.testing.assert_array_equal(np.delete(contributions, 4, axis=1), tree_shap(forest, features))
 
 
 def test_the_expected_score_is_the_mean_over_the_documents_that_the_tree_was_learned_from() -> None:
     data = make_dataset(0)
     forest = native(num_trees=1).fit(data)._forest
     assert forest is not None
-    found = tree_shap(forest, data.features)
-    assert found[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
+    contributions = tree_shap(forest, data.features)
+    assert contributions[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
 
 
 def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threads() -> None:
@@ -135,8 +135,17 @@ def _native(root: dict[str, Any]) -> Tree:
         missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
         left, right = add(node["left_child"]), add(node["right_child"])
         threshold = threshold_at_most(node["threshold"])
-        own = (node["split_feature"], threshold, left, right, missing_left, 0.0, 0.0, node["internal_count"])
-        nodes[number] = own
+        fields = (
+            node["split_feature"],
+            threshold,
+            left,
+            right,
+            missing_left,
+            0.0,
+            0.0,
+            node["internal_count"],
+        )
+        nodes[number] = fields
         return number
 
     add(root)

@@ -9,7 +9,7 @@ import pytest
 from ltrbench.native import warm_up as warming
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives.dialects import NATIVE
-from ltrbench.native.warm_up import compile_growth, four_documents, warm_up
+from ltrbench.native.warm_up import compile_engine, compile_growth, four_documents
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 
 def test_the_other_process_compiles_what_a_fit_grows_its_trees_by() -> None:
-    boost(four_documents(), BoostingSettings(num_trees=1, splits=warming.SPLITS))
+    boost(four_documents(), BoostingSettings(num_trees=1, splits=warming.LOOSE_SPLITS))
     with numba.core.event.install_recorder("numba:compile") as recorder:
         grown = compile_growth()
     assert recorder.buffer == []
@@ -38,7 +38,7 @@ def test_another_process_compiles_where_the_cache_is_empty(
     processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warming, "is_cached", lambda kernel: False)
-    warm_up(NATIVE, None, num_threads=2)
+    compile_engine(NATIVE, None, num_threads=2)
     assert [process.returncode for process in processes] == [0]
 
 
@@ -50,5 +50,5 @@ def test_there_is_no_other_process_without_work_or_a_thread_for_it(
     num_threads: int,
 ) -> None:
     monkeypatch.setattr(warming, "is_cached", lambda kernel: cached)
-    warm_up(NATIVE, None, num_threads)
+    compile_engine(NATIVE, None, num_threads)
     assert processes == []

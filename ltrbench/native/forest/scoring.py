@@ -33,9 +33,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.forest.bits import NUM_BITS, above, lowest
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree, reference_leaf
-from ltrbench.shapes import Features
-
-Scores = NDArray[np.float64]  # (D,), the engine's own are float64
+from ltrbench.shapes import Features, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,7 @@ def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64])
     return Forest(roots, nodes, np.array(weights, dtype=np.float64))
 
 
-def reference_scores(forest: Forest, features: Features) -> Scores:
+def reference_scores(forest: Forest, features: Features) -> Values:
     """The specification: each document walks down each tree."""
     scores = np.zeros(len(features))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
@@ -96,7 +94,7 @@ def reference_scores(forest: Forest, features: Features) -> Scores:
     return scores
 
 
-def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
+def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     """Adds to each document's score what the trees give it; features (D, F) in C order."""
     # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
     features = features.view()
@@ -104,8 +102,6 @@ def add_scores(forest: Forest, features: Features, scores: Scores) -> None:
     _all_blocks(forest.packed, features, scores)
 
 
-BLOCK = NUM_BITS
-"""Documents that go down a tree together."""
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """All documents of a block; document d is the bit of the value 2^d."""
 
@@ -160,19 +156,19 @@ def _pack(forest: Forest) -> PackedForest:
 
 
 @parallel_kernel
-def _all_blocks(forest: PackedForest, features: Features, scores: Scores) -> None:
-    for block in numba.prange((len(scores) + BLOCK - 1) // BLOCK):
-        documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(scores)))
+def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> None:
+    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
+        documents = slice(block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores)))
         _one_block(forest, features[documents], scores[documents])
 
 
 @kernel
-def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None:
+def _one_block(forest: PackedForest, features: Features, scores: Values) -> None:
     columns, missing = _columns(forest.features, features)
     reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
     for t in range(len(forest.first_cut) - 1):
         first, end = forest.first_cut[t], forest.first_cut[t + 1]
-        reached[0] = ALL >> np.uint64(BLOCK - len(scores))
+        reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
         for i in range(first, end):
             cut = np.uint64(i)
             here, column = reached[cut - first], np.uint64(forest.column[cut])
@@ -190,7 +186,7 @@ def _one_block(forest: PackedForest, features: Features, scores: Scores) -> None
 @inlined_kernel
 def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
     """The used features of a block, (C, 64), and who misses each, (C,)."""
-    columns = np.empty((len(used), BLOCK), dtype=np.float32)
+    columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
     for i in range(len(features)):
         d = np.uint64(i)
@@ -203,7 +199,7 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
 
 
 @inlined_kernel
-def _add(value: np.float64, reached: np.uint64, scores: Scores) -> None:
+def _add(value: np.float64, reached: np.uint64, scores: Values) -> None:
     """Adds a leaf's value to the scores of those that reached it."""
     while reached != 0:
         scores[lowest(reached)] += value

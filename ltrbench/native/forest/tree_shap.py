@@ -48,13 +48,13 @@ document's score."""
 def reference_contributions(forest: Forest, features: Features) -> Contributions:
     """The specification: the sum over all subsets of the features, so for few of them."""
     num_documents, num_features = features.shape
-    found = np.zeros((num_documents, num_features + 1))
+    contributions = np.zeros((num_documents, num_features + 1))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        found[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
+        contributions[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
         for d, document in enumerate(features):
             for j in range(num_features):
-                found[d, j] += weight * _shapley_value(tree, document, j)
-    return found
+                contributions[d, j] += weight * _shapley_value(tree, document, j)
+    return contributions
 
 
 def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
@@ -88,13 +88,13 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
     The same bits in every batch and on any number of threads: a document's are added up path after path.
     """
     paths = _paths(forest)
-    found = np.zeros((len(features), features.shape[1] + 1))
+    contributions = np.zeros((len(features), features.shape[1] + 1))
     longest = int(np.diff(paths.first).max())
     # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
     features = features.view()
     features.flags.writeable = False
-    _all_blocks(paths, *_rules((longest + 1) // 2), features, found)
-    return found
+    _all_blocks(paths, *_rules((longest + 1) // 2), features, contributions)
+    return contributions
 
 
 class _Paths(NamedTuple):
@@ -177,12 +177,12 @@ def _rules(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Gauss and Legendre's points and weights on [0, 1]; row n - 1 holds the rule of n points."""
     points, weights = np.zeros((most, most)), np.zeros((most, most))
     for n in range(1, most + 1):
-        on_both_sides, own = np.polynomial.legendre.leggauss(n)
-        points[n - 1, :n], weights[n - 1, :n] = (on_both_sides + 1) / 2, own / 2
+        points_on_both_sides, weights_of_rule = np.polynomial.legendre.leggauss(n)
+        points[n - 1, :n], weights[n - 1, :n] = (points_on_both_sides + 1) / 2, weights_of_rule / 2
     return points, weights
 
 
-BLOCK = 32
+LANES = 32
 """Documents whose contributions are computed side by side: each in a lane of its own, of which a processor
 takes several at once."""
 
@@ -193,11 +193,11 @@ def _all_blocks(
     points: NDArray[np.float64],
     weights: NDArray[np.float64],
     features: Features,
-    found: Contributions,
+    contributions: Contributions,
 ) -> None:
-    for block in numba.prange((len(features) + BLOCK - 1) // BLOCK):
-        documents = slice(block * BLOCK, min((block + 1) * BLOCK, len(features)))
-        _one_block(paths, points, weights, features[documents], found[documents])
+    for block in numba.prange((len(features) + LANES - 1) // LANES):
+        documents = slice(block * LANES, min((block + 1) * LANES, len(features)))
+        _one_block(paths, points, weights, features[documents], contributions[documents])
 
 
 @kernel
@@ -206,14 +206,14 @@ def _one_block(
     points: NDArray[np.float64],
     weights: NDArray[np.float64],
     features: Features,
-    found: Contributions,
+    contributions: Contributions,
 ) -> None:
-    columns = np.zeros((features.shape[1], BLOCK), dtype=np.float32)
+    columns = np.zeros((features.shape[1], LANES), dtype=np.float32)
     columns[:, : len(features)] = features.T
-    sums = np.zeros((found.shape[1], BLOCK))
+    sums = np.zeros((contributions.shape[1], LANES))
     longest = 2 * len(points)
-    along, before = np.empty((longest, BLOCK)), np.empty((longest, BLOCK))
-    integral = np.empty((longest, BLOCK))
+    along, before = np.empty((longest, LANES)), np.empty((longest, LANES))
+    integral = np.empty((longest, LANES))
     for p in range(len(paths.value)):
         path = np.uint64(p)
         first, m = paths.first[path], paths.first[path + np.uint64(1)] - paths.first[path]
@@ -232,7 +232,7 @@ def _one_block(
         for k in range(m):
             i = np.uint64(k)
             _add_step(paths.value[path], share[i], along[i], integral[i], sums[paths.feature[first + i]])
-    found[:] = sums[:, : len(features)].T
+    contributions[:] = sums[:, : len(features)].T
 
 
 @kernel
@@ -242,7 +242,7 @@ def _go_along(
     """Who goes along a step, 1.0 or 0.0."""
     values = columns[np.uint64(paths.feature[step])]
     low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
-    for d in range(BLOCK):
+    for d in range(LANES):
         x = values[np.uint64(d)]
         along[np.uint64(d)] = (x <= high and not x <= low) or (x != x and missing)
 
@@ -257,11 +257,11 @@ def _add_products(
     integral: NDArray[np.float64],
 ) -> None:
     """Adds a point of the integral for each step: weight times the product of the other steps' factors."""
-    product = np.full(BLOCK, weight)
+    product = np.full(LANES, weight)
     for k in range(len(share)):
         i = np.uint64(k)
         known, unknown = along[i], (1.0 - t) * share[i]
-        for lane in range(BLOCK):
+        for lane in range(LANES):
             d = np.uint64(lane)
             before[i, d] = product[d]
             product[d] *= t * known[d] + unknown
@@ -269,7 +269,7 @@ def _add_products(
     for k in range(len(share)):
         i = np.uint64(len(share) - 1 - k)
         known, unknown = along[i], (1.0 - t) * share[i]
-        for lane in range(BLOCK):
+        for lane in range(LANES):
             d = np.uint64(lane)
             integral[i, d] += before[i, d] * product[d]
             product[d] *= t * known[d] + unknown
@@ -283,6 +283,6 @@ def _add_step(
     integral: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None:
-    for lane in range(BLOCK):
+    for lane in range(LANES):
         d = np.uint64(lane)
         sums[d] += value * (along[d] - share) * integral[d]

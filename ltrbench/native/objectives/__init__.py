@@ -3,7 +3,6 @@
 In reading order:
 
     lambdas        the gradients of NDCG: which way each document should move, and how far
-    ranking        the order of a query's documents, from that of the last iteration
     dialects       what implementations differ in, as named settings, and what the libraries have there
     pairs          the specification: the lambdas of one query pair by pair
     pairwise       the same compiled, for every pairwise objective; `lambdas` is native's own, faster

@@ -16,13 +16,17 @@ different labels, one of them ranked above T, with hi the one of the higher labe
 and where normalize_query, the query's g and h are multiplied by log2(1 + S) / S. Both normalisations are
 LightGBM's (its lambdarank_norm is both at once) and not the paper's; they keep a query of many pairs, and
 pairs of close scores, from outweighing others. Trees are fitted to -g / h. A query without a relevant
-document has no lambdas. The cost of a query of n documents is O(n * T) beside the sort. `pairs.py` holds the
-same pair by pair, with the settings of other libraries' dialects.
+document has no lambdas. `pairs.py`, the specification of the kernel, holds the same pair by pair, with the
+settings of other libraries' dialects.
+
+The cost of a query of n documents is O(n * T) beside the sort. One tree makes few documents of a query change
+places: inserting each where it belongs, from the order of the last iteration, takes half the time of sorting
+[measured]. Where it takes long, they are sorted: by a merge sort of this file, because NumPy's takes seconds
+to compile.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numba
@@ -32,12 +36,10 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.metrics.convention import Gain, exponential_gain
-from ltrbench.native.objectives.dialects import FLOAT32_OFFSET, NATIVE
-from ltrbench.native.objectives.pairs import pair_lambdas
-from ltrbench.native.objectives.ranking import Order, rank
-from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart
+from ltrbench.native.objectives.dialects import FLOAT32_OFFSET
+from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
 
-Values = NDArray[np.float64]  # one a document, of the data set or of a query
+RankOrder = NDArray[np.uint32]  # (n,) or for each query of (D,): the numbers of its documents, best first
 
 
 class LambdaSettings(NamedTuple):
@@ -56,7 +58,7 @@ class LambdaSettings(NamedTuple):
     normalize_query: bool = True
 
 
-class Judgements(NamedTuple):
+class NdcgData(NamedTuple):
     """What the lambdas need of a data set, and no iteration changes.
 
     Attributes:
@@ -75,14 +77,14 @@ class Judgements(NamedTuple):
     document_weights: NDArray[np.float64]
 
 
-def judge(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gain) -> Judgements:
+def ndcg_data(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gain) -> NdcgData:
     """Prepares a data set's labels."""
     starts = dataset.query_start[:-1]
     discounts = 1.0 / np.log2(np.arange(dataset.query_sizes.max()) + 2.0)
     ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
     best_gains = gain(dataset.labels_best_first)
     max_dcg = np.add.reduceat(np.where(ranks < truncation, best_gains * discounts[ranks], 0.0), starts)
-    return Judgements(
+    return NdcgData(
         query_start=dataset.query_start.copy(),
         gains=gain(dataset.labels).copy(),
         discounts=discounts,
@@ -91,18 +93,12 @@ def judge(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gai
     )
 
 
-def reference_lambdas(labels: Labels, scores: Values, settings: LambdaSettings) -> tuple[Gradients, Hessians]:
-    """The lambdas of one query of weight 1, as the formula reads: the specification of the kernel."""
-    pairs = pair_lambdas(labels, scores, replace(NATIVE, **settings._asdict()))
-    return pairs.gradients, pairs.hessians
-
-
 def lambdas(
-    judgements: Judgements,
+    data: NdcgData,
     scores: Values,
     settings: LambdaSettings,
     queries: NDArray[np.int64] | None = None,
-    order: Order | None = None,
+    order: RankOrder | None = None,
 ) -> tuple[Gradients, Hessians]:
     """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named.
 
@@ -112,39 +108,39 @@ def lambdas(
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     if queries is None:
-        queries = np.arange(len(judgements.inverse_max_dcg))
+        queries = np.arange(len(data.inverse_max_dcg))
     if order is None:
-        order = any_order(judgements)
-    _all_queries(judgements, scores, settings, queries, order, gradients, hessians)
+        order = any_order(data)
+    _all_queries(data, scores, settings, queries, order, gradients, hessians)
     return gradients, hessians
 
 
-def any_order(judgements: Judgements) -> Order:
+def any_order(data: NdcgData) -> RankOrder:
     """(D,), for each query the numbers of its documents, from 0."""
-    sizes = np.diff(judgements.query_start)
-    return (np.arange(sizes.sum()) - np.repeat(judgements.query_start[:-1], sizes)).astype(np.uint32)
+    sizes = np.diff(data.query_start)
+    return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(np.uint32)
 
 
 @parallel_kernel
 def _all_queries(
-    judgements: Judgements,
+    data: NdcgData,
     scores: Values,
     settings: LambdaSettings,
     queries: NDArray[np.int64],
-    order: Order,
+    order: RankOrder,
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
     for k in numba.prange(len(queries)):
         q = queries[k]
-        if judgements.inverse_max_dcg[q] > 0.0:
-            first, end = judgements.query_start[q], judgements.query_start[q + 1]
+        if data.inverse_max_dcg[q] > 0.0:
+            first, end = data.query_start[q], data.query_start[q + 1]
             _one_query(
                 scores[first:end],
-                judgements.gains[first:end],
-                judgements.discounts[: end - first],
-                judgements.inverse_max_dcg[q],
-                judgements.document_weights[first:end],
+                data.gains[first:end],
+                data.discounts[: end - first],
+                data.inverse_max_dcg[q],
+                data.document_weights[first:end],
                 settings,
                 order[first:end],
                 gradients[first:end],
@@ -160,13 +156,13 @@ def _one_query(
     inverse_max_dcg: float,
     weights: Values,
     settings: LambdaSettings,
-    order: Order,
+    order: RankOrder,
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
     """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
     n, sigma = len(scores), settings.sigma
-    rank(scores, order)
+    sort_by_score(scores, order)
     s, gain = _gather(scores, order), _gather(gains, order)
     g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
     push, curvature = np.empty(n), np.empty(n)
@@ -199,7 +195,48 @@ def _one_query(
 
 
 @kernel
-def _gather(values: Values, order: Order) -> Values:
+def sort_by_score(scores: Values, order: RankOrder) -> None:
+    """Sorts `order`, the documents of a query in any order, by falling score, ties in the order of rows."""
+    moves_left = 16 * len(order)
+    for i in range(1, len(order)):
+        row, j = order[i], i
+        while j > 0 and _comes_first(scores, row, order[j - 1]):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row
+        moves_left -= i - j
+        if moves_left < 0:
+            _merge_sort(scores, order)
+            return
+
+
+@kernel
+def _comes_first(scores: Values, a: int, b: int) -> bool:
+    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
+
+
+@kernel
+def _merge_sort(scores: Values, order: RankOrder) -> None:
+    """Merges neighbouring runs of 1, 2, 4, ... documents."""
+    n, width, merged = len(order), 1, np.empty(len(order), dtype=np.uint32)
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, end = min(first + width, n), min(first + 2 * width, n)
+            a, b = first, middle
+            for i in range(first, end):
+                if b == end or (a < middle and _comes_first(scores, order[a], order[b])):
+                    merged[i] = order[a]
+                    a += 1
+                else:
+                    merged[i] = order[b]
+                    b += 1
+        for i in range(n):
+            order[i] = merged[i]
+        width *= 2
+
+
+@kernel
+def _gather(values: Values, order: RankOrder) -> Values:
     """values[order]; as a loop, because NumPy's indexing takes seconds to compile."""
     gathered = np.empty(len(order))
     for i in range(len(order)):

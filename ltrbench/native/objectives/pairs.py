@@ -29,9 +29,8 @@ from ltrbench.data import Judgments
 from ltrbench.metrics import Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
-from ltrbench.shapes import Labels, Scores
+from ltrbench.shapes import Labels, Scores, Values
 
-Values = NDArray[np.float64]  # (n,), one a document of the query
 Pairs = NDArray[np.float64]  # (n, n), one for each pair of its documents
 Draws = NDArray[np.float64]  # (n, pairs_per_document) of [0, 1), what each document draws its partners by
 
@@ -190,9 +189,9 @@ def _drawn(labels: Labels, draws: Draws) -> Pairs:
     """
     counts = np.zeros((len(labels), len(labels)))
     best_first = np.argsort(-labels, kind="stable")
-    for document, own_draws in enumerate(draws):
+    for document, draws_of_document in enumerate(draws):
         others = best_first[labels[best_first] != labels[document]]
-        for u in own_draws if others.size else ():
+        for u in draws_of_document if others.size else ():
             partner = others[int(u * len(others))]
             counts[document, partner] += 1.0
             counts[partner, document] += 1.0

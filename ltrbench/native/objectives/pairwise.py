@@ -1,7 +1,7 @@
 """The lambdas of every pairwise objective, compiled; `pairs.py` is their specification.
 
 The pairs of one upper rank i are taken together: first the change of the metric for each of them, by the
-formula of its `Change`, then what each adds to g and h. With v_r the worth of the document at rank r, w_r the
+formula of its `Change`, then what each adds to g and h. With v_r the value of the document at rank r, w_r the
 weight of the rank (`swaps.py` lays a metric out so), C_r = sum over t <= r of v_t, and j below i, the metric
 
     additive           sum of v_r w_r                                     changes by |v_i - v_j| times
@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.shapes import Labels, QueryStart
+from ltrbench.shapes import Labels, QueryStart, Values
 
-Values = NDArray[np.float64]  # one a document, of the data set or of a query
 Ranks = NDArray[np.int64]
 
 
@@ -91,13 +90,13 @@ class Compiled(NamedTuple):
     float32_norm: bool
 
 
-class Judged(NamedTuple):
+class PairData(NamedTuple):
     """What the lambdas need of a data set, and no iteration changes.
 
     Attributes:
         query_start: (Q + 1,).
         labels: (D,).
-        worths: (D,), v.
+        document_values: (D,), v.
         rank_weights: (documents of the longest query,), w.
         scales: (Q,), what a query's changes are multiplied by; one of 0 has no lambdas.
         document_weights: (D,), factors of a document's gradient and hessian.
@@ -105,7 +104,7 @@ class Judged(NamedTuple):
 
     query_start: QueryStart
     labels: Labels
-    worths: Values
+    document_values: Values
     rank_weights: Values
     scales: Values
     document_weights: Values
@@ -134,7 +133,7 @@ class PairCorrection(NamedTuple):
 
 
 def pairwise_lambdas(
-    judged: Judged,
+    data: PairData,
     scores: Values,
     draws: NDArray[np.float64],
     settings: Compiled,
@@ -144,7 +143,7 @@ def pairwise_lambdas(
     """Returns (D,) gradients and (D,) hessians; zero outside of `queries`.
 
     Args:
-        judged: the data set.
+        data: the data set.
         scores: (D,).
         draws: (D, P) of [0, 1), what each document draws its partners by; (D, 0): all pairs count.
         settings: the dialect.
@@ -152,13 +151,13 @@ def pairwise_lambdas(
         correction: of position bias; None: every pair counts as it is.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-    _all_queries(judged, scores, draws, settings, queries, correction, gradients, hessians)
+    _all_queries(data, scores, draws, settings, queries, correction, gradients, hessians)
     return gradients, hessians
 
 
 @parallel_kernel
 def _all_queries(
-    judged: Judged,
+    data: PairData,
     scores: Values,
     draws: NDArray[np.float64],
     settings: Compiled,
@@ -169,12 +168,12 @@ def _all_queries(
 ) -> None:
     for k in numba.prange(len(queries)):
         q = queries[k]
-        if judged.scales[q] > 0.0:
-            first, end = judged.query_start[q], judged.query_start[q + 1]
+        if data.scales[q] > 0.0:
+            first, end = data.query_start[q], data.query_start[q + 1]
             _one_query(
-                (judged.labels[first:end], judged.worths[first:end], judged.document_weights[first:end]),
-                judged.rank_weights[: end - first],
-                judged.scales[q],
+                (data.labels[first:end], data.document_values[first:end], data.document_weights[first:end]),
+                data.rank_weights[: end - first],
+                data.scales[q],
                 scores[first:end],
                 draws[first:end],
                 settings,
@@ -209,10 +208,10 @@ def _one_query(
     gradients: Values,
     hessians: Values,
 ) -> None:
-    labels, worths, weights = documents
+    labels, document_values, weights = documents
     n = len(labels)
     order = _order(scores, labels, settings.low_labels_first)
-    s, label, v = scores[order], labels[order], worths[order]
+    s, label, v = scores[order], labels[order], document_values[order]
     above, running = _running_sums(settings.change, v, rank_weights)
     start, end, partners = _partners(order, labels, draws, settings.truncation)
     g, h, total, delta = np.zeros(n), np.zeros(n), 0.0, np.empty(len(partners))

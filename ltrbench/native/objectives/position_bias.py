@@ -41,11 +41,10 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.native.objectives.dialects import PairSettings, Sigmoid
-from ltrbench.native.objectives.lambdas import Values
 from ltrbench.native.objectives.pairs import logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
 from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
-from ltrbench.shapes import Gradients, Hessians, Labels
+from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name what was learned of each, (P,)
 

@@ -14,7 +14,7 @@ and otherwise that of `pairwise.py`. To add an objective, give it a settings cla
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,18 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.convention import Ties, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
-from ltrbench.native.objectives.lambdas import LambdaSettings, Values, any_order, judge, lambdas
+from ltrbench.native.objectives.dialects import FLOAT32_OFFSET, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data
 from ltrbench.native.objectives.pairwise import (
     Compiled,
-    Judged,
     PairCorrection,
+    PairData,
     Probability,
     pairwise_lambdas,
 )
 from ltrbench.native.objectives.swaps import Swaps, lay_out, parse_layout
 from ltrbench.native.objectives.xendcg import xendcg
-from ltrbench.shapes import Gradients, Hessians
+from ltrbench.shapes import Gradients, Hessians, Values
 
 Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
 
@@ -77,8 +77,7 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
             return _cross_entropy(train)
         case SquaredError():
             return _squared_error(train)
-    fast = _fast_settings(train, settings)
-    return _all_pairs(train, settings) if fast is None else _fast_pairs(train, settings, fast)
+    return _fast_pairs(train, settings) if fast_kernel_computes(settings) else _all_pairs(train, settings)
 
 
 def check_settings(settings: ObjectiveSettings) -> None:
@@ -104,22 +103,36 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
             check_defined("ndcg", None, DEFAULT, judgments)
 
 
-def _fast_settings(train: RankingDataset, settings: PairSettings) -> LambdaSettings | None:
-    """The settings in the words of the fast kernel; None where it does not compute them."""
-    own = {name: getattr(settings, name) for name in LambdaSettings._fields}
-    convention = settings.convention
-    ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
-    if not ranks_alike or replace(NATIVE, convention=convention, **own) != settings:
-        return None
-    return LambdaSettings(**own)._replace(truncation=_depth(train, settings))
+def fast_kernel_computes(settings: PairSettings) -> bool:
+    """Returns whether the kernel of `lambdas.py` computes these settings; `pairwise.py` computes the others.
+
+    It takes any gain, and any value of the fields of `LambdaSettings`.
+    """
+    return (
+        settings.metric == "ndcg"
+        and settings.convention.ties is Ties.ROW_ORDER
+        and settings.convention.discount is logarithmic_discount
+        and settings.pairs_per_document is None
+        and settings.sigmoid is Sigmoid.EXACT
+        and settings.distance_offset == FLOAT32_OFFSET
+        and settings.hessian_factor == 1.0
+        and settings.least_hessian == 0.0
+        and not (settings.float32_scores or settings.float32_sums or settings.float32_norm)
+    )
 
 
-def _fast_pairs(train: RankingDataset, settings: PairSettings, fast: LambdaSettings) -> Objective:
-    judgements = judge(train, fast.truncation, settings.convention.of("ndcg").gain)
-    order = any_order(judgements)
+def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
+    fast = LambdaSettings(
+        sigma=settings.sigma,
+        truncation=_depth(train, settings),
+        normalize_distance=settings.normalize_distance,
+        normalize_query=settings.normalize_query,
+    )
+    data = ndcg_data(train, fast.truncation, settings.convention.of("ndcg").gain)
+    order = any_order(data)
 
     def objective(scores: Values, queries: Queries, rng: np.random.Generator) -> tuple[Gradients, Hessians]:
-        return lambdas(judgements, scores, fast, queries, order)
+        return lambdas(data, scores, fast, queries, order)
 
     return objective
 
@@ -133,18 +146,20 @@ def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     return objective
 
 
-Pairs = Callable[[Values, Queries, NDArray[np.float64], PairCorrection | None], tuple[Gradients, Hessians]]
+PairKernel = Callable[
+    [Values, Queries, NDArray[np.float64], PairCorrection | None], tuple[Gradients, Hessians]
+]
 """(D,) scores, the queries that count, (D, P) draws of partners, and a correction of position bias -> (D,)
 gradients and hessians."""
 
 
-def prepare_pairs(train: RankingDataset, settings: PairSettings) -> Pairs:
+def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
     """Returns the kernel of `pairwise.py` on a data set; raises as `prepare` does."""
     swaps = lay_out(train, settings)
-    judged = Judged(
+    data = PairData(
         query_start=train.query_start.copy(),
         labels=train.labels.copy(),
-        worths=swaps.worths.copy(),
+        document_values=swaps.document_values.copy(),
         rank_weights=swaps.rank_weights,
         scales=swaps.scales,
         document_weights=train.weight_of_document.copy(),
@@ -156,7 +171,7 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> Pairs:
         scores: Values, queries: Queries, draws: NDArray[np.float64], correction: PairCorrection | None
     ) -> tuple[Gradients, Hessians]:
         rounded = scores.astype(dtype).astype(np.float64)
-        return pairwise_lambdas(judged, rounded, draws, compiled, _numbers(train, queries), correction)
+        return pairwise_lambdas(data, rounded, draws, compiled, _numbers(train, queries), correction)
 
     return pairs
 

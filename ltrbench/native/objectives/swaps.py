@@ -1,6 +1,6 @@
 """Swaps: how much a metric changes when the documents at two ranks change places, in closed form.
 
-A metric is laid out for the compiled formulas of `pairwise.py` by one function of this file: the worth v of
+A metric is laid out for the compiled formulas of `pairwise.py` by one function of this file: the value v of
 each document, the weight w of each rank, what all of a query's changes are scaled by, and which formula, a
 `Change`, holds between these. With C_r = sum over t <= r of v_t:
 
@@ -36,13 +36,13 @@ class Swaps(NamedTuple):
 
     Attributes:
         change: which formula.
-        worths: (D,), v of each document.
+        document_values: (D,), v of each document.
         rank_weights: (documents of the longest query,), w of each rank.
         scales: (Q,), what the changes of a query are multiplied by; 0 where there is nothing to find.
     """
 
     change: Change
-    worths: NDArray[np.float64]
+    document_values: NDArray[np.float64]
     rank_weights: NDArray[np.float64]
     scales: PerQuery
 
@@ -51,7 +51,7 @@ Layout = Callable[[Judgments, int | None, Convention, int | None], Swaps]
 """(judgments, cutoff, convention, truncation) -> the metric, laid out."""
 
 
-def ndcg(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+def ndcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
     """NDCG = sum of G(l_r) D(r) / max_dcg, the best sum of the first ranks, up to the cutoff.
 
     Without a cutoff D counts in full, and max_dcg is that of the first `truncation` ranks.
@@ -67,13 +67,15 @@ def ndcg(judgments: Judgments, k: int | None, convention: Convention, truncation
     return Swaps(Change.ADDITIVE, convention.gain(judgments.labels), _first(k, discounts), scales)
 
 
-def dcg(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+def dcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
     """DCG@k = sum over r < k of G(l_r) D(r): queries of high labels weigh more than in NDCG."""
-    normalised = ndcg(judgments, k, convention, truncation)
+    normalised = ndcg_swaps(judgments, k, convention, truncation)
     return normalised._replace(scales=(normalised.scales > 0.0).astype(np.float64))
 
 
-def precision(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+def precision_swaps(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
     """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so; k is never None."""
     sizes = judgments.query_sizes
     places = np.full(len(sizes), k)
@@ -83,7 +85,7 @@ def precision(judgments: Judgments, k: int | None, convention: Convention, trunc
     return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / places)
 
 
-def winner_takes_all(
+def winner_takes_all_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """WTA = 1 if the document at rank 0 bears the highest label of its query."""
@@ -93,7 +95,7 @@ def winner_takes_all(
     return Swaps(Change.ADDITIVE, wins, weights, np.ones(judgments.num_queries))
 
 
-def average_precision(
+def average_precision_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """AP@k = sum over r < k of rel_r C_r / (r + 1), divided by min(R, k), or by R by convention."""
@@ -106,7 +108,7 @@ def average_precision(
     return Swaps(Change.AVERAGE_PRECISION, relevance, _reciprocal(judgments, k), scales)
 
 
-def reciprocal_rank(
+def reciprocal_rank_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """RR@k = 1 / (r + 1) of the first relevant rank r < k: a cascade in which that document always stops."""
@@ -114,7 +116,7 @@ def reciprocal_rank(
     return Swaps(Change.CASCADE, relevance, _reciprocal(judgments, k), np.ones(judgments.num_queries))
 
 
-def expected_reciprocal_rank(
+def expected_reciprocal_rank_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """ERR@k = sum over r < k of 1 / (r + 1) p_r product over t < r of (1 - p_t), p = (2^l - 1) / 2^l_max."""
@@ -129,18 +131,18 @@ def expected_reciprocal_rank(
 
 
 LAYOUTS: dict[str, Layout] = {
-    "ndcg": ndcg,
-    "dcg": dcg,
-    "precision": precision,
-    "wta": winner_takes_all,
-    "map": average_precision,
-    "mrr": reciprocal_rank,
-    "err": expected_reciprocal_rank,
+    "ndcg": ndcg_swaps,
+    "dcg": dcg_swaps,
+    "precision": precision_swaps,
+    "wta": winner_takes_all_swaps,
+    "map": average_precision_swaps,
+    "mrr": reciprocal_rank_swaps,
+    "err": expected_reciprocal_rank_swaps,
 }
 
 
 def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
-    """The metric of these settings on these judgments.
+    """Returns the metric of these settings on these judgments.
 
     Raises:
         ConfigError: on a metric that has no formula here.
@@ -193,7 +195,7 @@ def _relevance(judgments: Judgments, convention: Convention) -> NDArray[np.float
 
 def _sums(values: NDArray[np.float64], judgments: Judgments) -> PerQuery:
     """(Q,), the sum of a (D,) value over each query."""
-    with np.errstate(over="ignore"):  # told by `_refuse_infinite`
+    with np.errstate(over="ignore"):  # refused by `_refuse_infinite`
         sums: PerQuery = np.add.reduceat(values, judgments.query_start[:-1])
     return sums
 

@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.shapes import Labels, QueryStart
-
-Values = NDArray[np.float64]  # one a document, of the data set or of a query
+from ltrbench.shapes import Labels, QueryStart, Values
 
 EPSILON = 1e-15
 """LightGBM's kEpsilon, below which neither the sum of phi nor 1 - rho falls."""

@@ -11,8 +11,6 @@ In reading order, the core first:
 
 and then what differs by settings:
 
-    equal_width    where RankLib cuts a feature
     constrained    splitting with monotone features and an l1 penalty
-    growth         which leaf is cut next
     fast_growth    the steps of `grower` in one compiled loop, where the leaf of the highest gain is cut next
 """

@@ -2,11 +2,19 @@
 
 Bin b of a feature holds the values x with thresholds[b - 1] < x <= thresholds[b]. A threshold is a float32
 that parts two values seen in training, so that a tree cuts raw features (x <= threshold goes left) just as it
-cut bins. One more bin, the last, is for missing values. Where thresholds lie is a rule's choice; that of
-quantiles, which LightGBM and XGBoost follow too, is here, and RankLib's in `equal_width`:
+cut bins. One more bin, the last, is for missing values. Where thresholds lie is a rule's choice. QUANTILE,
+which LightGBM and XGBoost follow too:
 
     few distinct values, at most max_bins: a bin each, cut halfway between neighbours
     many: bins of equal weight, where a value so frequent that it would fill several bins gets one
+
+EQUAL_WIDTH, which is `nThreshold` of RankLib's LambdaMART:
+
+    few distinct values, at most max_bins - 1: every value is a threshold
+    many: min, min + step, min + 2 step, ...; step = (max - min) / (max_bins - 1), added up in float32
+
+Beside quantiles, a feature of a long tail is cut coarsely where most documents are and finely in the tail:
+one extreme value can leave all others in a single bin. RankLib's 256 thresholds are max_bins = 257.
 
 A bin is a byte of a column. A feature of more thresholds than a byte can tell apart has several columns, each
 with the next of its thresholds: every cut of the feature is a cut of one of them, and the order of columns
@@ -127,6 +135,33 @@ QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000)
 """The sample size is LightGBM's default; each of 255 bins then holds 784 documents of it."""
 
 
+@np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves but the first threshold
+def equal_width_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+    """The rising thresholds of one feature; NaN is ignored.
+
+    Of thresholds between which no value lies only the first is kept: they part the documents alike, and the
+    first of equal cuts is taken. A threshold that all values are at most parts nothing.
+
+    >>> equal_width_cuts(np.array([0, 1, 2, 3, 10], dtype=np.float32), max_bins=5).tolist()
+    [0.0, 2.5, 5.0]
+    """
+    distinct = np.unique(values[~np.isnan(values)])
+    num_thresholds = max_bins - 1
+    if len(distinct) <= num_thresholds:
+        return distinct[:-1]
+    steps = np.full(num_thresholds, (distinct[-1] - distinct[0]) / np.float32(num_thresholds))
+    steps[0] = distinct[0]
+    thresholds = np.cumsum(steps)
+    num_left = np.searchsorted(distinct, thresholds, side="right")
+    parts_anew = (np.diff(num_left, prepend=0) > 0) & (num_left < len(distinct))
+    cuts: NDArray[np.float32] = thresholds[parts_anew]
+    return cuts
+
+
+# All documents, because one that is not in a sample may be the least or the greatest.
+EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None)
+
+
 def bin_features(
     features: Features, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
 ) -> BinnedFeatures:
@@ -177,7 +212,7 @@ def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uin
     return bins
 
 
-BLOCK = 1024
+DOCUMENTS_BINNED = 1024
 """Documents binned together: their values in eight columns fill the nearest cache."""
 
 
@@ -190,10 +225,13 @@ def _bin_all(
     words: NDArray[np.uint64],
 ) -> None:
     num_documents, num_words = words.shape
-    for block in numba.prange((num_documents + BLOCK - 1) // BLOCK):
-        first = block * BLOCK
-        size = min(BLOCK, num_documents - first)
-        values, bins = np.empty((8, BLOCK), dtype=np.float32), np.empty(BLOCK, dtype=np.uint64)
+    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+        first = block * DOCUMENTS_BINNED
+        size = min(DOCUMENTS_BINNED, num_documents - first)
+        values, bins = (
+            np.empty((8, DOCUMENTS_BINNED), dtype=np.float32),
+            np.empty(DOCUMENTS_BINNED, dtype=np.uint64),
+        )
         for word in range(num_words):
             column_features = feature_of_column[8 * word : 8 * word + 8]
             for d in range(size):

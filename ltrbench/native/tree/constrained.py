@@ -30,7 +30,7 @@ from ltrbench.native.tree.histogram import Histogram, Quantised
 from ltrbench.native.tree.splitting import (
     Bounds,
     FindSplit,
-    Leaf,
+    LeafToCut,
     PrepareSearch,
     Split,
     SplitSettings,
@@ -97,7 +97,7 @@ class _Cuts(NamedTuple):
     left_is_larger: NDArray[np.bool_]
 
 
-def _find_split(search: _Search, leaf: Leaf) -> Split | None:
+def _find_split(search: _Search, leaf: LeafToCut) -> Split | None:
     """The cut of the highest gain that leaves both sides enough documents."""
     cuts, is_counted = _all_cuts(search, leaf), np.zeros(search.binned.num_columns, dtype=np.bool_)
     while True:
@@ -129,7 +129,7 @@ def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bou
     return ((low, middle), (middle, high)) if sign > 0 else ((middle, high), (low, middle))
 
 
-def _all_cuts(search: _Search, leaf: Leaf) -> _Cuts:
+def _all_cuts(search: _Search, leaf: LeafToCut) -> _Cuts:
     settings, num_bins = search.settings, search.binned.num_bins
     left = _left_sums(leaf.histogram, search.bin_start)
     total = leaf.histogram[: search.bin_start[1]].sum()
@@ -165,7 +165,7 @@ def _unpack(
     return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
 
 
-def _too_few(search: _Search, leaf: Leaf, column: int, sums: Histogram) -> NDArray[np.bool_]:
+def _too_few(search: _Search, leaf: LeafToCut, column: int, sums: Histogram) -> NDArray[np.bool_]:
     """(bins, 2), whether a cut of the column leaves a side fewer documents than min_docs_in_leaf."""
     if search.settings.counts_by_hessian:
         counts = estimated_counts(sums, len(leaf.rows))

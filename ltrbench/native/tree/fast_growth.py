@@ -19,7 +19,7 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import Rows
 from ltrbench.native.tree.histogram import Histogram, Packed, build_share, shares_of, words_of_share
 from ltrbench.native.tree.partition import partition
-from ltrbench.native.tree.splitting import UNBOUNDED, Found, SplitTerms, best_cuts, choose
+from ltrbench.native.tree.splitting import UNBOUNDED, BestCut, SplitTerms, best_cuts, choose
 
 
 class Limits(NamedTuple):
@@ -160,8 +160,8 @@ def _open_root(
     if opens:
         root = histograms[nodes.histogram[0]]
         # Not True and False: for constants numba would compile what they are passed to once more.
-        found = build_and_search(task, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
-        _note(nodes, 0, found[0])
+        best = build_and_search(task, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
+        _note(nodes, 0, best[0])
 
 
 @inlined_kernel
@@ -187,16 +187,16 @@ def _open_below(
     nodes.histogram[smaller], nodes.histogram[larger] = spare, nodes.histogram[node]
     rows_of_smaller = rows[nodes.first[smaller] : nodes.end[smaller]]
     rows_of_larger = rows[nodes.first[larger] : nodes.end[larger]]
-    found = build_and_search(
+    best = build_and_search(
         task,
         terms,
         (rows_of_smaller, rows_of_larger),
         (histograms[spare], histograms[nodes.histogram[node]]),
         (opens_smaller, opens_larger),
     )
-    _note(nodes, larger, found[1])
+    _note(nodes, larger, best[1])
     if opens_smaller:
-        _note(nodes, smaller, found[0])
+        _note(nodes, smaller, best[0])
     return int(nodes.open_gain[smaller] > -np.inf)
 
 
@@ -207,7 +207,7 @@ def build_and_search(
     rows: tuple[Rows, Rows],
     histograms: tuple[Histogram, Histogram],
     opens: tuple[bool, bool],
-) -> tuple[Found, Found]:
+) -> tuple[BestCut, BestCut]:
     """Builds the histogram of the first leaf, takes it from the second's, and finds the best cut of each.
 
     A thread does all three with its share of the columns, whose bins are then still in its cache, and threads
@@ -224,8 +224,8 @@ def build_and_search(
     gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
     num_shares = shares_of(num_words, task.num_threads)
     for share in numba.prange(num_shares):
-        some = words_of_share(share, num_shares, num_words)
-        _one_share(task, terms, some, rows[0], histograms, opens, gains, cuts)
+        word_range = words_of_share(share, num_shares, num_words)
+        _one_share(task, terms, word_range, rows[0], histograms, opens, gains, cuts)
     words, bin_start = task.words, task.bin_start
     return (
         choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
@@ -237,17 +237,17 @@ def build_and_search(
 def _one_share(
     task: Task,
     terms: SplitTerms,
-    some: tuple[int, int],
+    word_range: tuple[int, int],
     rows: Rows,
     histograms: tuple[Histogram, Histogram],
     opens: tuple[bool, bool],
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """The part of `build_and_search` for the words some[0], ..., some[1] - 1; writes (2, C) gains and their
+    """The part of `build_and_search` for the words of a range; writes (2, C) gains and their
     (2, C, 2) cuts."""
-    build_share(task.words, some, task.bin_start, rows, task.packed, histograms[0], histograms[1])
-    columns = 8 * some[0], min(8 * some[1], len(task.columns))
+    build_share(task.words, word_range, task.bin_start, rows, task.packed, histograms[0], histograms[1])
+    columns = 8 * word_range[0], min(8 * word_range[1], len(task.columns))
     for k in range(2):
         if opens[k]:
             best_cuts(columns, task.bin_start, histograms[k], task.columns, terms, gains[k], cuts[k])
@@ -261,7 +261,7 @@ def _may_be_cut(limits: Limits, nodes: Nodes, node: int) -> bool:
 
 
 @inlined_kernel
-def _note(nodes: Nodes, node: int, found: Found) -> None:
+def _note(nodes: Nodes, node: int, best: BestCut) -> None:
     """Opens a node if a cut was found."""
-    nodes.open_gain[node] = nodes.gain[node] = found[0]
-    nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = found[1], found[2], found[3]
+    nodes.open_gain[node] = nodes.gain[node] = best[0]
+    nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = best[1], best[2], best[3]

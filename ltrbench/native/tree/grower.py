@@ -1,8 +1,16 @@
-"""Growing one tree: cut one open leaf after another, in the order of `growth`, up to num_leaves leaves.
+"""Growing one tree: cut one open leaf after another, up to num_leaves leaves.
 
 The documents of a leaf stand together in one array of row numbers, in rising order; cutting the leaf moves
 those that go left to the front of its part. Of the two new leaves the histogram of the smaller is built, and
-the larger's is parent minus smaller.
+the larger's is parent minus smaller. The open leaf of the least key is cut next. By name, that is
+
+    best_first    the leaf whose cut gains most (LightGBM, XGBoost's lossguide); first among equals the leaf
+                  that was made first
+    by_deviance   the leaf whose gradients differ most, sum g^2 - (sum g)^2 / n, whatever its cut gains, so
+                  that large leaves come first (RankLib); the leaf made last comes first among equals
+    depth_wise    level by level (XGBoost's depthwise; pyltr, whose trees are bounded by depth alone)
+
+Only where num_leaves ends the tree does the order matter. To add one, write a function and name it in ORDERS.
 
 The steps are here as they read, for any order and any search. Most trees are grown best-first by the usual
 search, and then `fast_growth` takes the same steps in one compiled loop.
@@ -13,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -20,18 +29,60 @@ from numpy.typing import NDArray
 
 from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
-from ltrbench.native.tree.growth import OpenLeaf, Order, best_first
 from ltrbench.native.tree.histogram import Histogram, Quantised, bin_starts, build_histogram
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.tree.partition import partition
 from ltrbench.native.tree.splitting import (
-    Leaf,
+    LeafToCut,
     PrepareSearch,
+    Split,
     SplitSettings,
     may_be_cut,
     prepare_search,
     split_terms,
 )
+
+
+class OpenLeaf(NamedTuple):
+    """A leaf that can be cut.
+
+    Attributes:
+        node: its number; nodes are numbered as they are made, a left one before its right one.
+        rows: (n,), its documents.
+        split: its best cut.
+    """
+
+    node: int
+    rows: Rows
+    split: Split
+
+
+CuttingOrder = Callable[[OpenLeaf, Quantised], tuple[float, int]]
+
+
+def best_first(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
+    del quantised
+    return -leaf.split.gain, leaf.node
+
+
+def by_deviance(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
+    gradients = (quantised.packed[leaf.rows] >> 32) * quantised.gradient_unit
+    # About their mean, because the difference of two large sums would leave mostly rounding.
+    deviance = np.square(gradients - gradients.mean()).sum()
+    return -float(deviance), -leaf.node
+
+
+def depth_wise(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
+    del quantised
+    # All nodes of a level are made before those of the next.
+    return 0.0, leaf.node
+
+
+ORDERS: dict[str, CuttingOrder] = {
+    "best_first": best_first,
+    "by_deviance": by_deviance,
+    "depth_wise": depth_wise,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,22 +108,46 @@ FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 """(F,) whether a tree may use a feature -> (F,) whether a leaf of it may be cut by it."""
 
 
+def fast_growth_computes(
+    settings: SplitSettings, growth: str, is_constrained: bool, draws_features: bool
+) -> bool:
+    """Returns whether the compiled loop of `fast_growth` grows such trees; the steps here grow the others.
+
+    Args:
+        settings: what a cut must fulfil.
+        growth: a name in ORDERS.
+        is_constrained: whether cuts are searched under constraints.
+        draws_features: whether each leaf draws the features that it may be cut by.
+    """
+    return (
+        growth == "best_first" and not settings.cut_without_gain and not is_constrained and not draws_features
+    )
+
+
 class Grower:
-    """Grows trees on one binned data set, and keeps the memory for it from tree to tree."""
+    """Grows trees on one binned data set, and keeps the memory for it from tree to tree.
+
+    Args:
+        binned: the data set.
+        num_leaves: maximum number of leaves of a tree.
+        settings: what a cut must fulfil.
+        growth: which leaf is cut next, a name in ORDERS.
+        constrained_search: the search for cuts under constraints; None: that of `splitting`, without any.
+    """
 
     def __init__(
         self,
         binned: BinnedFeatures,
         num_leaves: int,
         settings: SplitSettings,
-        order: Order = best_first,
-        search: PrepareSearch = prepare_search,
+        growth: str = "best_first",
+        constrained_search: PrepareSearch | None = None,
     ) -> None:
         self.binned = binned
         self.num_leaves = num_leaves
         self.settings = settings
-        self.order = order
-        self.search = search
+        self.growth = growth
+        self.constrained_search = constrained_search
         self.bin_start = bin_starts(binned)
         self.histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
         self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
@@ -96,15 +171,14 @@ class Grower:
         if self.num_leaves == 1:
             return _grown(self.binned, nodes, 0, rows)
         growth = _Growth(self, quantised, nodes, rows, features, features_of_leaf)
-        is_compiled = features_of_leaf is None and self.is_compiled
+        is_compiled = fast_growth_computes(
+            self.settings,
+            self.growth,
+            is_constrained=self.constrained_search is not None,
+            draws_features=features_of_leaf is not None,
+        )
         num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
         return _grown(self.binned, nodes, num_cuts, rows)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether trees grow as in `fast_growth`."""
-        is_usual = self.order is best_first and self.search is prepare_search
-        return is_usual and not self.settings.cut_without_gain
 
 
 class _Growth:
@@ -126,7 +200,9 @@ class _Growth:
         self.features = features
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
-        self.find_split = grower.search(grower.binned, grower.bin_start, quantised, grower.settings)
+        self.order = ORDERS[grower.growth]
+        prepare = grower.constrained_search or prepare_search
+        self.find_split = prepare(grower.binned, grower.bin_start, quantised, grower.settings)
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
@@ -196,12 +272,12 @@ class _Growth:
         """Searches a leaf for its best cut; one without a cut stays a leaf."""
         low, high = self.nodes.bounds[node]
         rows = self.rows_of(node)
-        split = self.find_split(Leaf(histogram, rows, self.columns_of_leaf(), (low, high)))
+        split = self.find_split(LeafToCut(histogram, rows, self.columns_of_leaf(), (low, high)))
         if split is None:
             self.unused.append(histogram)
         else:
             leaf = OpenLeaf(node, rows, split)
-            heapq.heappush(self.open_leaves, (self.grower.order(leaf, self.quantised), leaf, histogram))
+            heapq.heappush(self.open_leaves, (self.order(leaf, self.quantised), leaf, histogram))
 
     def may_cut(self, node: int) -> bool:
         depth = int(self.nodes.depth[node])

@@ -68,16 +68,6 @@ def bin_starts(binned: BinnedFeatures) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
 
-def reference_histogram(
-    bins: NDArray[np.uint8], bin_start: NDArray[np.int64], rows: Rows, packed: Packed
-) -> Histogram:
-    """The specification, on (C, D) bins."""
-    histogram = np.zeros(int(bin_start[-1]), dtype=np.int64)
-    for c in range(len(bins)):
-        np.add.at(histogram, bin_start[c] + bins[c, rows], packed[rows])
-    return histogram
-
-
 _NO_PARENT = np.zeros(0, dtype=np.int64)
 
 
@@ -90,17 +80,17 @@ def build_histogram(
     parent: Histogram = _NO_PARENT,
 ) -> None:
     """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
-    build(binned.words, bin_start, rows, packed, histogram, parent, numba.get_num_threads())
+    build_shares(binned.words, bin_start, rows, packed, histogram, parent, numba.get_num_threads())
 
 
-BLOCK = 512
+DOCUMENTS_SUMMED = 512
 """Documents whose words, up to 32 of each, are read before those of others, and so stay in a near cache."""
 WORDS_AT_ONCE = 32
 """Words whose sums one thread holds at a time: 512 kB, which the second cache holds."""
 
 
 @parallel_kernel
-def build(
+def build_shares(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     rows: Rows,
@@ -116,8 +106,8 @@ def build(
     num_words = words.shape[1]
     num_shares = shares_of(num_words, num_threads)
     for share in numba.prange(num_shares):
-        some = words_of_share(share, num_shares, num_words)
-        build_share(words, some, bin_start, rows, packed, histogram, parent)
+        word_range = words_of_share(share, num_shares, num_words)
+        build_share(words, word_range, bin_start, rows, packed, histogram, parent)
 
 
 @kernel
@@ -135,19 +125,19 @@ def words_of_share(share: int, num_shares: int, num_words: int) -> tuple[int, in
 @kernel
 def build_share(
     words: NDArray[np.uint64],
-    some: tuple[int, int],
+    word_range: tuple[int, int],
     bin_start: NDArray[np.int64],
     rows: Rows,
     packed: Packed,
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
-    """The part of `build` for the words some[0], ..., some[1] - 1 of each document."""
-    first, end = some
+    """The part of `build_shares` for the words of a range of each document."""
+    first, end = word_range
     sums = np.zeros((end - first, 8 * 256), dtype=np.int64)
-    values, ahead = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.uint64)
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
+    values, ahead = np.empty(DOCUMENTS_SUMMED, dtype=np.int64), np.empty(DOCUMENTS_SUMMED, dtype=np.uint64)
+    for start in range(0, len(rows), DOCUMENTS_SUMMED):
+        block = rows[start : start + DOCUMENTS_SUMMED]
         for i in range(len(block)):
             values[i] = packed[block[i]]
         for word in range(first, end):

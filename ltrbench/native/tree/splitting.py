@@ -44,9 +44,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.tree.histogram import Histogram, Quantised
-from ltrbench.shapes import Gradients, Hessians
-
-Values = NDArray[np.float64]  # (cuts,), one a cut of a column
+from ltrbench.shapes import Gradients, Hessians, Values
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def newton_step(
 ) -> NDArray[np.float64]:
     """The step of a leaf by its sum of gradients and of hessians; 0 where the latter is too small.
 
-    What l1 and bounds do is told in `constrained`.
+    `constrained` says what l1 and bounds do.
     """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
@@ -158,10 +156,10 @@ def newton_step(
 def score(
     gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
 ) -> NDArray[np.float64]:
-    """What a leaf of such sums is worth if it takes such a step."""
+    """Returns the scores of leaves of such sums that take such steps."""
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
-    worth: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
-    return worth
+    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
+    return scores
 
 
 def reference_split(
@@ -181,7 +179,7 @@ def reference_split(
     if settings.cut_without_gain and _is_pure(gradients):
         return None
     whole = np.array([gradients.sum()]), np.array([hessians.sum()])
-    own_score = score(*whole, newton_step(*whole, settings), settings)[0]
+    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
     for c, b, missing_left in _all_cuts(num_bins):
         missing = bins[c] == num_bins[c] - 1
         left = np.where(missing, missing_left, bins[c] <= b)
@@ -193,7 +191,7 @@ def reference_split(
         steps = newton_step(g, h, settings, bounds)
         if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
             continue
-        gain = float(score(g, h, steps, settings).sum() - own_score)
+        gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
         is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
         if gain > (best.gain if best else settings.gain_to_exceed) or (
             is_higher_equal and settings.highest_of_equals
@@ -236,7 +234,7 @@ def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth:
     return not (settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32))
 
 
-class Leaf(NamedTuple):
+class LeafToCut(NamedTuple):
     """What a cut is searched on.
 
     Attributes:
@@ -252,9 +250,9 @@ class Leaf(NamedTuple):
     bounds: Bounds = UNBOUNDED
 
 
-Found = tuple[float, int, int, int]
+BestCut = tuple[float, int, int, int]
 """The gain of a cut, its column, its bin, and whether missing values go left."""
-FindSplit = Callable[[Leaf], Split | None]
+FindSplit = Callable[[LeafToCut], Split | None]
 """The best cut of a leaf, or None where no cut is allowed; `may_be_cut` is asked before."""
 PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
 """The binned features, (C + 1,) the bins' starts, a tree's gradients, and the settings -> the search."""
@@ -268,7 +266,7 @@ def prepare_search(
 
 
 def find_split(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: Leaf
+    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
 ) -> Split | None:
     """The best cut of a leaf, or None where no cut is allowed."""
     gain, column, last_bin, missing_left = search(
@@ -277,7 +275,7 @@ def find_split(
     return Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
 
 
-BLOCK = 256
+DOCUMENTS_COUNTED = 256
 """Documents counted between two looks at whether they are enough."""
 
 
@@ -289,19 +287,19 @@ def search(
     rows: Rows,
     columns: NDArray[np.bool_],
     terms: SplitTerms,
-) -> Found:
+) -> BestCut:
     """What `choose` finds for a leaf, whose columns are shared out among threads by eight."""
     num_columns = len(columns)
     gains, cuts = np.full(num_columns, -np.inf), np.empty((num_columns, 2), dtype=np.int64)
     for group in numba.prange((num_columns + 7) // 8):
-        some = 8 * group, min(8 * group + 8, num_columns)
-        best_cuts(some, bin_start, histogram, columns, terms, gains, cuts)
+        column_range = 8 * group, min(8 * group + 8, num_columns)
+        best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
     return choose(words, bin_start, histogram, rows, terms, gains, cuts)
 
 
 @kernel
 def best_cuts(
-    some: tuple[int, int],
+    column_range: tuple[int, int],
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     columns: NDArray[np.bool_],
@@ -309,10 +307,9 @@ def best_cuts(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """The best cut of each column some[0], ..., some[1] - 1, whatever its documents: its gain, bin and
-    direction."""
+    """Writes the best cut of each column of a range, whatever its documents: its gain, bin and direction."""
     uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
-    for c in range(some[0], some[1]):
+    for c in range(column_range[0], column_range[1]):
         if columns[c]:
             bins = bin_start[c], bin_start[c + 1]
             gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, terms, space)
@@ -327,7 +324,7 @@ def choose(
     terms: SplitTerms,
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
-) -> Found:
+) -> BestCut:
     """The cut to make, or one of column -1; gains and cuts come as bounds."""
     is_counted, space = np.zeros(len(gains), dtype=np.bool_), _space()
     while True:
@@ -375,10 +372,10 @@ def _count(
 ) -> NDArray[np.int64]:
     """(bins,), the leaf's documents in each bin of a column, or of those that it took to find min_docs on
     either side of the cut: its last bin on the left, and whether missing values go left."""
-    counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(BLOCK, dtype=np.uint64)
+    counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
     shift = np.uint64(8 * (column % 8))
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
+    for start in range(0, len(rows), DOCUMENTS_COUNTED):
+        block = rows[start : start + DOCUMENTS_COUNTED]
         read_words(words, column // 8, block, ahead)
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1

@@ -30,7 +30,7 @@ from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
-from ltrbench.native.warm_up import four_documents, warm_up
+from ltrbench.native.warm_up import compile_engine, four_documents
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
@@ -207,7 +207,7 @@ class NativeRanker(NativeFields):
         """Compiles the engine by fitting four documents, or loads it where this machine has compiled it."""
         num_threads = resolve_threads(self.num_threads)
         with announcing_compilation(_announce), threads(num_threads):
-            warm_up(objective_of(self), self._correction(four_documents()), num_threads)
+            compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
 
     def seed_matters(self, num_documents: int) -> bool:
         return draws_at_random(self, num_documents)

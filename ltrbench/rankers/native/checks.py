@@ -14,7 +14,7 @@ from ltrbench.native.objectives.position_bias import correctable
 from ltrbench.native.objectives.swaps import parse_layout
 from ltrbench.native.sampling import ROOTS, SampleSize
 from ltrbench.native.tree.binning import COLUMN_BINS
-from ltrbench.native.tree.growth import ORDERS
+from ltrbench.native.tree.grower import ORDERS
 from ltrbench.rankers.base import require
 from ltrbench.rankers.library import require_choice
 from ltrbench.rankers.native.fields import OF_METRICS, OF_PAIRS, OF_POSITION_BIAS, NativeFields

@@ -10,10 +10,9 @@ from ltrbench.metrics import Convention
 from ltrbench.metrics.convention import TableGain, Ties, exponential_gain, linear_gain
 from ltrbench.native.boosting import BINNINGS, BoostingSettings
 from ltrbench.native.dart import DartSettings
-from ltrbench.native.goss import GossSettings
 from ltrbench.native.objectives import CrossEntropy, ObjectiveSettings, SquaredError
 from ltrbench.native.objectives.dialects import FLOAT32_OFFSET, IN_ROW_ORDER, PairSettings, QueryNorm, Sigmoid
-from ltrbench.native.sampling import SamplingSettings
+from ltrbench.native.sampling import GossSettings, SamplingSettings
 from ltrbench.native.tree.splitting import SplitSettings
 from ltrbench.rankers.native.fields import NativeFields
 
