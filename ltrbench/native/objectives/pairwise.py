@@ -218,7 +218,7 @@ def _one_query(
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
         _changes(settings.change, i, below, v, rank_weights, above, running, delta)
-        # The order decides the last bits: rank by rank, and with a correction pair by pair.
+        # The order of additions decides the last bits: rank by rank, and with a correction pair by pair.
         so_far = 0.0 if correction is None else total
         added = _add_pairs(i, below, delta, scale, s, label, order, settings, correction, so_far, g, h)
         total = total + added if correction is None else added
@@ -237,8 +237,8 @@ def _one_query(
 def _scaled(
     value: float, factor: float, weight: float, settings: Compiled, correction: PairCorrection | None
 ) -> float:
-    """Returns the product, rounded after each factor where sums are in float32."""
-    if correction is not None:
+    """Returns the product, rounded after each factor where sums are in float32, as those of libraries are."""
+    if correction is not None:  # sums are never in float32
         return value * (factor * weight)
     return _stored(_stored(value * factor, settings) * weight, settings)
 
