@@ -15,13 +15,13 @@ from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
+from ltrbench.compare.grouping import replicate_of
 from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.record import as_json, claims
+from ltrbench.compare.output.record import claims, comparisons_as_json
 from ltrbench.compare.output.report import leaderboard, pairs
 from ltrbench.compare.output.report.parts import Section, Table
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.tables import as_csv
-from ltrbench.compare.pairing.cells import replicate_of
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.scores.fusion import Fusing, fuse
 from ltrbench.compare.scores.imported import Import, import_scores
@@ -198,9 +198,9 @@ def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path
     assert pair is not None
     assert pair.interval is not None
     common = values_of(native[:3]).mean()
-    assert pair.difference == pytest.approx(values_of([item.run for item in row.judged]).mean() - common)
+    assert pair.difference == pytest.approx(values_of(list(row.runs)).mean() - common)
     assert pair.difference == pytest.approx((pair.interval.low + pair.interval.high) / 2)
-    record = as_json([comparison])
+    record = comparisons_as_json([comparison])
     assert record["rows"][1]["difference"] == pair.difference == -record["pairs"][0]["difference"]
     text = render(comparison)
     assert f"{pair.difference:+.4f} [{pair.interval.low:+.4f}" in text
@@ -347,10 +347,10 @@ def test_more_pairs_or_metrics_in_the_family_widen_every_interval(tmp_path: Path
 def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(tmp_path: Path) -> None:
     runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
     alone = only(runs)
-    assert {pair["metric"] for pair in as_json([alone])["pairs"]} == {"ndcg@10"}
+    assert {pair["metric"] for pair in comparisons_as_json([alone])["pairs"]} == {"ndcg@10"}
     assert "ndcg@10 carries claims; all else is description" in render(alone)
     both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
-    assert [pair["metric"] for pair in as_json([both])["pairs"]] == ["ndcg@10", "ndcg@5"]
+    assert [pair["metric"] for pair in comparisons_as_json([both])["pairs"]] == ["ndcg@10", "ndcg@5"]
     claim = both.claim("random", "ndcg@5")
     assert claim is not None
     assert claim.claim == "worse"
@@ -441,7 +441,7 @@ def test_a_metric_of_the_family_that_the_convention_does_not_define_is_refused(t
 
 def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:
     comparison = only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)])
-    record = json.loads(json.dumps(as_json([comparison]), allow_nan=False))
+    record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))
     (pair,) = record["pairs"]
     assert (pair["scope"], pair["claim"], pair["a"]) == (RETRAINED, "better", "native")
     parts = pair["inference"]["parts"]

@@ -15,9 +15,9 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.compare import Settings, best_by_validation, compare, render
-from ltrbench.compare.comparison import Row
+from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
@@ -25,7 +25,7 @@ from ltrbench.results import FAILED, Run, RunResult, write_run
 from ltrbench.statistics import PairStatistics
 
 
-def against_baseline(row: Row) -> PairStatistics:
+def against_baseline(row: ModelRow) -> PairStatistics:
     assert row.to_baseline is not None
     return row.to_baseline.statistics
 
@@ -169,7 +169,7 @@ def test_identical_scores_differ_by_zero_with_an_empty_interval(tmp_path: Path) 
 
 def test_json_holds_no_nan_and_each_run_with_its_metrics_and_path(tmp_path: Path) -> None:
     runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
-    content = json.loads(json.dumps(as_json(compare(runs)), allow_nan=False))
+    content = json.loads(json.dumps(comparisons_as_json(compare(runs)), allow_nan=False))
     assert content["metric"] == "ndcg@10"
     assert [run["model"] for run in content["runs"]] == ["native", "xgboost"]
     first = content["runs"][0]

@@ -20,10 +20,10 @@ from ltrbench.cli import main
 from ltrbench.cli.continuing import Sweep
 from ltrbench.cli.launch import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
-from ltrbench.compare.analysis.across import across, in_words
+from ltrbench.compare.analysis.across import across, across_in_words
 from ltrbench.compare.analysis.methods import what_draws_cannot_show
 from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.record import as_json, figures
+from ltrbench.compare.output.record import comparisons_as_json, figures_by_name
 from ltrbench.compare.output.tables import as_csv, as_latex
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
@@ -215,7 +215,7 @@ def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
 def test_json_holds_each_pair_with_its_tests_and_is_valid_without_nan(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     found = {comparison.data: slices(comparison, ["num_relevant"])}
-    record = json.loads(json.dumps(as_json([comparison], found), allow_nan=False))
+    record = json.loads(json.dumps(comparisons_as_json([comparison], found), allow_nan=False))
     assert (record["metric"], record["convention"], record["family"]) == ("ndcg@10", "default", "all 3 pairs")
     assert [(pair["a"], pair["b"]) for pair in record["pairs"]] == [
         ("native", "xgboost"),
@@ -235,7 +235,7 @@ def test_flat_figures_are_those_of_the_rows(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     row = comparison.row("xgboost")
     assert row.to_baseline is not None
-    found = figures([comparison])
+    found = figures_by_name([comparison])
     assert found["xgboost/ndcg@5"] == row.metrics["ndcg@5"]
     assert found["xgboost/ndcg@10 minus native"] == row.to_baseline.statistics.difference
     assert "native/ndcg@10 minus native" not in found
@@ -256,7 +256,7 @@ def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tm
 
 def test_one_query_gives_nulls_with_the_reason(tmp_path: Path) -> None:
     runs = [write(tmp_path / model, model, counted=1) for model in ("native", "xgboost")]
-    (pair,) = as_json(compare(runs))["pairs"]
+    (pair,) = comparisons_as_json(compare(runs))["pairs"]
     assert (pair["interval"], pair["p_value"]["t"], pair["note"]) == (None, None, "one query only")
 
 
@@ -335,7 +335,7 @@ def test_settings_of_one_data_set_are_no_data_sets(tmp_path: Path) -> None:
     found = across(compare(runs))
     assert found is not None
     assert found.test is None
-    assert in_words(found).startswith("Over data sets: Several tables are of one data set")
+    assert across_in_words(found).startswith("Over data sets: Several tables are of one data set")
 
 
 class FullDisk:

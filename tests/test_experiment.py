@@ -15,7 +15,7 @@ from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, U
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.sources import DataSource
@@ -433,7 +433,7 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
         "num_leaves=null) and ignoring (prior=null, power=2.0)."
     )
     assert any(said in note for note in comparison.notes)
-    record = as_json([comparison])
+    record = comparisons_as_json([comparison])
     assert any(said in note for note in record["notes"])
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
 

@@ -17,7 +17,7 @@ from test_command_line import USER_BACKEND, run
 
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.analysis.next_step import NextStep, next_step
-from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.output.report import write
 from ltrbench.compare.output.tables import as_html
 from ltrbench.results import Run, find_runs
@@ -202,7 +202,7 @@ def test_the_step_stands_in_every_form_of_the_comparison(tmp_path: Path) -> None
     for width in (None, 60):
         assert f"\n      {step.command}\n" in render(comparison, width)
     assert step.command in as_html(comparison)
-    (record,) = json.loads(json.dumps(as_json([comparison])))["comparisons"]
+    (record,) = json.loads(json.dumps(comparisons_as_json([comparison])))["comparisons"]
     assert record["next_step"] == {"command": step.command, "seconds": step.seconds, "reason": step.reason}
     write([comparison], tmp_path / "report.html")
     assert step.command in (tmp_path / "report.html").read_text()

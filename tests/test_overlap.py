@@ -16,6 +16,7 @@ from ltrbench.compare import Comparison, compare
 from ltrbench.compare.analysis.across import across
 from ltrbench.compare.comparison import best_by_validation
 from ltrbench.compare.output.tables import render
+from ltrbench.compare.pairing.cells import EvaluatedRow
 from ltrbench.compare.pairing.fairness import warnings
 from ltrbench.compare.pairing.overlap import clustered, same_sets, shared, sharing
 from ltrbench.compare.scores.fusion import Fusing, fuse
@@ -60,9 +61,9 @@ def halves(data: RankingDataset, count: int = 5) -> list[RankingDataset]:
 def compared(folder: Path, tests: list[Judgments]) -> Comparison:
     """Two models on folds with these test sets."""
     runs = [
-        write(folder / f"{model}{fold}", model, fold=fold, judged=own)
+        write(folder / f"{model}{fold}", model, fold=fold, judged=test)
         for model in MODELS
-        for fold, own in enumerate(tests, start=1)
+        for fold, test in enumerate(tests, start=1)
     ]
     (comparison,) = compare(runs)
     return comparison
@@ -155,9 +156,9 @@ def test_shared_queries_are_counted_between_sets() -> None:
 
 def test_one_test_set_of_several_training_sets_is_no_overlap(tmp_path: Path) -> None:
     comparison = compared(tmp_path, [dataset()])
-    (item,) = comparison.rows[0].judged
+    (item,) = comparison.rows[0].evaluated
     resamples = [replace(item, cell=item.cell._replace(train=f"resample {number}")) for number in range(3)]
-    notes = warnings({"native": resamples}, comparison.metric, DEFAULT)
+    notes = warnings([EvaluatedRow("native", tuple(resamples))], comparison.metric, DEFAULT)
     assert not any("overlap" in note for note in notes)
 
 
@@ -194,8 +195,7 @@ def letor_folds(folder: Path) -> list[Run]:
 
 
 def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_path: Path) -> None:
-    runs = letor_folds(tmp_path)
-    (comparison,) = compare(runs)
+    (comparison,) = compare(letor_folds(tmp_path))
     (note,) = (note for note in comparison.notes if note.startswith("Settings of native"))
     assert "validation queries of fold 1 are test queries of fold 5" in note
     assert "of fold 2 those of fold 1" in note

@@ -10,7 +10,7 @@ import pytest
 from test_claims import SEEDS, deterministic, folds, only, pair_of, resampled, runs_of
 
 from ltrbench.compare import Settings, render
-from ltrbench.compare.output.record import as_json
+from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import FOLDS, QUERIES, RESAMPLES, Need, Power
 from ltrbench.compare.pairing.power import SEEDS as OF_SEEDS
@@ -180,7 +180,7 @@ def test_runs_without_times_have_needs_without_times(tmp_path: Path) -> None:
 
 def test_a_record_names_the_needs(tmp_path: Path) -> None:
     comparison = only(two_models(tmp_path), Settings(detect=0.01))
-    (pair,) = json.loads(json.dumps(as_json([comparison]), allow_nan=False))["pairs"]
+    (pair,) = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["pairs"]
     power = pair_of(comparison).power
     assert pair["power"]["detectable"] == power.detectable
     assert [need["kind"] for need in pair["power"]["needs"]] == [need.kind for need in power.needs]

@@ -11,10 +11,9 @@ import pytest
 from toy_runs import write
 
 from ltrbench.compare import compare
-from ltrbench.compare.pairing.cells import Judged
+from ltrbench.compare.pairing.cells import EvaluatedRow, EvaluatedRun
 from ltrbench.compare.replicate_counts import replicate_counts
-from ltrbench.compare.scores.imported import IMPORTED
-from ltrbench.results import Run
+from ltrbench.results import IMPORTED, Run
 
 
 def rows(folder: Path, model: str, places: Iterable[tuple[int | None, int]], **fields: Any) -> list[Run]:
@@ -27,7 +26,7 @@ def rows(folder: Path, model: str, places: Iterable[tuple[int | None, int]], **f
 
 def counts(runs: list[Run]) -> dict[str, str]:
     (comparison,) = compare(runs)
-    return replicate_counts({row.label: row.judged for row in comparison.rows})
+    return replicate_counts([row.group for row in comparison.rows])
 
 
 def seeds(count: int, fold: int | None = None) -> list[tuple[int | None, int]]:
@@ -51,11 +50,11 @@ def resampled(folder: Path, model: str, indices: Iterable[int], number: int, num
 
 def of_resamples(runs: list[Run]) -> dict[str, str]:
     """Counts of runs of one model, as the cells of resamples are made by their settings."""
-    found: list[Judged] = []
+    evaluated: list[EvaluatedRun] = []
     for run in runs:
         (comparison,) = compare([run])
-        found += comparison.rows[0].judged
-    return replicate_counts({runs[0].result.model: found})
+        evaluated += comparison.rows[0].evaluated
+    return replicate_counts([EvaluatedRow(runs[0].result.model, tuple(evaluated))])
 
 
 def test_a_row_with_every_seed_states_their_number(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_means_are_those_under_every_convention(found: list[Comparison]) -> None
         for row in comparison.rows:
             own = [
                 evaluate(item.judgments, item.scores, ["ndcg@10"], outcome.convention).means["ndcg@10"]
-                for item in row.judged
+                for item in row.evaluated
             ]
             assert outcome.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
     assert [outcome.convention.name for outcome in defined] == [

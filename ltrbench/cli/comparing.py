@@ -112,7 +112,7 @@ def compare(
     from ltrbench.compare import Settings, read_attributes, slices
     from ltrbench.compare import compare as compare_runs
     from ltrbench.compare.output.publish import publish
-    from ltrbench.compare.output.record import as_json
+    from ltrbench.compare.output.record import comparisons_as_json
     from ltrbench.metrics import preset, with_settings
 
     asked = Settings(
@@ -136,7 +136,7 @@ def compare(
     comparisons = compare_runs(runs, asked)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
-        echo_json(as_json(comparisons, by_kind))
+        echo_json(comparisons_as_json(comparisons, by_kind))
     else:
         _print(comparisons, by_kind)
     # Behind the table, which a full disk must not cost.
@@ -147,11 +147,11 @@ def compare(
 def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
     """The tables, and what is seen over data sets, in the width of the terminal."""
     from ltrbench.compare import render
-    from ltrbench.compare.analysis.across import across, in_words
+    from ltrbench.compare.analysis.across import across, across_in_words
 
     width = terminal_width()
     tables = [render(item, width, by_kind[item.data]).rstrip() for item in comparisons]
-    over = in_words(across(comparisons))
+    over = across_in_words(across(comparisons))
     echo("\n\n".join([*tables, over] if over else tables))
 
 

@@ -171,14 +171,14 @@ class Session:
         if self.sweep is None or not self.comparisons:
             return
         from ltrbench.compare.output.publish import publish
-        from ltrbench.compare.output.record import claims, figures
+        from ltrbench.compare.output.record import claims, figures_by_name
 
         folder = self.sweep.folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
         self.comparison_folder = folder
         if self.tracker is not None:
             text, best = (folder / "table.md").read_text(), self._best()
-            shown = figures(self.comparisons)
+            shown = figures_by_name(self.comparisons)
             if best is not None:
                 text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
             self.tracker.summarize(folder, text, best.run if best else None, shown, claims(self.comparisons))
@@ -226,11 +226,11 @@ class Session:
             return
         # Late, because it is not needed for --help, which has to answer at once.
         from ltrbench.compare import render
-        from ltrbench.compare.analysis.across import across, in_words
+        from ltrbench.compare.analysis.across import across, across_in_words
 
         for comparison in self.comparisons:
             click.echo(f"\n{render(comparison, terminal_width())}")
-        if over := in_words(across(self.comparisons) if self.comparisons else None):
+        if over := across_in_words(across(self.comparisons) if self.comparisons else None):
             click.echo(f"{over}\n")
         where = [f"Run folders: {_common(self.runs)}"]
         if self.comparison_folder is not None:

@@ -10,7 +10,7 @@ from types import ModuleType
 from ltrbench.compare.analysis.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.analysis.slices import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.analysis.verdict import verdict
-from ltrbench.compare.comparison import Choice, Comparison, Row, best_by_validation, compare
+from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation, compare
 from ltrbench.compare.output.tables import render
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.scores.fusion import Fusing, fuse
@@ -26,8 +26,8 @@ __all__ = [
     "Import",
     "ImportanceComparison",
     "Interaction",
+    "ModelRow",
     "Pair",
-    "Row",
     "Settings",
     "Slice",
     "best_by_validation",

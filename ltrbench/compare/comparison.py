@@ -16,25 +16,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ltrbench.compare.pairing.cells import (
-    Judged,
-    PairedQueries,
-    arrange,
-    by_cell,
-    by_data,
-    by_label,
-    by_name,
+from ltrbench.compare.grouping import (
+    GroupedRuns,
     cell_of,
-    judge,
-    newest,
-    pair_queries,
+    fold_of,
+    group_by_data_set,
+    group_runs,
+    newest_runs,
     test_cell_of,
 )
-from ltrbench.compare.pairing.fairness import mismatches, refusal, seen_by_choice, validation_means, warnings
+from ltrbench.compare.pairing.cells import (
+    EvaluatedRow,
+    EvaluatedRun,
+    PairedQueries,
+    arrange,
+    evaluate_rows,
+    pair_queries,
+)
+from ltrbench.compare.pairing.fairness import (
+    best_on_validation,
+    mismatches,
+    refusal,
+    seen_by_choice,
+    values_on_validation,
+    warnings,
+)
 from ltrbench.compare.pairing.pairs import Pair, against, all_pairs, decided
 from ltrbench.compare.replicate_counts import replicate_counts
 from ltrbench.compare.scores.derived import reported_metrics, unknown_metrics
-from ltrbench.compare.scores.evaluations import means_of, over_cells
 from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
@@ -51,12 +60,11 @@ _BYTES_IN_MB = 1e6
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelRow:
     """One model, with one set of settings, on one data set.
 
     Attributes:
-        label: the model's name, with the settings that tell it from other rows of the same model.
-        judged: its runs that count, in order, with their evaluations.
+        group: its runs that count, with their evaluations.
         metrics: name -> mean over cells of the mean over queries; None where no query counts.
         interval: of its mean of the comparison's metric; None where it is not in paired tests.
         to_baseline: this minus the baseline; None for the baseline and where the two cannot be paired.
@@ -65,8 +73,7 @@ class Row:
         peak_memory_mb, trees, model_mb: mean over the runs that have one; None where none has.
     """
 
-    label: str
-    judged: tuple[Judged, ...]
+    group: EvaluatedRow
     metrics: Mapping[str, float | None]
     interval: Interval | None
     to_baseline: Pair | None
@@ -77,8 +84,18 @@ class Row:
     model_mb: float | None
 
     @property
+    def label(self) -> str:
+        """The model's name, with the settings that tell it from other rows of the same model."""
+        return self.group.label
+
+    @property
     def runs(self) -> tuple[Run, ...]:
-        return tuple(item.run for item in self.judged)
+        return self.group.runs
+
+    @property
+    def evaluated(self) -> tuple[EvaluatedRun, ...]:
+        """The runs in order, with their evaluations."""
+        return self.group.evaluated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +121,7 @@ class Comparison:
     settings: Settings
     baseline: str
     best: str | None
-    rows: tuple[Row, ...]
+    rows: tuple[ModelRow, ...]
     pairs: tuple[Pair, ...]
     queries: PairedQueries | None
     notes: tuple[str, ...]
@@ -138,18 +155,19 @@ class Comparison:
     @cached_property
     def replicates(self) -> dict[str, str]:
         """Label -> how often its training was repeated, such as "5 seeds" or "3 of 9 seeds"."""
-        return replicate_counts({row.label: row.judged for row in self.rows})
+        return replicate_counts([row.group for row in self.rows])
 
     @cached_property
     def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
-        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query, means as in `Row.metrics`.
+        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query, means as in `ModelRow.metrics`.
 
         Raises:
             UndefinedMetricError, DataError: where the convention does not define NDCG on these data.
         """
-        longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.judged)
+        longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.evaluated)
         names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
-        return {row.label: means_of(row.judged, names, self.settings.convention) for row in self.rows}
+        rows = [row.group.under(self.settings.convention, names) for row in self.rows]
+        return {row.label: [row.mean(name) for name in names] for row in rows}
 
     def __repr__(self) -> str:
         means = [(row.label, row.metrics.get(self.metric)) for row in self.rows]
@@ -172,7 +190,7 @@ class Comparison:
 
         return as_frame(self)
 
-    def row(self, label: str) -> Row:
+    def row(self, label: str) -> ModelRow:
         return next(row for row in self.rows if row.label == label)
 
 
@@ -184,67 +202,66 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         ResultError: where no run is finished; where runs were made on different data or splits, unless
             `settings.allow_mismatch`.
     """
-    asked = settings or Settings()
+    settings = settings or Settings()
     finished = [run for run in runs if run.result.status == FINISHED]
     if not finished:
         raise ResultError(f"there is no finished run to compare. {'; '.join(map(_failure, runs))}")
-    finished, repeated = newest(finished)
-    found = mismatches(finished)
-    if found and not asked.allow_mismatch:
-        raise ResultError(refusal(found))
+    finished, repeated = newest_runs(finished)
+    tables = group_runs(finished)
+    mismatched = mismatches(tables)
+    if mismatched and not settings.allow_mismatch:
+        raise ResultError(refusal(mismatched))
     # Where nothing is mismatched, training sets are known, and claims may speak of training.
-    asked = replace(asked, allow_mismatch=bool(found))
-    # Mismatched runs share a table because that was asked for.
-    tables = by_name(finished) if found else by_data(finished)
-    metric = asked.claimed_metrics[0] or default_metric(finished)
-    _check_baseline(tables, asked.baseline)
+    settings = replace(settings, allow_mismatch=bool(mismatched))
+    if mismatched:
+        tables = group_by_data_set(finished)
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    _check_baseline(tables, settings.baseline)
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     # A failure may have happened before its data was known, so that each stands under the first table.
     return [
-        _compare_on(name, group, metric, asked, [*found, *repeated, *(failures if number == 0 else [])])
-        for number, (name, group) in enumerate(tables.items())
+        _compare_on(table, metric, settings, [*mismatched, *repeated, *(failures if number == 0 else [])])
+        for number, table in enumerate(tables)
     ]
 
 
 def _compare_on(
-    data: str, runs: Sequence[Run], metric: str, asked: Settings, first_notes: Sequence[str]
+    table: GroupedRuns, metric: str, settings: Settings, first_notes: Sequence[str]
 ) -> Comparison:
-    groups = by_label(runs)
-    reported = (name for run in runs for name in reported_metrics(run))
-    claimed = dict.fromkeys([metric, *asked.family])
+    reported = (name for run in table.runs for name in reported_metrics(run))
+    claimed = dict.fromkeys([metric, *settings.family])
     others = [name for name in dict.fromkeys(reported) if name not in claimed]
-    place = test_cell_of if asked.allow_mismatch else cell_of
-    arranged = arrange(judge(groups, [*claimed], others, asked.convention, place))
-    paired = {name: pair_queries(arranged.counted, arranged.paired, name) for name in claimed}
+    cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
+    arranged = arrange(evaluate_rows(table.rows, [*claimed], others, settings.convention, cell_of_run))
+    paired = {name: pair_queries(arranged.paired, name) for name in claimed}
     queries = paired[metric]
     best = _best(queries)
-    base = _find_baseline(groups, asked.baseline, best)
-    absent = _absent_baseline(groups, asked.baseline, base)
+    base = _find_baseline(table.rows, settings.baseline, best)
+    absent = _absent_baseline(table.rows, settings.baseline, base)
     if absent:
-        asked = replace(asked, baseline=None)
-    pairs = () if queries is None else all_pairs(queries, metric, asked)
-    rows = _rows(arranged.counted, queries, pairs, base, best, asked)
+        settings = replace(settings, baseline=None)
+    pairs = () if queries is None else all_pairs(queries, metric, settings)
     declared = {
-        name: _family(all_pairs(own, name, asked), own, base, asked)
-        for name, own in paired.items()
-        if name != metric and own is not None
+        name: _family(all_pairs(queries_of_metric, name, settings), queries_of_metric, base, settings)
+        for name, queries_of_metric in paired.items()
+        if name != metric and queries_of_metric is not None
     }
-    published = runs[0].result.settings.get("data", {}).get("published")
+    published = table.runs[0].result.settings.get("data", {}).get("published")
     return Comparison(
-        data=data,
+        data=table.name,
         metric=metric,
-        settings=asked,
+        settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(rows),
+        rows=tuple(_rows(arranged.counted, queries, pairs, base, best, settings)),
         pairs=pairs,
         queries=queries,
         notes=(
             *first_notes,
-            *unknown_metrics(run.result for run in runs),
+            *unknown_metrics(run.result for run in table.runs),
             *absent,
             *arranged.notes,
-            *warnings(arranged.counted, metric, asked.convention),
+            *warnings(arranged.counted, metric, settings.convention),
         ),
         published=Published(source=published["source"], figures=published["figures"]) if published else None,
         declared=declared,
@@ -252,57 +269,51 @@ def _compare_on(
 
 
 def _rows(
-    counted: Mapping[str, Sequence[Judged]],
+    groups: Sequence[EvaluatedRow],
     queries: PairedQueries | None,
     pairs: Sequence[Pair],
     base: str,
     best: str | None,
-    asked: Settings,
-) -> list[Row]:
-    own: dict[str, Interval | None] = {}
+    settings: Settings,
+) -> list[ModelRow]:
+    intervals: dict[str, Interval | None] = {}
     to_base: dict[str, Pair] = {}
     if queries is not None:
-        intervals = system_intervals(queries.distinct, asked.num_draws, asked.seed)
-        own = dict(zip(queries.labels, intervals, strict=True))
-        to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, asked), base)}
+        of_rows = system_intervals(queries.distinct, settings.num_draws, settings.seed)
+        intervals = dict(zip(queries.labels, of_rows, strict=True))
+        to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, settings), base)}
     to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}
     return [
-        _row(label, judged, own.get(label), to_base.get(label), to_best.get(label))
-        for label, judged in counted.items()
+        _row(group, intervals.get(group.label), to_base.get(group.label), to_best.get(group.label))
+        for group in groups
     ]
 
 
-def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, asked: Settings) -> tuple[Pair, ...]:
+def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: Settings) -> tuple[Pair, ...]:
     """Of all pairs those that the question asks for, decided over just these.
 
     A baseline that was named makes a family of its own. One that the numbers themselves named, the best, does
     not: any pair might have been in its place. Nor does the first row, where nobody named a baseline.
     """
-    if asked.baseline in (None, BEST):
+    if settings.baseline in (None, BEST):
         return tuple(pairs)
-    return decided(against(pairs, base), queries, asked)
+    return decided(against(pairs, base), queries, settings)
 
 
 def _row(
-    label: str,
-    judged: Sequence[Judged],
-    interval: Interval | None,
-    to_baseline: Pair | None,
-    to_best: Interval | None,
-) -> Row:
-    means = [[item.evaluation.means for item in own] for own in by_cell(judged).values()]
-    results = [item.run.result for item in judged]
-    return Row(
-        label=label,
-        judged=tuple(judged),
-        metrics={name: over_cells(means, name) for name in judged[0].evaluation.means},
+    group: EvaluatedRow, interval: Interval | None, to_baseline: Pair | None, to_best: Interval | None
+) -> ModelRow:
+    results = [run.result for run in group.runs]
+    return ModelRow(
+        group=group,
+        metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
         interval=interval,
         to_baseline=to_baseline,
         to_best=to_best,
         seconds=_mean_seconds(results),
         peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
         trees=_mean_known(result.best_iteration for result in results),
-        model_mb=_mean_known(_model_mb(item.run) for item in judged),
+        model_mb=_mean_known(map(_model_mb, group.runs)),
     )
 
 
@@ -313,37 +324,37 @@ def _best(queries: PairedQueries | None) -> str | None:
     return queries.labels[int(np.argmax(queries.sample.means))]
 
 
-def _check_baseline(tables: Mapping[str, Sequence[Run]], wanted: str | None) -> None:
+def _check_baseline(tables: Sequence[GroupedRuns], baseline: str | None) -> None:
     """Raises ConfigError where no table has a row of that name."""
-    if wanted in (None, BEST):
+    if baseline in (None, BEST):
         return
-    labels = [label for group in tables.values() for label in by_label(group)]
-    models = [run.result.model for group in tables.values() for run in group]
-    if wanted not in (*labels, *models):
+    labels = [label for table in tables for label in table.rows]
+    models = [run.result.model for table in tables for run in table.runs]
+    if baseline not in (*labels, *models):
         known = list(dict.fromkeys(labels))
         raise ConfigError(
-            f"no finished run of baseline '{wanted}'{did_you_mean(str(wanted), known)} "
+            f"no finished run of baseline '{baseline}'{did_you_mean(str(baseline), known)} "
             f"There are {', '.join(known)}."
         )
 
 
-def _find_baseline(groups: Mapping[str, Sequence[Run]], wanted: str | None, best: str | None) -> str:
+def _find_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None) -> str:
     """The row of that label or model; the first where none is named, or this table has none of that name."""
-    if wanted in groups:
-        return str(wanted)
-    if wanted == BEST and best is not None:
+    if baseline in rows:
+        return str(baseline)
+    if baseline == BEST and best is not None:
         return best
-    of_model = [label for label, group in groups.items() if group[0].result.model == wanted]
+    of_model = [label for label, runs in rows.items() if runs[0].result.model == baseline]
     if len(of_model) > 1:
-        raise ConfigError(f"baseline '{wanted}' is {len(of_model)} rows; name one: {', '.join(of_model)}.")
-    return of_model[0] if of_model else next(iter(groups))
+        raise ConfigError(f"baseline '{baseline}' is {len(of_model)} rows; name one: {', '.join(of_model)}.")
+    return of_model[0] if of_model else next(iter(rows))
 
 
-def _absent_baseline(groups: Mapping[str, Sequence[Run]], wanted: str | None, found: str) -> list[str]:
-    """What to say where this table has no run of the baseline that was named."""
-    if wanted in (None, BEST, found) or groups[found][0].result.model == wanted:
+def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, label: str) -> list[str]:
+    """What to say where this table has no run of the baseline that was named, and `label` is in its place."""
+    if baseline in (None, BEST, label) or rows[label][0].result.model == baseline:
         return []
-    return [f"There is no run of the baseline {wanted} here: differences are to {found}, the first row."]
+    return [f"There is no run of the baseline {baseline} here: differences are to {label}, the first row."]
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -390,7 +401,7 @@ class Choice:
     """
 
     run: Run
-    row: Row
+    row: ModelRow
     metric: str
     mean: float
     value: float
@@ -408,7 +419,7 @@ class Choice:
         reason = f"{self.row.label}: {rank}validation {self.metric}, {self.mean:.4f}"
         if len(self.row.runs) == 1:
             return reason
-        fold, seed = self.run.result.data.get("fold"), self.run.result.seed
+        fold, seed = fold_of(self.run), self.run.result.seed
         place = f"seed={seed}" if fold is None else f"fold={fold} seed={seed}"
         return f"{reason}, the mean of {len(self.row.runs)} runs; of these {place} is best, {self.value:.4f}"
 
@@ -424,24 +435,22 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 
     Test is not looked at. None where no row has a validation set.
     """
-    metric, convention = comparison.metric, comparison.settings.convention
-    reached = {row.label: validation_means(row.runs, metric, convention) for row in comparison.rows}
-    known = {label: values for label, values in reached.items() if values}
-    if not known:
+    rows = [row.group for row in comparison.rows]
+    validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
+    if not validated:
         return None
-    best = max(known, key=lambda label: fmean(known[label].values()))
-    number = max(known[best], key=known[best].__getitem__)
+    best = best_on_validation(validated)
+    number = max(validated[best], key=validated[best].__getitem__)
     row = comparison.row(best)
+    evaluated = [item for row in comparison.rows for item in row.evaluated]
     return Choice(
         run=row.runs[number],
         row=row,
-        metric=metric,
-        mean=fmean(known[best].values()),
-        value=known[best][number],
-        num_rows=len(known),
-        seen=seen_by_choice([item for row in comparison.rows for item in row.judged])
-        if len(known) > 1
-        else "",
+        metric=comparison.metric,
+        mean=fmean(validated[best].values()),
+        value=validated[best][number],
+        num_rows=len(validated),
+        seen=seen_by_choice(evaluated) if len(validated) > 1 else "",
     )
 
 

@@ -9,68 +9,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from ltrbench.compare.pairing.cells import Judged, seeds_change_nothing
-from ltrbench.compare.scores.imported import IMPORTED
-from ltrbench.results import Run
-
-_Folds = dict[int | None, list[Run]]
+from ltrbench.compare.grouping import fold_of, replicate_of
+from ltrbench.compare.pairing.cells import EvaluatedRow
+from ltrbench.results import IMPORTED, Run
 
 
-def replicate_counts(rows: Mapping[str, Sequence[Judged]]) -> dict[str, str]:
+def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     """Returns label -> a short text for the column "trainings".
 
     Args:
-        rows: all rows of a table, label -> its runs that count.
+        rows: all rows of a table, with their runs that count.
     """
-    runs = [item.run for judged in rows.values() for item in judged]
-    # Scores from elsewhere have the seed of the run in whose place they stand.
-    trained = [run for run in runs if run.result.params != IMPORTED]
-    seeds = {run.result.seed for run in trained}
-    num_folds = len({run.result.data.get("fold") for run in runs} | _swept(runs, "data.fold"))
-    return {label: _of_row(judged, seeds, num_folds) for label, judged in rows.items()}
+    runs = [run for row in rows for run in row.runs]
+    # Imported scores have the seed of the run in whose place they stand.
+    seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
+    num_folds = len({fold_of(run) for run in runs} | _swept(runs, "data.fold"))
+    return {row.label: _of_row(row, seeds, num_folds) for row in rows}
 
 
-def _of_row(judged: Sequence[Judged], seeds: set[int], num_folds: int) -> str:
+def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
     """The factors of a row's number of runs, such as 5 folds x 3 seeds.
 
     Args:
         seeds: of all rows.
         num_folds: of all rows, and of their sweeps.
     """
-    runs = [item.run for item in judged]
-    folds: _Folds = {}
+    runs = row.runs
+    resamples_of_fold: dict[int | None, set[int]] = {}
+    seeds_of_place: dict[tuple[int | None, int | None], set[int]] = {}
     for run in runs:
-        folds.setdefault(run.result.data.get("fold"), []).append(run)
-    parts = [] if num_folds == 1 else [_count([len(folds)], num_folds, "fold")]
-    resamples = [len({_resample(run) for run in own} - {None}) for own in folds.values()]
-    if any(resamples):
-        planned = max(run.result.data["resample"]["number"] for run in runs if _resample(run) is not None)
-        parts.append(_count(resamples, planned, "resample"))
-    per_place = [len(own) for own in _seeds_of_places(runs).values()]
-    if seeds_change_nothing(judged):
+        fold, (resample, seed) = fold_of(run), replicate_of(run)
+        resamples_of_fold.setdefault(fold, set()).update(() if resample is None else (resample,))
+        seeds_of_place.setdefault((fold, resample), set()).add(seed)
+    parts = [] if num_folds == 1 else [_count([len(resamples_of_fold)], num_folds, "fold")]
+    num_resamples = [*map(len, resamples_of_fold.values())]
+    if any(num_resamples):
+        planned = max(run.result.data["resample"]["number"] for run in runs if "resample" in run.result.data)
+        parts.append(_count(num_resamples, planned, "resample"))
+    num_seeds = [*map(len, seeds_of_place.values())]
+    if row.seeds_change_nothing:
         parts.append("1 (seeds change nothing)")
-    elif all(run.result.params == IMPORTED for run in runs) and max(per_place) == 1:
+    elif all(run.result.params == IMPORTED for run in runs) and max(num_seeds) == 1:
         parts.append("1 (imported)")
-    elif not any(resamples) or max(per_place) > 1:
+    elif not any(num_resamples) or max(num_seeds) > 1:
         expected = seeds | {run.result.seed for run in runs} | _swept(runs, "seed")
-        parts.append(_count(per_place, len(expected), "seed"))
+        parts.append(_count(num_seeds, len(expected), "seed"))
     return " x ".join(parts)
-
-
-def _resample(run: Run) -> int | None:
-    """Which resample of the training queries the run has; None: it has all."""
-    resample = run.result.data.get("resample")
-    return None if resample is None else resample["index"]
-
-
-def _seeds_of_places(runs: Iterable[Run]) -> dict[tuple[int | None, int | None], set[int]]:
-    """Fold and resample -> seeds."""
-    places: dict[tuple[int | None, int | None], set[int]] = {}
-    for run in runs:
-        places.setdefault((run.result.data.get("fold"), _resample(run)), set()).add(run.result.seed)
-    return places
 
 
 def _swept(runs: Iterable[Run], setting: str) -> set[int]:
@@ -84,6 +70,6 @@ def _count(counts: Sequence[int], expected: int, noun: str) -> str:
     ('3 seeds', '1 seed', '2 to 3 of 9 seeds')
     """
     low, high = min(counts), max(counts)
-    found = f"{low}" if low == high else f"{low} to {high}"
+    span = f"{low}" if low == high else f"{low} to {high}"
     of = f" of {expected}" if low < expected else ""
-    return f"{found}{of} {noun}{'s' * (expected > 1)}"
+    return f"{span}{of} {noun}{'s' * (expected > 1)}"

@@ -20,7 +20,7 @@ from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
 if TYPE_CHECKING:
-    from ltrbench.data.dataset import Judgments, RankingDataset
+    from ltrbench.data.dataset import RankingDataset
 
 QueryKeys = NDArray[np.str_]
 """(Q,), a text for each query; two queries with the same text are one query."""
@@ -49,12 +49,6 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     keys = np.add.reduceat(_mixed(features + _of_labels(dataset)), starts, axis=0)
     keys[alike] += _mixed(_linear(dataset.query_ids[alike], _characters))
     return _as_text(_mixed(keys))
-
-
-def label_keys(judgments: Judgments) -> QueryKeys:
-    """Returns a key of each query's labels alone, for judgments without features."""
-    of_documents = _mixed(_of_labels(judgments))
-    return _as_text(_mixed(np.add.reduceat(of_documents, judgments.query_start[:-1], axis=0)))
 
 
 def check_query_keys(keys: NDArray[Any], num_queries: int) -> None:
@@ -101,8 +95,8 @@ def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
     return codes
 
 
-def _of_labels(judgments: Judgments) -> _Hashes:
-    labels = (judgments.labels + 0.0).view(np.uint64)
+def _of_labels(dataset: RankingDataset) -> _Hashes:
+    labels = (dataset.labels + 0.0).view(np.uint64)
     return _splitmix(labels[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
 
 

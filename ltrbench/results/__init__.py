@@ -34,7 +34,17 @@ from ltrbench.results.files import (
     SCORES_FILE,
 )
 from ltrbench.results.reading import find_runs, holds_runs, read_run
-from ltrbench.results.record import FAILED, FINISHED, NO_PARAMETERS, OWN, TIMES, RunResult, check_readable
+from ltrbench.results.record import (
+    FAILED,
+    FINISHED,
+    FUSED,
+    IMPORTED,
+    NO_PARAMETERS,
+    OWN,
+    TIMES,
+    RunResult,
+    check_readable,
+)
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
 from ltrbench.results.writing import claim, copy_run, occupy, write_run
 
@@ -43,7 +53,9 @@ __all__ = [
     "EXAMPLE_FILE",
     "FAILED",
     "FINISHED",
+    "FUSED",
     "IMPORTANCES_FILE",
+    "IMPORTED",
     "MODEL_FOLDER",
     "NO_PARAMETERS",
     "OWN",

@@ -18,6 +18,8 @@ FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
 OWN, NO_PARAMETERS = "own", "none"
 """What `RunResult.params` says of a ranker that takes no shared parameter, and of a yardstick."""
+IMPORTED, FUSED = "imported", "fused"
+"""What it says of a run made of a score file, and of one made of the scores of several runs."""
 
 TIMES = {
     "load": "load",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.query_keys import _SEEDS, _STEP, DIGITS, label_keys, num_shared
+from ltrbench.data.query_keys import _SEEDS, _STEP, DIGITS, num_shared
 from ltrbench.data.splits import _judged_list
 
 
@@ -150,13 +150,3 @@ def test_documents_hashed_in_blocks_have_the_same_keys(monkeypatch: pytest.Monke
     whole = data.query_keys
     monkeypatch.setattr("ltrbench.data.query_keys._BLOCK", 12)
     np.testing.assert_array_equal(replace(data).query_keys, whole)
-
-
-def test_a_key_of_labels_depends_on_labels_alone_and_not_on_their_order() -> None:
-    data = RankingDataset(
-        features=np.arange(6, dtype=np.float32)[:, np.newaxis],
-        labels=np.array([0.0, 2, 2, 0, 0, 1]),
-        query_start=np.array([0, 2, 4, 6]),
-    )
-    first, second, third = label_keys(data)
-    assert first == second != third

@@ -1,4 +1,4 @@
-"""Models against themselves: each row's replicates in two halves, judged as two models are.
+"""Models against themselves: each row's replicates in two halves, compared as two models are.
 
 See `ltrbench.statistics.repeated.aa` for what is computed and for what the shares cannot say.
 """
@@ -12,16 +12,8 @@ import numpy as np
 
 from ltrbench.compare.analysis.next_step import NextStep, more_seeds, resamples
 from ltrbench.compare.comparison import default_metric
-from ltrbench.compare.pairing.cells import (
-    Judged,
-    PairedQueries,
-    by_data,
-    by_label,
-    cell_of,
-    judge,
-    newest,
-    pair_queries,
-)
+from ltrbench.compare.grouping import cell_of, group_runs, newest_runs
+from ltrbench.compare.pairing.cells import EvaluatedRow, PairedQueries, evaluate_rows, pair_queries
 from ltrbench.compare.pairing.inference import are_folds, of_distinct_queries
 from ltrbench.compare.settings import Settings
 from ltrbench.errors import ResultError
@@ -73,33 +65,30 @@ def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: i
     Raises:
         ResultError: where no run is finished.
     """
-    finished, _ = newest([run for run in runs if run.result.status == FINISHED])
+    finished, _ = newest_runs([run for run in runs if run.result.status == FINISHED])
     if not finished:
         raise ResultError("there is no finished run whose replicates could be split into halves.")
     metric = settings.claimed_metrics[0] or default_metric(finished)
-    rows = []
-    for data, group in by_data(finished).items():
-        judged = judge(by_label(group), [metric], [], settings.convention, cell_of)
-        rows += [
-            row_against_itself(data, label, own, metric, settings, num_halvings)
-            for label, own in judged.items()
-        ]
-    return rows
+    return [
+        row_against_itself(table.name, row, metric, settings, num_halvings)
+        for table in group_runs(finished)
+        for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
+    ]
 
 
 def row_against_itself(
-    data: str, label: str, judged: Sequence[Judged], metric: str, settings: Settings, num_halvings: int
+    data: str, row: EvaluatedRow, metric: str, settings: Settings, num_halvings: int
 ) -> AgainstItself:
-    """Returns one row against itself; `judged` are its runs."""
-    queries = pair_queries({label: judged}, [label], metric)
+    """Returns one row of a data set against itself."""
+    queries = pair_queries([row], metric)
     if queries is None:
-        return AgainstItself(data, label, metric, "seeds", 1, 0, None, "no query counts")
+        return AgainstItself(data, row.label, metric, "seeds", 1, 0, None, "no query counts")
     trainings = queries.trainings[0]
-    keys = sorted(set(trainings[0].keys).intersection(*(own.keys for own in trainings)))
-    kind = "resamples" if any(own.resample is not None for own in trainings) else "seeds"
-    of_row = (data, label, metric, kind, len(queries.cells), len(keys))
+    keys = sorted(set(trainings[0].keys).intersection(*(fold.keys for fold in trainings)))
+    kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
+    of_row = (data, row.label, metric, kind, len(queries.cells), len(keys))
     if len(keys) < FEWEST_TO_HALVE:
-        return AgainstItself(*of_row, None, *_too_few(judged, queries, len(keys), kind))
+        return AgainstItself(*of_row, None, *_too_few(row, queries, len(keys), kind))
     reason = unknown_spread(queries.sample)
     if len(queries.cells) > 1 and not are_folds(queries):
         reason = f"{len(queries.cells)} test sets that are no folds of a cross-validation"
@@ -108,9 +97,8 @@ def row_against_itself(
     sample = queries.sample
     if len(queries.cells) == 1:
         sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
-    values = [own.values[[own.keys.index(key) for key in keys]] for own in trainings]
     halved = against_itself(
-        np.concatenate(values, axis=1),
+        np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
         sample,
         test_share=queries.test_share,
         rope=settings.rope,
@@ -120,13 +108,14 @@ def row_against_itself(
     return AgainstItself(*of_row, halved)
 
 
-def _too_few(judged: Sequence[Judged], queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
+def _too_few(row: EvaluatedRow, queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
     """Why there is no result, and the step to enough replicates."""
-    runs = [item.run for item in judged]
     number = FEWEST_TO_HALVE
     reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
-    if any(own.is_constant for own in queries.trainings[0]):
+    if any(fold.is_constant for fold in queries.trainings[0]):
         reason += " (seeds change nothing)"
     elif kind == "seeds" and count > 1:
-        return reason, more_seeds([runs], number, f"{reason}. Train with {number} seeds")
-    return reason, resamples([runs], number, f"{reason}. Train on {number} resamples of the training queries")
+        return reason, more_seeds([row.runs], number, f"{reason}. Train with {number} seeds")
+    return reason, resamples(
+        [row.runs], number, f"{reason}. Train on {number} resamples of the training queries"
+    )

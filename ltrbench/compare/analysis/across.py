@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.pairing.cells import one_of_each_cell
-from ltrbench.compare.pairing.overlap import keys_of_sets, sharing
+from ltrbench.compare.pairing.cells import first_of_cells
+from ltrbench.compare.pairing.overlap import sharing
 from ltrbench.markdown import markdown_table
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
@@ -48,8 +48,8 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     known = [
         {row.label: row.metrics[comparison.metric] for row in comparison.rows} for comparison in comparisons
     ]
-    labels = [label for label in known[0] if all(own.get(label) is not None for own in known)]
-    means = np.array([[own[label] for label in labels] for own in known], dtype=np.float64)
+    labels = [label for label in known[0] if all(of_data.get(label) is not None for of_data in known)]
+    means = np.array([[of_data[label] for label in labels] for of_data in known], dtype=np.float64)
     reason = _reason(comparisons, len(labels))
     return Across(
         data=tuple(comparison.data for comparison in comparisons),
@@ -60,15 +60,15 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     )
 
 
-def in_words(found: Across | None) -> str:
+def across_in_words(comparison: Across | None) -> str:
     """The test over data sets as a paragraph and a table of average ranks, or why there is none; empty where
     there is one data set."""
-    if found is None:
+    if comparison is None:
         return ""
-    if found.test is None:
-        return f"Over data sets: {found.reason}"
-    test = found.test
-    rows = [[label, f"{rank:.2f}"] for label, rank in zip(found.labels, test.average_ranks, strict=True)]
+    test = comparison.test
+    if test is None:
+        return f"Over data sets: {comparison.reason}"
+    rows = [[label, f"{rank:.2f}"] for label, rank in zip(comparison.labels, test.average_ranks, strict=True)]
     table = markdown_table(["model", f"average rank over {test.num_data_sets} data sets"], rows)
     if test.chi2_p is None or test.critical_difference is None:
         return f"Over data sets: {test.note}.\n\n{table}"
@@ -82,11 +82,10 @@ def in_words(found: Across | None) -> str:
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:
     """Names the data sets that share test queries, which is one data set under several names; empty: none."""
     of_data = [
-        list(one_of_each_cell(item for row in comparison.rows for item in row.judged).values())
+        first_of_cells(item for row in comparison.rows for item in row.evaluated).values()
         for comparison in comparisons
     ]
-    keys = iter(keys_of_sets([(item.judgments, item.query_keys) for cells in of_data for item in cells]))
-    queries = [np.concatenate([next(keys) for _ in cells]) for cells in of_data]
+    queries = [np.concatenate([item.query_keys for item in cells]) for cells in of_data]
     counts = sharing(queries, queries)
     pairs = [
         f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries"
@@ -119,8 +118,7 @@ def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
         )
     if num_data_sets < FEWEST_DATA_SETS:
         return (
-            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because "
-            "fewer ranks "
-            "can hardly reject anything. Read the data sets' own tables; folds are not data sets."
+            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because fewer "
+            "ranks can hardly reject anything. Read the data sets' own tables; folds are not data sets."
         )
     return ""

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.pairing.cells import replicate_of, resample_of
+from ltrbench.compare.grouping import fold_of, replicate_of, resample_of
 from ltrbench.compare.pairing.pairs import Pair
-from ltrbench.compare.scores.fusion import FUSED
-from ltrbench.compare.scores.imported import IMPORTED
 from ltrbench.markdown import wrapped
-from ltrbench.results import Run
+from ltrbench.results import FUSED, IMPORTED, Run
 from ltrbench.results.overrides import as_products, quoted
 from ltrbench.statistics import FEWEST_REPLICATES
 from ltrbench.untrusted.escaping import in_markdown, visible
@@ -67,8 +65,11 @@ def next_step(comparison: Comparison) -> NextStep | None:
     rows = {label: comparison.row(label).runs for label in queries.labels}
     if len({resample_of(runs[0]) is None for runs in rows.values()}) > 1:
         return None
-    trained = zip(queries.labels, queries.trainings, strict=True)
-    constant = {label for label, (own,) in trained if own.is_constant}
+    constant = {
+        label
+        for label, (trainings,) in zip(queries.labels, queries.trainings, strict=True)
+        if trainings.is_constant
+    }
     why = "Training was not repeated"
     if all(pair.inference is not None for pair in pairs):
         why = "Some models were trained only twice"
@@ -138,7 +139,7 @@ def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextS
         for row in rows
         for run in _one_a_fold(row)
         for seed in seeds
-        if folder is None or seed not in _seeds_of_fold(row, run.result.data.get("fold"))
+        if folder is None or seed not in _seeds_of_fold(row, fold_of(run))
     ]
     jobs = [[*_without(run, ("seed",)), f"seed={seed}"] for run, seed in wanted]
     seconds = sum(run.result.total_seconds for run, _ in wanted)
@@ -148,7 +149,7 @@ def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextS
 def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
     """None where the data set has no other folds."""
     runs = [run for row in rows for run in row]
-    (fold,) = {run.result.data.get("fold") for run in runs}
+    (fold,) = {fold_of(run) for run in runs}
     settings = runs[0].result.settings.get("data", {})
     num_folds = settings.get("num_folds") or settings.get("cv")
     if fold is None or num_folds is None or num_folds < 2:
@@ -225,8 +226,8 @@ def _config_dir(run: Run) -> str | None:
     if not settings.is_file():
         return None
     source = r"- path: (.+)\n +schema: file\n +provider: command-line$"
-    found = re.search(source, settings.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    return None if found is None else found[1]
+    match = re.search(source, settings.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return None if match is None else match[1]
 
 
 def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
@@ -242,13 +243,13 @@ def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
     """Of each fold the run of the first resample and seed."""
     first: dict[int | None, Run] = {}
-    for run in sorted(runs, key=lambda run: (replicate_of(run)[0] or 0, run.result.seed)):
-        first.setdefault(run.result.data.get("fold"), run)
+    for run in sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed)):
+        first.setdefault(fold_of(run), run)
     return list(first.values())
 
 
 def _seeds_of_fold(runs: Iterable[Run], fold: int | None) -> set[int]:
-    return {run.result.seed for run in runs if run.result.data.get("fold") == fold}
+    return {run.result.seed for run in runs if fold_of(run) == fold}
 
 
 def _without(run: Run, keys: Iterable[str]) -> list[str]:

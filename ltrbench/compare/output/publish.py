@@ -27,15 +27,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ltrbench.compare.analysis import importances
-from ltrbench.compare.analysis.across import across, in_words
+from ltrbench.compare.analysis.across import across, across_in_words
 from ltrbench.compare.analysis.importances import compare_importances
 from ltrbench.compare.analysis.slices import Slice
-from ltrbench.compare.comparison import Comparison, Row
-from ltrbench.compare.output.record import as_json
+from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
+from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.output.report import write
 from ltrbench.compare.output.report.shown import series_of
 from ltrbench.compare.output.tables import as_csv, as_latex, render
-from ltrbench.compare.pairing.cells import Cell, replicate_of
 from ltrbench.errors import ResultError
 from ltrbench.markdown import listed
 from ltrbench.plots import draw
@@ -100,11 +100,11 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     tables = "\n".join(f"## {render(item, slices=slices.get(item.data, ()))}" for item in comparisons)
     over = across(comparisons)
     title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
-    parts = [f"# {title}", tables.rstrip(), in_words(over), made_by]
+    parts = [f"# {title}", tables.rstrip(), across_in_words(over), made_by]
     (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
-    record = json.dumps(as_json(comparisons, slices), indent=2, allow_nan=False)
+    record = json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)
     (folder / "comparison.json").write_text(f"{record}\n")
     (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     _write_per_query(comparisons, folder / "per_query.csv")
@@ -168,7 +168,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
                 "metrics": dict(run.result.metrics),
                 "fingerprints": {
                     split: run.result.data[split].get("fingerprint")
-                    for split in ("train", "valid", "test")
+                    for split in DATA_SPLITS
                     if split in run.result.data
                 },
             }
@@ -189,11 +189,11 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
 def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
     """A query that a run was not judged on, or that is skipped, has an empty cell."""
     columns: list[str] = []
-    values: dict[tuple[str, Cell, str], dict[str, float]] = {}
+    values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
             columns += _columns(row)
-            for item in row.judged:
+            for item in row.evaluated:
                 own = item.evaluation.per_query[comparison.metric].tolist()
                 for query_id, value in zip(item.judgments.query_ids.tolist(), own, strict=True):
                     key = (comparison.data, item.cell, query_id)
@@ -210,17 +210,17 @@ def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
             writer.writerow([in_csv(data), fold, in_csv(query_id), *texts])
 
 
-def _columns(row: Row) -> list[str]:
+def _columns(row: ModelRow) -> list[str]:
     return [_column(row, run) for run in row.runs]
 
 
-def _column(row: Row, run: Run) -> str:
+def _column(row: ModelRow, run: Run) -> str:
     """The runs of a row that differ in their fold share a column, because a query stands in one fold."""
     resample, seed = replicate_of(run)
     words = [] if resample is None else [f"resample={resample}"]
     # One seed is another on each resample (`TrainingResample.seed_of_ranker`), which tells nothing more.
     seeds: dict[int | None, set[int]] = {}
     for item in row.runs:
-        seeds.setdefault(replicate_of(item)[0], set()).add(item.result.seed)
+        seeds.setdefault(replicate_of(item).resample, set()).add(item.result.seed)
     words += [f"seed={seed}"] if any(len(own) > 1 for own in seeds.values()) else []
     return " ".join([row.label, *words])

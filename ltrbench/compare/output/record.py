@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ltrbench.compare.analysis.across import across
+from ltrbench.compare.analysis.across import Across, across
 from ltrbench.compare.analysis.methods import family_of
-from ltrbench.compare.analysis.next_step import next_step
+from ltrbench.compare.analysis.next_step import NextStep, next_step
 from ltrbench.compare.analysis.slices import Slice, interactions
 from ltrbench.compare.analysis.verdict import claim_with_scope, verdict
-from ltrbench.compare.comparison import Comparison, Row
-from ltrbench.compare.pairing.cells import Judged
+from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.pairing.cells import EvaluatedRun
 from ltrbench.compare.pairing.pairs import OverFolds, Pair
 from ltrbench.metrics.plugins import plugin_versions
-from ltrbench.statistics import Interval
+from ltrbench.statistics import Inference, Interval
 
 
-def as_json(
+def comparisons_as_json(
     comparisons: Sequence[Comparison], slices: Mapping[str, Sequence[Slice]] | None = None
 ) -> dict[str, Any]:
     """The metric, a record a run, a record a row, and a record a pair of the family that was asked for.
@@ -44,46 +44,50 @@ def as_json(
                 "baseline": comparison.baseline,
                 "best": comparison.best,
                 "family": family_of(comparison),
-                "next_step": _or_none(next_step(comparison)),
+                "next_step": _fields(next_step(comparison)),
             }
             for comparison in comparisons
         ],
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
         "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
-        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.judged],
+        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.evaluated],
         "rows": [_row_record(comparison, row) for comparison, row in rows],
         "claimed_metrics": [first.metric, *first.declared],
         "rope": first.settings.rope,
         "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
         "slices": [
-            {"data": data, **asdict(item)} for data, found in (slices or {}).items() for item in found
+            {"data": data, **asdict(item)} for data, kinds in (slices or {}).items() for item in kinds
         ],
         "interactions": [
             {"data": item.data, **asdict(tested)}
             for item in comparisons
             for tested in interactions(item, (slices or {}).get(item.data, ()))
         ],
-        "across_data_sets": _or_none(across(comparisons)),
+        "across_data_sets": _fields(across(comparisons)),
         "notes": [note for comparison in comparisons for note in comparison.notes],
     }
 
 
-def figures(comparisons: Sequence[Comparison]) -> dict[str, float]:
-    """What each row comes to over its folds and seeds, such as "native/ndcg@10", by flat names.
+def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
+    """Means of each row over its folds and seeds, by flat names such as "native/ndcg@10".
 
     The difference to the baseline stands beside its interval and its Holm-adjusted p-value.
     """
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     for comparison in comparisons:
         place = f"{comparison.data}/" if len(comparisons) > 1 else ""
         for row in comparison.rows:
-            found |= {f"{place}{row.label}/{name}": value for name, value in row.metrics.items()}
+            figures |= {f"{place}{row.label}/{name}": value for name, value in row.metrics.items()}
             if row.to_baseline is not None:
                 against = f"{place}{row.label}/{comparison.metric} minus {comparison.baseline}"
                 low, high = _ends(row.to_baseline.interval) or (None, None)
-                found |= {against: row.to_baseline.difference, f"{against} low": low, f"{against} high": high}
-                found[f"{against} p Holm"] = row.to_baseline.p_adjusted["holm"]["randomisation"]
-    return {name: value for name, value in found.items() if value is not None}
+                figures |= {
+                    against: row.to_baseline.difference,
+                    f"{against} low": low,
+                    f"{against} high": high,
+                }
+                figures[f"{against} p Holm"] = row.to_baseline.p_adjusted["holm"]["randomisation"]
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
@@ -97,9 +101,9 @@ def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
     }
 
 
-def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, Any]:
-    result = judged.run.result
-    computed = {name: None if math.isnan(mean) else mean for name, mean in judged.evaluation.means.items()}
+def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) -> dict[str, Any]:
+    result = evaluated.run.result
+    computed = {name: None if math.isnan(mean) else mean for name, mean in evaluated.evaluation.means.items()}
     return {
         "model": result.model,
         "ranker": dict(result.ranker),
@@ -110,18 +114,18 @@ def _run_record(comparison: Comparison, row: Row, judged: Judged) -> dict[str, A
         "fold": result.data.get("fold"),
         "resample": result.data.get("resample"),
         "seed": result.seed,
-        "fingerprints": dict(zip(("train", "valid", "test"), judged.cell[1:], strict=True)),
+        "fingerprints": evaluated.cell.fingerprints,
         "metrics": {**result.metrics, **computed},
         "seconds": dict(result.seconds),
         "peak_memory_mb": result.peak_memory_mb,
         "best_iteration": result.best_iteration,
         "versions": dict(result.versions),
         "commit": result.commit,
-        "path": str(judged.run.path),
+        "path": str(evaluated.run.path),
     }
 
 
-def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
+def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
     pair = row.to_baseline
     return {
         "data": comparison.data,
@@ -144,7 +148,7 @@ def _row_record(comparison: Comparison, row: Row) -> dict[str, Any]:
 
 
 def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
-    said = pair.statistics
+    statistics = pair.statistics
     return {
         "data": comparison.data,
         "a": pair.a,
@@ -156,29 +160,25 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "difference": pair.difference,
         "interval": _ends(pair.interval),
         "interval_method": None if pair.interval is None else pair.interval.method,
-        "inference": None if pair.inference is None else asdict(pair.inference),
-        "models_interval": _ends(said.interval),
-        "models_interval_method": None if said.interval is None else said.interval.method,
-        "p_value": dict(said.p_values),
+        "inference": _fields(pair.inference),
+        "models_interval": _ends(statistics.interval),
+        "models_interval_method": None if statistics.interval is None else statistics.interval.method,
+        "p_value": dict(statistics.p_values),
         "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
-        "effect_size": said.effect_size,
-        "wins": said.wins,
-        "ties": said.ties,
-        "losses": said.losses,
-        "num_queries": said.num_queries,
-        "note": said.note,
-        "over_folds": _fold_record(pair.over_folds),
+        "effect_size": statistics.effect_size,
+        "wins": statistics.wins,
+        "ties": statistics.ties,
+        "losses": statistics.losses,
+        "num_queries": statistics.num_queries,
+        "note": statistics.note,
+        "over_folds": _fields(pair.over_folds),
         "power": asdict(pair.power),
     }
-
-
-def _fold_record(found: OverFolds | None) -> dict[str, Any] | None:
-    return None if found is None else asdict(found)
 
 
 def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-def _or_none(found: Any) -> dict[str, Any] | None:
-    return None if found is None else asdict(found)
+def _fields(item: Across | NextStep | Inference | OverFolds | None) -> dict[str, Any] | None:
+    return None if item is None else asdict(item)

@@ -20,7 +20,7 @@ from ltrbench.compare.analysis.methods import (
 from ltrbench.compare.analysis.next_step import as_note, in_one_line
 from ltrbench.compare.analysis.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.analysis.verdict import about_training, claim_with_scope, verdict
-from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.markdown import markdown_table, wrapped
 from ltrbench.notebook import html_table
 from ltrbench.results import TIMES
@@ -165,7 +165,7 @@ _CSV_COLUMNS = (
 )
 
 
-def _csv_cells(comparison: Comparison, row: Row) -> list[object]:
+def _csv_cells(comparison: Comparison, row: ModelRow) -> list[object]:
     own = row.interval
     ends = [None, None] if own is None else [own.low, own.high]
     tail = [row.trees, row.peak_memory_mb, row.model_mb]
@@ -184,7 +184,7 @@ def _claim_column(metric: str) -> str:
     return f"claim in {metric}"
 
 
-def declared_claim(row: Row, metric: str, comparison: Comparison) -> str | None:
+def declared_claim(row: ModelRow, metric: str, comparison: Comparison) -> str | None:
     """With its scope; None where nothing is claimed by the metric."""
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
     return None if pair is None else claim_with_scope(pair)
@@ -193,12 +193,12 @@ def declared_claim(row: Row, metric: str, comparison: Comparison) -> str | None:
 @dataclass(frozen=True)
 class _Column:
     header: str
-    cell: Callable[[Row], str]
+    cell: Callable[[ModelRow], str]
     optional: bool = False
     of_quality: bool = True
     metric: str | None = None
 
-    def is_shown(self, rows: Sequence[Row]) -> bool:
+    def is_shown(self, rows: Sequence[ModelRow]) -> bool:
         """An optional column stands only where some row has something to say in it."""
         return not self.optional or any(self.cell(row) != _NOTHING for row in rows)
 
@@ -213,7 +213,9 @@ def _columns(comparison: Comparison) -> list[_Column]:
     def metric(name: str) -> _Column:
         return _Column(name, lambda row: _mean(row, name, comparison), metric=name)
 
-    def cost(header: str, value: Callable[[Row], float | None], spec: str, optional: bool = True) -> _Column:
+    def cost(
+        header: str, value: Callable[[ModelRow], float | None], spec: str, optional: bool = True
+    ) -> _Column:
         return _Column(header, lambda row: _format(value(row), spec), optional, of_quality=False)
 
     def seconds(kind: str, spec: str, optional: bool = False) -> _Column:
@@ -303,7 +305,7 @@ def _published_table(figures: Mapping[str, Mapping[str, float]], width: int | No
     return markdown_table(["published", *names], rows, width)
 
 
-def _difference(row: Row, comparison: Comparison) -> str:
+def _difference(row: ModelRow, comparison: Comparison) -> str:
     if row.label == comparison.baseline:
         return "baseline"
     if row.to_baseline is None:
@@ -311,7 +313,7 @@ def _difference(row: Row, comparison: Comparison) -> str:
     return _with_interval(row.to_baseline.difference, row.to_baseline.interval)
 
 
-def _mean(row: Row, metric: str, comparison: Comparison) -> str:
+def _mean(row: ModelRow, metric: str, comparison: Comparison) -> str:
     """The mean; with difference and claim for a metric that was declared beside the primary one."""
     mean = _format(row.metrics[metric], ".4f")
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
@@ -321,7 +323,7 @@ def _mean(row: Row, metric: str, comparison: Comparison) -> str:
     return f"{mean}, {difference} {claim_with_scope(pair)}"
 
 
-def _claim(row: Row, comparison: Comparison) -> str:
+def _claim(row: ModelRow, comparison: Comparison) -> str:
     pair = row.to_baseline
     if pair is None:
         return _NOTHING
@@ -334,7 +336,7 @@ def _common_scope(comparison: Comparison) -> str:
     return f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
 
 
-def _wins(row: Row) -> str:
+def _wins(row: ModelRow) -> str:
     """On how many queries."""
     if row.to_baseline is None:
         return _NOTHING
@@ -342,20 +344,20 @@ def _wins(row: Row) -> str:
     return f"{said.wins}/{said.ties}/{said.losses}"
 
 
-def _note(row: Row) -> str:
+def _note(row: ModelRow) -> str:
     """What to know of the difference: identical, few queries, or why there is no interval."""
     pair = row.to_baseline
     return "" if pair is None else pair.reason or pair.statistics.note
 
 
-def _latex_cell(column: _Column, row: Row, comparison: Comparison) -> str:
+def _latex_cell(column: _Column, row: ModelRow, comparison: Comparison) -> str:
     text = in_latex(column.cell(row))
     is_bold = column.metric == comparison.metric and comparison.beats_all(row.label)
     return f"\\textbf{{{text}}}" if is_bold else text
 
 
 def _counts(comparison: Comparison) -> str:
-    folds = {item.cell[0] for row in comparison.rows for item in row.judged} - {None}
+    folds = {item.cell.fold for row in comparison.rows for item in row.evaluated} - {None}
     queries = 0 if comparison.queries is None else comparison.queries.num_distinct
     parts = []
     if len(folds) == 1:

@@ -6,10 +6,7 @@ resamples of the training queries). See `ltrbench.statistics.repeated.replicates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from ltrbench.compare.pairing.cells import PairedQueries, Trainings
 from ltrbench.compare.pairing.overlap import clustered
@@ -33,12 +30,12 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     `statistics.simultaneous_intervals` of the queries decides.
     """
     if are_folds(queries):
-        return METHODS, _over_folds(queries, a, b)
+        return METHODS, _infer_over_folds(queries, a, b)
     # Models that had different training sets say nothing about training on either.
     if len(queries.cells) > 1 or queries.cells[0].train is None:
         return MODELS, None
-    own, other = (of_distinct_queries(queries, row) for row in (a, b))
-    return _on_one_split(own, other, queries.distinct.weights)
+    of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
+    return _on_one_split(of_a, of_b, queries.distinct.weights)
 
 
 def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
@@ -60,7 +57,7 @@ def are_folds(queries: PairedQueries) -> bool:
         # There is none where models had different training sets.
         and not any(cell.train is None for cell in queries.cells)
         and queries.test_share is not None
-        and len(np.unique(queries.cell_of_query)) > 1
+        and len(queries.counting_cells) > 1
     )
 
 
@@ -70,7 +67,7 @@ def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, In
         if a.resample is None or a.resample != b.resample or len(common) < 2:
             return MODELS, None
         factor = resampling_factor(a.resample["kind"], len(common), a.resample["share"])
-        return METHODS, shared_replicates(_of(a, common), _of(b, common), shares, factor)
+        return METHODS, shared_replicates(a.values_of(common), b.values_of(common), shares, factor)
     if not _is_repeated(a, b):
         return MODELS, None
     if a.ranker_class == b.ranker_class and a.keys == b.keys:
@@ -85,21 +82,16 @@ def _is_repeated(a: Trainings, b: Trainings) -> bool:
     return all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))
 
 
-def _of(row: Trainings, keys: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    return row.values[[row.keys.index(key) for key in keys]]
-
-
-def _over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
+def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
     assert queries.test_share is not None  # as `are_folds` has it
     folds, query_parts = [], []
     # A fold in which no query counts has no difference.
-    for number in np.unique(queries.cell_of_query).tolist():
-        inside = queries.cell_of_query == number
+    for number, inside in queries.counting_cells.items():
         shares = queries.sample.weights[inside]
         shares = shares / shares.sum()
-        own, other = queries.trainings[a][number], queries.trainings[b][number]
-        _, within = _on_one_split(own, other, shares)
-        alone = independent_replicates(own.values.mean(axis=0)[None], other.values.mean(axis=0)[None], shares)
+        of_a, of_b = queries.trainings[a][number], queries.trainings[b][number]
+        _, within = _on_one_split(of_a, of_b, shares)
+        alone = independent_replicates(of_a.values.mean(axis=0)[None], of_b.values.mean(axis=0)[None], shares)
         folds.append(alone if within is None else within)
         query_parts.append(alone.parts.query)
     return fold_replicates(folds, query_parts, queries.test_share)

@@ -1,7 +1,7 @@
 """Queries that stand in several sets: found by their keys, and counted once.
 
-A query is known by its key (`ltrbench.data.query_keys`). Runs of earlier versions stored none: there a query
-is known by its id and labels. Everything here works on arrays of keys and knows no runs.
+A query is known by its key (`ltrbench.data.query_keys`). Everything here works on arrays of keys and knows no
+runs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data import Judgments
-from ltrbench.data.query_keys import QueryKeys, label_keys
+from ltrbench.data.query_keys import QueryKeys
 from ltrbench.markdown import listed
 from ltrbench.statistics import PairedSample
 
@@ -33,37 +32,8 @@ class Shared:
     in_several: int
 
 
-def keys_of_sets(sets: Sequence[tuple[Judgments, QueryKeys | None]]) -> list[QueryKeys]:
-    """Returns comparable keys of the queries of each set: those given, or others where any set has none."""
-    given = [keys for _, keys in sets if keys is not None]
-    return given if len(given) == len(sets) else _by_id([judgments for judgments, _ in sets])
-
-
-def _by_id(sets: Sequence[Judgments]) -> list[QueryKeys]:
-    """Keys made of ids, which name the same queries in two sets where every id in both has the same labels.
-
-    Sets that number their queries anew fail that, and then have no query in common.
-    """
-    numberings: list[dict[str, str]] = []
-    found = []
-    for judgments in sets:
-        labels = dict(zip(judgments.query_ids.tolist(), label_keys(judgments).tolist(), strict=True))
-        number = next(
-            (number for number, known in enumerate(numberings) if _agree(known, labels)), len(numberings)
-        )
-        if number == len(numberings):
-            numberings.append({})
-        numberings[number] |= labels
-        found.append(np.array([f"{number} {query_id}" for query_id in labels]))
-    return found
-
-
-def _agree(known: dict[str, str], labels: dict[str, str]) -> bool:
-    return all(known.get(query_id, key) == key for query_id, key in labels.items())
-
-
 def shared(keys_of_set: Sequence[QueryKeys]) -> Shared:
-    """Counts the queries of some sets, at least one, and those that stand in several of them."""
+    """Counts the queries of the sets, at least one, and those that stand in several of them."""
     of_set = [np.unique(keys) for keys in keys_of_set]
     _, counts = np.unique(np.concatenate(of_set), return_counts=True)
     return Shared(sum(map(len, keys_of_set)), len(counts), int((counts > 1).sum()))
@@ -85,7 +55,7 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
     number = np.argsort(order)[inverse]
     firsts = firsts[order]
     weights = np.bincount(number, sample.weights)
-    sums = np.array([np.bincount(number, own * sample.weights) for own in sample.values], dtype=np.float64)
+    sums = np.array([np.bincount(number, row * sample.weights) for row in sample.values], dtype=np.float64)
     strata = sample.strata[firsts]
     if (strata[number] != sample.strata).any():
         strata = np.zeros_like(strata)
@@ -109,17 +79,17 @@ def sharing(ours: Sequence[QueryKeys], theirs: Sequence[QueryKeys]) -> NDArray[n
     return np.array([[len(a & b) for b in of_theirs] for a in of_ours], dtype=np.int64)
 
 
-def repeats_in_words(found: Shared) -> str:
+def repeats_in_words(counts: Shared) -> str:
     """The sentence on queries that repeat in test sets; empty where none does."""
-    if found.in_several:
+    if counts.in_several:
         return (
-            f"Test sets overlap: {found.num_distinct:,} distinct queries stand in them "
-            f"{found.num_queries:,} times; each counts once in tests."
+            f"Test sets overlap: {counts.num_distinct:,} distinct queries stand in them "
+            f"{counts.num_queries:,} times; each counts once in tests."
         )
-    if found.num_distinct < found.num_queries:
+    if counts.num_distinct < counts.num_queries:
         return (
-            f"Queries repeat: {found.num_distinct:,} distinct queries, by their documents and labels, stand "
-            f"in the test set {found.num_queries:,} times under different ids; each counts once in tests."
+            f"Queries repeat: {counts.num_distinct:,} distinct queries, by their documents and labels, stand "
+            f"in the test set {counts.num_queries:,} times under different ids; each counts once in tests."
         )
     return ""
 

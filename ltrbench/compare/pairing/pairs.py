@@ -103,10 +103,10 @@ class Pair:
         )
 
 
-def all_pairs(queries: PairedQueries, metric: str, asked: Settings) -> tuple[Pair, ...]:
+def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[Pair, ...]:
     """Each earlier row minus each later one, with what is claimed over all of them."""
     places = list(itertools.combinations(range(len(queries.labels)), 2))
-    tested = compare_pairs(queries.distinct, places, asked.num_draws, asked.seed)
+    tested = compare_pairs(queries.distinct, places, settings.num_draws, settings.seed)
     pairs = []
     for (a, b), statistics in zip(places, tested, strict=True):
         scope, inference = infer(queries, a, b)
@@ -118,24 +118,28 @@ def all_pairs(queries: PairedQueries, metric: str, asked: Settings) -> tuple[Pai
                 statistics=statistics,
                 scope=scope,
                 inference=inference,
-                over_folds=_over_folds(queries, a, b, asked.rope),
-                power=power_of(queries, (a, b), statistics, inference, asked.detect),
+                over_folds=_test_over_folds(queries, a, b, settings.rope),
+                power=power_of(queries, (a, b), statistics, inference, settings.detect),
             )
         )
-    return decided(pairs, queries, asked)
+    return decided(pairs, queries, settings)
 
 
-def decided(family: Sequence[Pair], queries: PairedQueries, asked: Settings) -> tuple[Pair, ...]:
+def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) -> tuple[Pair, ...]:
     """The same pairs, with simultaneous intervals, claims and adjusted p-values over just these.
 
     The error is divided among the metrics that carry claims, and then among the pairs: those of trained
     models share theirs by max-T, all others by Bonferroni.
     """
-    level = LEVEL / len(asked.claimed_metrics)
+    level = LEVEL / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.scope == MODELS]
     places = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
     by_queries = simultaneous_intervals(
-        queries.distinct, places, asked.num_draws, asked.seed, level * (len(of_models) / max(len(family), 1))
+        queries.distinct,
+        places,
+        settings.num_draws,
+        settings.seed,
+        level * (len(of_models) / max(len(family), 1)),
     )
     known = {(pair.a, pair.b): interval for pair, interval in zip(of_models, by_queries, strict=True)}
     intervals = [
@@ -143,7 +147,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, asked: Settings) -> 
         for pair in family
     ]
     return tuple(
-        replace(pair, interval=interval, claim=claim_of(interval, asked.rope), p_adjusted=p_values)
+        replace(pair, interval=interval, claim=claim_of(interval, settings.rope), p_adjusted=p_values)
         for pair, interval, p_values in zip(family, intervals, _adjusted(family), strict=True)
     )
 
@@ -168,14 +172,14 @@ def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
     return tuple(pair if pair.b == base else pair.turned() for pair in pairs if base in (pair.a, pair.b))
 
 
-def _over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
+def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
     """The mean difference of each fold as one repetition of training; None with fewer than two folds."""
     if not are_folds(queries) or queries.test_share is None:
         return None
-    sample = queries.sample
+    values, weights = queries.sample.values, queries.sample.weights
     differences = [
-        float(np.average(sample.values[a, own] - sample.values[b, own], weights=sample.weights[own]))
-        for own in (queries.cell_of_query == number for number in np.unique(queries.cell_of_query))
+        float(np.average(values[a, inside] - values[b, inside], weights=weights[inside]))
+        for inside in queries.counting_cells.values()
     ]
     return OverFolds(
         frequentist=corrected_resampled_t(differences, queries.test_share),

@@ -72,9 +72,9 @@ def power_of(
     """Returns what the data show of row a against row b, by the error that the claim of the pair rests on.
 
     Args:
-        detect: the difference to find the needs for; None: they are not asked for.
+        detect: the difference to find the needs for; None: no needs.
     """
-    trainings = [own for row in rows for own in queries.trainings[row]]
+    trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
     design = _design(trainings, statistics, inference, queries.test_share)
     if design is None:
         return Power(None, detect)
@@ -98,7 +98,9 @@ def _design(
         return None
     resample = trainings[0].resample
     is_over_folds = inference.parts.fold is not None
-    number = max(len(own.keys) for own in trainings) if is_over_folds else max(inference.num_replicates)
+    number = (
+        max(len(of_cell.keys) for of_cell in trainings) if is_over_folds else max(inference.num_replicates)
+    )
     correction = 0.0
     if resample is not None:
         correction = resampling_factor(resample["kind"], number, resample["share"]) - 1 / number
@@ -115,21 +117,23 @@ def _needs(design: Design, trainings: Sequence[Trainings], detect: float) -> tup
         kind = SEEDS if trainings[0].resample is None else RESAMPLES
         number = fewest(lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES)
         # One training stands for a model whose seeds change nothing.
-        missing = [max((number or 0) - len(own.keys), 0) if len(own.keys) > 1 else 0 for own in trainings]
+        missing = [
+            max((number or 0) - len(of_cell.keys), 0) if len(of_cell.keys) > 1 else 0 for of_cell in trainings
+        ]
         needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
     if design.num_folds > 1:
         number = fewest(lambda folds: replace(design, num_folds=folds), detect)
         more = max((number or 0) - design.num_folds, 0) / design.num_folds
-        missing_folds = [more * len(own.keys) for own in trainings]
+        missing_folds = [more * len(of_cell.keys) for of_cell in trainings]
         needs.append(Need(FOLDS, design.num_folds, number, _seconds(number, missing_folds, trainings)))
     return tuple(needs)
 
 
 def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
     """Of the missing trainings of each model and fold; None where one has no time, or no number is enough."""
-    if number is None or not all(own.seconds for own in trainings):
+    if number is None or not all(of_cell.seconds for of_cell in trainings):
         return None
-    return sum(count * own.seconds for count, own in zip(missing, trainings, strict=True))
+    return sum(count * of_cell.seconds for count, of_cell in zip(missing, trainings, strict=True))
 
 
 def _cheapest(needs: Sequence[Need]) -> str | None:

@@ -1,7 +1,7 @@
 """Runs that nothing was trained for: scores put in the place of a run that there is.
 
-Such a run is judged by the same stored judgments, in the same cell (data set, fold, fingerprints), and has no
-seconds, memory or trees.
+Such a run is evaluated on the same stored judgments, in the same cell (data set, fold, fingerprints), and has
+no seconds, memory or trees.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.compare.pairing.cells import cell_of
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.evaluation import is_metric, parse_metric
 from ltrbench.metrics.plugins import is_plugin_version
 from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
-
-Place = tuple[str, int | None, str | None, str | None, str | None]
-"""Data set, fold, and the fingerprints of train, valid and test."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,6 @@ class Origin:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def place_of(run: Run) -> Place:
-    return str(run.result.data["name"]), *cell_of(run)
-
-
 def reported_metrics(run: Run) -> list[str]:
     """The metrics that a run reports of test, such as ndcg@10, without those that are not known here.
 
@@ -66,14 +58,20 @@ def reported_metrics(run: Run) -> list[str]:
 
 
 def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
-    """A sentence on the metrics of runs that are not known here: those of plug-ins that are not loaded."""
-    made = list(results)
-    unknown = list(dict.fromkeys(name for item in made for name in _names_of(item) if not is_metric(name)))
+    """A sentence on the unknown metrics of runs: those of plug-ins that are not loaded."""
+    results = list(results)
+    names = dict.fromkeys(name for result in results for name in _names_of(result))
+    unknown = [name for name in names if not is_metric(name)]
     if not unknown:
         return []
     # What a run calls its plug-in is only shown: no code is loaded because a folder names it.
     modules = sorted(
-        {name for item in made for name in item.versions if is_plugin_version(item.versions[name])}
+        {
+            name
+            for result in results
+            for name, version in result.versions.items()
+            if is_plugin_version(version)
+        }
     )
     options = " ".join(f"--plugin {name}" for name in modules or ["MODULE"])
     return [
@@ -93,7 +91,7 @@ def derived_run(
     seed: int,
     reported: Sequence[str] = ("valid", "test"),
 ) -> Run:
-    """A run held in memory, in the place of `like` and judged by the metrics that it reported.
+    """A run held in memory, in the place of `like` and evaluated by the metrics that it reported.
 
     Args:
         scored: "test", and "valid" where there are scores of it.

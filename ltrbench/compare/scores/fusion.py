@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.pairing.cells import by_data, by_label, replicate_in_words, replicate_of
-from ltrbench.compare.scores.derived import Origin, Place, derived_run, place_of
+from ltrbench.compare.grouping import DataCell, GroupedRuns, Replicate, cell_of, group_runs, replicate_of
+from ltrbench.compare.scores.derived import Origin, derived_run
 from ltrbench.compare.scores.fused_scores import (
     RRF_K,
     Part,
@@ -32,17 +32,13 @@ from ltrbench.compare.scores.fused_scores import (
     reciprocal_ranks,
     z_scores,
 )
-from ltrbench.compare.scores.imported import IMPORTED
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention
-from ltrbench.results import FINISHED, Run, ScoredSplit
+from ltrbench.results import FINISHED, FUSED, IMPORTED, Run, ScoredSplit
 from ltrbench.shapes import Scores
 
 RRF, LEARNED = "rrf", "learned"
-
-FUSED = "fused"
-"""What stands for the parameters of a run that is made of others."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class _Group(NamedTuple):
         like: the member in whose place the fusion stands: the first of that resample and seed.
     """
 
-    place: Place
+    place: DataCell
     like: Run
     members: Mapping[str, Run]
 
@@ -133,10 +129,11 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         ResultError: where the models have no cell in common.
     """
     finished = [run for run in runs if run.result.status == FINISHED]
-    _check_members(finished, fusing.of)
+    tables = group_runs(finished)
+    _check_members(tables, fusing.of)
     made: list[Run] = []
-    for group in by_data(finished).values():
-        members = _members(by_label(group), fusing.of)
+    for table in tables:
+        members = _members(table.rows, fusing.of)
         if len(members) >= 2:
             for method in fusing.methods:
                 made += _fuse_on(members, method, fusing)
@@ -145,9 +142,9 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     return made
 
 
-def _check_members(runs: Sequence[Run], wanted: Sequence[str]) -> None:
-    known = [label for group in by_data(runs).values() for label in by_label(group)]
-    known += [run.result.model for run in runs]
+def _check_members(tables: Sequence[GroupedRuns], wanted: Sequence[str]) -> None:
+    known = [label for table in tables for label in table.rows]
+    known += [run.result.model for table in tables for run in table.runs]
     for name in wanted:
         if name not in known:
             rows = ", ".join(dict.fromkeys(known))
@@ -185,16 +182,16 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
     A member with one run in a cell, such as one whose scores were imported, is in the fusion of every
     replicate: a resample with its seed.
     """
-    places = list(dict.fromkeys(place_of(run) for own in members.values() for run in own))
+    places = list(dict.fromkeys(cell_of(run) for own in members.values() for run in own))
     groups, lacking = [], []
     for place in places:
-        found = {label: [run for run in own if place_of(run) == place] for label, own in members.items()}
+        found = {label: [run for run in own if cell_of(run) == place] for label, own in members.items()}
         absent = [label for label, own in found.items() if not own]
         if absent:
             lacking.append(f"{', '.join(absent)} has no run {_where(place)}, where nothing is fused.")
             continue
         several = [run for own in found.values() if len(own) > 1 for run in own]
-        first: dict[tuple[int | None, int], Run] = {}
+        first: dict[Replicate, Run] = {}
         for run in several or [next(iter(found.values()))[0]]:
             first.setdefault(replicate_of(run), run)
         for replicate, like in first.items():
@@ -204,22 +201,18 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
                 groups.append(_Group(place, like, whole))
             else:
                 without = ", ".join(label for label in members if label not in whole)
-                lacking.append(
-                    f"{without} has no run of {replicate_in_words(*replicate)} {_where(place)}: it is not "
-                    "fused there."
-                )
+                lacking.append(f"{without} has no run of {replicate} {_where(place)}: it is not fused there.")
     return groups, lacking
 
 
-def _of_replicate(own: Sequence[Run], replicate: tuple[int | None, int]) -> Run | None:
+def _of_replicate(own: Sequence[Run], replicate: Replicate) -> Run | None:
     if len(own) == 1:
         return own[0]
     return next((run for run in own if replicate_of(run) == replicate), None)
 
 
-def _where(place: Place) -> str:
-    name, fold, *_ = place
-    return f"on {name}{'' if fold is None else f', fold {fold}'}"
+def _where(place: DataCell) -> str:
+    return f"on {place.data}{'' if place.fold is None else f', fold {place.fold}'}"
 
 
 def _fuse_group(group: _Group, method: str, fusing: Fusing) -> _Fused:

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from ltrbench.compare.scores.derived import Origin, derived_run, place_of, reported_metrics
+from ltrbench.compare.grouping import cell_of
+from ltrbench.compare.scores.derived import Origin, derived_run, reported_metrics
 from ltrbench.data.formats.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, claim, write_run
-
-IMPORTED = "imported"
-"""What stands for the parameters of a run that is made of a score file."""
+from ltrbench.results import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, write_run
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")
 
@@ -68,7 +66,7 @@ class Import:
         )
 
 
-def import_scores(wanted: Import, runs: Sequence[Run]) -> list[Run]:
+def import_scores(system: Import, runs: Sequence[Run]) -> list[Run]:
     """Runs of a system, held in memory: one in each cell of the given runs that it has a file for.
 
     Where the file's name has no `{seed}`, a cell has one run, however many seeds there are.
@@ -77,21 +75,21 @@ def import_scores(wanted: Import, runs: Sequence[Run]) -> list[Run]:
         ResultError: where no run is finished.
         DataError: where no file is there, or one does not score the documents of its split.
     """
-    places = _places(runs, by_seed="seed" in wanted.placeholders)
+    places = _first_of_cells(runs, by_seed="seed" in system.placeholders)
     if not places:
         raise ResultError(
-            f"{wanted}: there is no finished run, by whose judgments the scores could be judged."
+            f"{system}: there is no finished run, by whose judgments the scores could be judged."
         )
-    found = [like for like in places if wanted.file(like.result, "test").exists()]
-    if not found:
+    scored = [like for like in places if system.file(like.result, "test").exists()]
+    if not scored:
         raise DataError(
-            f"{wanted.file(places[0].result, 'test')}: there is no such file (seen from {Path.cwd()}), nor "
-            f"one for another run. Check the path in {wanted}."
+            f"{system.file(places[0].result, 'test')}: there is no such file (seen from {Path.cwd()}), nor "
+            f"one for another run. Check the path in {system}."
         )
-    return _imported_in(found, wanted)
+    return _imported_in(scored, system)
 
 
-def import_like(wanted: Import, like: Run, folder: Path) -> Run:
+def import_like(system: Import, like: Run, folder: Path) -> Run:
     """Writes the scores as a run of its own, in the place of another, into a folder.
 
     Raises:
@@ -100,7 +98,7 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
-    (run,) = _imported_in([like], wanted, folder)
+    (run,) = _imported_in([like], system, folder)
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(like)).per_query
     with claim(folder, options="--output DIR"):
@@ -108,27 +106,27 @@ def import_like(wanted: Import, like: Run, folder: Path) -> Run:
 
 
 class _Files:
-    """The files that were read, each once, and what each was taken for."""
+    """The files that were read, each once, and the set of documents that each has the scores of."""
 
     def __init__(self) -> None:
         self._read: dict[Path, ScoreFile] = {}
-        self._taken_for: dict[Path, str] = {}
+        self._fingerprints: dict[Path, str] = {}
         self._known: dict[Path, set[str]] = {}
 
-    def match(self, path: Path, judged: ScoredSplit, split: str, like: RunResult) -> Matched:
+    def match(self, path: Path, place: ScoredSplit, split: str, like: RunResult) -> Matched:
         """Raises DataError where lines that name no query would be the scores of two sets of documents."""
         if path not in self._read:
             self._read[path] = read_score_file(path)
         file = self._read[path]
         fingerprint = str(like.data.get(split, {}).get("fingerprint"))
-        if not file.queries and self._taken_for.setdefault(path, fingerprint) != fingerprint:
+        if not file.queries and self._fingerprints.setdefault(path, fingerprint) != fingerprint:
             raise DataError(
                 f"{path}: says no query in its lines, and cannot be the scores of several sets, of which "
-                f"{_called(split, like)} is one. Give a file each, with {{fold}}, {{data}} or {{split}} in "
-                "its name."
+                f"{_name_of(split, like)} is one. Give a file each, with {{fold}}, {{data}} or {{split}} "
+                "in its name."
             )
-        self._known.setdefault(path, set()).update(judged.judgments.query_ids.tolist())
-        return file.match(judged.judgments, judged.file_rows, _called(split, like))
+        self._known.setdefault(path, set()).update(place.judgments.query_ids.tolist())
+        return file.match(place.judgments, place.file_rows, _name_of(split, like))
 
     def left_out(self) -> tuple[str, ...]:
         """A sentence for each file with queries that nothing was judged on."""
@@ -141,29 +139,29 @@ class _Files:
         )
 
 
-def _imported_in(places: Sequence[Run], wanted: Import, folder: Path | None = None) -> list[Run]:
+def _imported_in(places: Sequence[Run], system: Import, folder: Path | None = None) -> list[Run]:
     """The runs; `folder` is where the command that makes one again writes it, None: NAME/RUN."""
     files = _Files()
-    runs = [_imported(wanted, like, files, folder or Path(wanted.name, like.path.name)) for like in places]
+    runs = [_imported(system, like, files, folder or Path(system.name, like.path.name)) for like in places]
     left_out = files.left_out()
     return [replace(run, result=replace(run.result, notes=(*run.result.notes, *left_out))) for run in runs]
 
 
-def _imported(wanted: Import, like: Run, files: _Files, folder: Path) -> Run:
+def _imported(system: Import, like: Run, files: _Files, folder: Path) -> Run:
     scored, notes = {}, []
-    for split in _splits(wanted, like):
-        judged = like.scored(split)
-        path = wanted.file(like.result, split)
-        matched = files.match(path, judged, split, like.result)
-        scored[split] = replace(judged, scores=matched.scores)
+    for split in _splits(system, like):
+        place = like.scored(split)
+        path = system.file(like.result, split)
+        matched = files.match(path, place, split, like.result)
+        scored[split] = replace(place, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
-    test_file = wanted.file(like.result, "test")
+    test_file = system.file(like.result, "test")
     origin = Origin(
-        model=wanted.name,
+        model=system.name,
         params=IMPORTED,
         path=test_file,
         notes=("Its scores were imported; it was not trained or timed here.", *notes),
-        overrides=("import", wanted.name, wanted.pattern, "--like", str(like.path), "--output", str(folder)),
+        overrides=("import", system.name, system.pattern, "--like", str(like.path), "--output", str(folder)),
     )
     return derived_run(origin, _on_all_queries(like), scored, seed=like.result.seed)
 
@@ -180,22 +178,22 @@ def _on_all_queries(like: Run) -> Run:
     return replace(like, result=replace(like.result, data=whole))
 
 
-def _splits(wanted: Import, like: Run) -> Iterator[str]:
+def _splits(system: Import, like: Run) -> Iterator[str]:
     yield "test"
     has_valid = any(name.startswith("valid/") for name in like.result.metrics)
-    if "split" in wanted.placeholders and has_valid and wanted.file(like.result, "valid").exists():
+    if "split" in system.placeholders and has_valid and system.file(like.result, "valid").exists():
         yield "valid"
 
 
-def _called(split: str, like: RunResult) -> str:
+def _name_of(split: str, like: RunResult) -> str:
     fold = like.data.get("fold")
     return f"{split} of {like.data['name']}{'' if fold is None else f' fold {fold}'}"
 
 
-def _places(runs: Sequence[Run], by_seed: bool) -> list[Run]:
+def _first_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
     """The first run of each cell, or of each seed in each cell."""
     first: dict[object, Run] = {}
     for run in runs:
         if run.result.status == FINISHED:
-            first.setdefault((place_of(run), run.result.seed if by_seed else None), run)
+            first.setdefault((cell_of(run), run.result.seed if by_seed else None), run)
     return list(first.values())

@@ -16,9 +16,7 @@ def section(shown: Shown) -> Section | None:
     """A table with a row a model; None where none can be split into halves."""
     comparison = shown.comparison
     judged = [
-        row_against_itself(
-            comparison.data, row.label, row.judged, comparison.metric, comparison.settings, _MOST_HALVINGS
-        )
+        row_against_itself(comparison.data, row.group, comparison.metric, comparison.settings, _MOST_HALVINGS)
         for row in shown.rows
     ]
     rows = [(row, row.halved) for row in judged if row.halved is not None]

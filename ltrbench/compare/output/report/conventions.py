@@ -20,13 +20,12 @@ from ltrbench.compare.output.report.parts import (
     named,
 )
 from ltrbench.compare.output.report.shown import Shown, measured
-from ltrbench.compare.pairing.cells import Judged, by_cell, pair_queries
+from ltrbench.compare.pairing.cells import EvaluatedRow, pair_queries
 from ltrbench.compare.pairing.inference import infer
 from ltrbench.compare.pairing.pairs import against, decided
-from ltrbench.compare.scores.evaluations import over_cells
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.markdown import listed
-from ltrbench.metrics import PRESETS, Convention, evaluate
+from ltrbench.metrics import PRESETS, Convention
 from ltrbench.statistics import BETTER, SCOPES, WORSE
 
 _DECIMALS = 10
@@ -74,39 +73,26 @@ def outcomes(comparison: Comparison) -> list[Outcome]:
 def _outcome(comparison: Comparison, convention: Convention, reference: Mapping[str, float]) -> Outcome:
     metric = comparison.metric
     try:
-        judged = {
-            row.label: [_judged(item, metric, convention) for item in row.judged] for row in comparison.rows
-        }
+        rows = [row.group.under(convention, [metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
         return Outcome(convention, {}, {}, str(error))
-    means = _known(
-        {
-            label: over_cells(
-                [[item.evaluation.means for item in items] for items in by_cell(own).values()], metric
-            )
-            for label, own in judged.items()
-        }
-    )
+    means = _known({row.label: row.mean(metric) for row in rows})
     swapped = tuple(
         (a, b)
         for a, b in itertools.combinations(means, 2)
         if a in reference and b in reference and _order(means, a, b) != _order(reference, a, b)
     )
-    return Outcome(convention, means, _claims(comparison, judged), "", swapped)
-
-
-def _judged(item: Judged, metric: str, convention: Convention) -> Judged:
-    return replace(item, evaluation=evaluate(item.judgments, item.scores, [metric], convention))
+    return Outcome(convention, means, _claims(comparison, rows), "", swapped)
 
 
 def _known(means: Mapping[str, float | None]) -> dict[str, float]:
     return {label: mean for label, mean in means.items() if mean is not None}
 
 
-def _claims(comparison: Comparison, judged: Mapping[str, Sequence[Judged]]) -> dict[str, str]:
+def _claims(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     """Decided over the family of the comparison, whose pairs share the error, as its own claims are."""
-    own = comparison.queries
-    queries = None if own is None else pair_queries(judged, own.labels, comparison.metric)
+    labels = () if comparison.queries is None else comparison.queries.labels
+    queries = pair_queries([row for row in rows if row.label in labels], comparison.metric)
     if queries is None or not comparison.family:
         return {}
     # No p-value and no power is read here: what a claim needs is the scope and the inference.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from ltrbench.compare.comparison import Row
+from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.output.report import numbers
 from ltrbench.compare.output.report.parts import Cell, Column, Figures, Section, Table
 from ltrbench.compare.output.report.shown import Shown, measured
@@ -15,21 +15,21 @@ from ltrbench.plots.costs import FIT, Cost, metric_against_cost
 from ltrbench.results import TIMES
 
 
-def _micros_per_document(row: Row) -> float | None:
+def _micros_per_document(row: ModelRow) -> float | None:
     """Of predicting the whole test set at once, the mean over runs; None where a run was not timed."""
     times = [
         1e6 * item.run.result.seconds["predict"] / item.judgments.num_documents
-        for item in row.judged
+        for item in row.evaluated
         if "predict" in item.run.result.seconds
     ]
-    return fmean(times) if len(times) == len(row.judged) else None
+    return fmean(times) if len(times) == len(row.evaluated) else None
 
 
 @dataclass(frozen=True)
 class _Measure:
     caption: str
     cost: Cost
-    of_row: Callable[[Row], float | None]
+    of_row: Callable[[ModelRow], float | None]
 
 
 _MEASURES = (
@@ -86,7 +86,7 @@ def _table(shown: Shown) -> Table:
     return Table("Costs, means over runs", columns, [_cells(shown, row) for row in shown.rows])
 
 
-def _cells(shown: Shown, row: Row) -> list[Cell]:
+def _cells(shown: Shown, row: ModelRow) -> list[Cell]:
     value, micros = row.metrics[shown.comparison.metric], _micros_per_document(row)
     times = [row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")]
     times.append(None if micros is None else micros / 1e6)

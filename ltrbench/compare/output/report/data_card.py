@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from ltrbench.compare.grouping import DATA_SPLITS
 from ltrbench.compare.output.report import numbers
 from ltrbench.compare.output.report.parts import Cell, Column, Prose, Section, Table, named
 from ltrbench.compare.output.report.shown import Shown, all_folds, measured
-from ltrbench.compare.pairing.cells import SPLITS
-from ltrbench.compare.pairing.fairness import SHOWN
+from ltrbench.compare.pairing.fairness import SHOWN_DIGITS
 from ltrbench.data import Judgments
 from ltrbench.results import Run
 
 
 def section(shown: Shown) -> Section:
     comparison = shown.comparison
-    cells = {item.cell: item for row in comparison.rows for item in row.judged}
+    cells = {item.cell: item for row in comparison.rows for item in row.evaluated}
     splits = [row for item in cells.values() for row in _splits(item.run)]
     judged = [item.judgments for item in cells.values()]
     lead = (
@@ -38,7 +38,7 @@ def _splits(run: Run) -> list[list[Cell]]:
     data = run.result.data
     fold = "" if data.get("fold") is None else f" of fold {data['fold']}"
     rows = []
-    for split in SPLITS:
+    for split in DATA_SPLITS:
         own = data.get(split) or {}
         if own.get("fingerprint") is not None:
             counts = [own.get(name) for name in ("documents", "queries", "features")]
@@ -48,7 +48,7 @@ def _splits(run: Run) -> list[list[Cell]]:
                     named(f"{split}{fold}"),
                     *(measured(count, numbers.count(count)) for count in counts),
                     measured(without, numbers.share(without)),
-                    Cell(own["fingerprint"][:SHOWN], own["fingerprint"]),
+                    Cell(own["fingerprint"][:SHOWN_DIGITS], own["fingerprint"]),
                 ]
             )
     return rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ltrbench.compare.comparison import Row
+from ltrbench.compare.comparison import ModelRow
+from ltrbench.compare.grouping import flatten
 from ltrbench.compare.output.report import numbers
 from ltrbench.compare.output.report.parts import (
     CHANGED,
@@ -18,7 +19,6 @@ from ltrbench.compare.output.report.parts import (
     named,
 )
 from ltrbench.compare.output.report.shown import Shown
-from ltrbench.compare.pairing.cells import flatten
 from ltrbench.compare.pairing.fairness import parameters
 
 Settings = Mapping[str, Mapping[str, str]]
@@ -55,7 +55,7 @@ def section(shown: Shown) -> Section | None:
     return Section("hyperparameters", "Hyperparameters", lead, parts)
 
 
-def _settings(rows: Sequence[Row]) -> Settings:
+def _settings(rows: Sequence[ModelRow]) -> Settings:
     """Of each row, the value of all its runs; several where they differ."""
     found: dict[str, dict[str, str]] = {}
     for row in rows:

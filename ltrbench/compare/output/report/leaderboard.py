@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from ltrbench.compare.analysis.methods import how_tested
 from ltrbench.compare.analysis.verdict import claim_with_scope
-from ltrbench.compare.comparison import Row
+from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.output.report import numbers
 from ltrbench.compare.output.report.parts import BETTER, STRONG, WORSE, Cell, Column, Section, Table
 from ltrbench.compare.output.report.shown import Shown, measured
@@ -43,7 +43,7 @@ def _columns(shown: Shown) -> list[Column]:
     return [*own, *(paired if several else []), *(Column(name) for name in others)]
 
 
-def _cells(shown: Shown, row: Row) -> list[Cell]:
+def _cells(shown: Shown, row: ModelRow) -> list[Cell]:
     comparison = shown.comparison
     first, *others = comparison.rows[0].metrics
     tags = ["baseline"] * (row.label == comparison.baseline) + ["highest"] * (row.label == comparison.best)
@@ -56,14 +56,14 @@ def _cells(shown: Shown, row: Row) -> list[Cell]:
     return [*cells, *(_other_mean(shown, row, name) for name in others)]
 
 
-def _mean(shown: Shown, row: Row, metric: str, note: str = "") -> Cell:
+def _mean(shown: Shown, row: ModelRow, metric: str, note: str = "") -> Cell:
     """In bold where the row is claimed to be better than every other."""
     value = row.metrics[metric]
     is_bold = metric == shown.comparison.metric and shown.comparison.beats_all(row.label)
     return measured(value, numbers.quality(value), note, STRONG if is_bold else "")
 
 
-def _other_mean(shown: Shown, row: Row, metric: str) -> Cell:
+def _other_mean(shown: Shown, row: ModelRow, metric: str) -> Cell:
     """With difference and claim for a metric that was declared beside the primary one."""
     pair = shown.comparison.claim(row.label, metric) if metric in shown.comparison.declared else None
     if pair is None:
@@ -73,7 +73,7 @@ def _other_mean(shown: Shown, row: Row, metric: str) -> Cell:
     return _mean(shown, row, metric, f"{difference} {claim_with_scope(pair)}")
 
 
-def _compared(row: Row, reach: float) -> list[Cell]:
+def _compared(row: ModelRow, reach: float) -> list[Cell]:
     pair = row.to_baseline
     if pair is None:
         return [Cell() for _ in range(5)]
@@ -94,7 +94,7 @@ def emphasis_of(pair: Pair) -> str:
     return {claims.BETTER: BETTER, claims.WORSE: WORSE}.get(pair.claim, "")
 
 
-def _reach(rows: tuple[Row, ...]) -> float:
+def _reach(rows: tuple[ModelRow, ...]) -> float:
     """How far from 0 any interval goes, so that all are drawn on one scale."""
     pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
     ends = [abs(pair.difference or 0.0) for pair in pairs]

@@ -9,7 +9,7 @@ from functools import cached_property
 from markupsafe import Markup
 
 from ltrbench.compare.analysis.slices import Slice
-from ltrbench.compare.comparison import Comparison, Row
+from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.output.report import numbers
 from ltrbench.compare.output.report.parts import Cell, Column, Folded, Part, Table, named
 from ltrbench.compare.output.report.svg import css_colour
@@ -33,11 +33,11 @@ class Shown:
     slices: Sequence[Slice]
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ModelRow]:
         """The best first; those without a value last."""
         metric = self.comparison.metric
 
-        def order(row: Row) -> tuple[bool, float]:
+        def order(row: ModelRow) -> tuple[bool, float]:
             value = row.metrics[metric]
             return value is None, -(value or 0.0)
 
