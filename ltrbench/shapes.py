@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 Features = NDArray[np.float32]  # (D, F), a missing value is NaN
 Labels = NDArray[np.float64]  # (D,), graded relevance, higher is better, never negative
 Scores = NDArray[np.floating[Any]]  # (D,), higher is ranked earlier; of the dtype of whoever scored
-Values = NDArray[
-    np.float64
-]  # of the shape that its user states, such as (n,), one number for each of n items
+Values = NDArray[np.float64]  # of the shape that its user states, such as (n,), a number for each item
 Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
 Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
 QueryStart = NDArray[np.int64]  # (Q + 1,), the first row of each query, and D at the end

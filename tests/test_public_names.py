@@ -105,7 +105,8 @@ for compare in (ltrbench.compare, __import__("ltrbench").compare, ltrbench.compa
     else:
         raise AssertionError
 import ltrbench.compare.pairing.cells
-from ltrbench.compare import cells, render
+from ltrbench.compare import render
+from ltrbench.compare.pairing import cells
 assert ltrbench.compare.pairing.cells is cells
 assert ltrbench.compare.render is render is ltrbench.render
 from ltrbench import compare

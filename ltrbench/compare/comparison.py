@@ -131,7 +131,7 @@ class Comparison:
     @property
     def family(self) -> tuple[Pair, ...]:
         """The pairs that the question asks for: those with a baseline that was named, or else all."""
-        if self.settings.baseline in (None, BEST):
+        if not self.settings.names_baseline:
             return self.pairs
         return tuple(row.to_baseline for row in self.rows if row.to_baseline is not None)
 
@@ -216,7 +216,8 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     if mismatched:
         tables = group_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
-    _check_baseline(tables, settings.baseline)
+    if settings.names_baseline:
+        _check_baseline(tables, str(settings.baseline))
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     # A failure may have happened before its data was known, so that each stands under the first table.
     return [
@@ -295,7 +296,7 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
     A baseline that was named makes a family of its own. One that the numbers themselves named, the best, does
     not: any pair might have been in its place. Nor does the first row, where nobody named a baseline.
     """
-    if settings.baseline in (None, BEST):
+    if not settings.names_baseline:
         return tuple(pairs)
     return decided(against(pairs, base), queries, settings)
 
@@ -324,16 +325,14 @@ def _best(queries: PairedQueries | None) -> str | None:
     return queries.labels[int(np.argmax(queries.sample.means))]
 
 
-def _check_baseline(tables: Sequence[GroupedRuns], baseline: str | None) -> None:
+def _check_baseline(tables: Sequence[GroupedRuns], baseline: str) -> None:
     """Raises ConfigError where no table has a row of that name."""
-    if baseline in (None, BEST):
-        return
     labels = [label for table in tables for label in table.rows]
     models = [run.result.model for table in tables for run in table.runs]
     if baseline not in (*labels, *models):
         known = list(dict.fromkeys(labels))
         raise ConfigError(
-            f"no finished run of baseline '{baseline}'{did_you_mean(str(baseline), known)} "
+            f"no finished run of baseline '{baseline}'{did_you_mean(baseline, known)} "
             f"There are {', '.join(known)}."
         )
 

@@ -8,21 +8,37 @@ replicates there: they differ in their seed, or in the resample of the training 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ltrbench.results import Run
 
 DATA_SPLITS = ("train", "valid", "test")
 
 # Runs of one row differ in their seed, and the folds of a data set in these settings.
-_NOT_A_SETTING = ("seed",)
-_OF_A_FOLD = ("fold", "train", "valid", "test")
+_OF_A_REPLICATE = {"seed"}
+_OF_A_FOLD = {"fold", "train", "valid", "test"}
 # Settings of a data set that describe it to readers, or name its place on a machine.
-_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain"}
+_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published"}
 _WORDS = {"_target_": "class"}
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
+
+
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Key -> its items; keys and items in the order in which they come first."""
+    groups: dict[_Key, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def first_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, _Item]:
+    """Key -> the first item with it."""
+    return {value: group[0] for value, group in grouped(items, key).items()}
 
 
 class DataCell(NamedTuple):
@@ -89,51 +105,44 @@ def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
     Fingerprints tell tables apart: where every run of a fold saw the same documents there is one table,
     wherever its files were and whatever they were named.
     """
-    tables: dict[str, list[Run]] = {}
-    for data_set in group_by_data_set(runs):
-        words = _settings_of_cells(data_set.runs)
-        for run in data_set.runs:
-            tables.setdefault(" ".join([data_set.name, *words[cell_of(run)]]), []).append(run)
-    return _grouped(tables)
+    return [table for data_set in group_by_data_set(runs) for table in _tables_of(data_set)]
 
 
 def group_by_data_set(runs: Sequence[Run]) -> list[GroupedRuns]:
     """Returns one table for each data set, whatever its settings."""
-    tables: dict[str, list[Run]] = {}
-    for run in runs:
-        tables.setdefault(cell_of(run).data, []).append(run)
-    return _grouped(tables)
+    return _as_tables(grouped(runs, lambda run: cell_of(run).data))
 
 
-def _grouped(tables: Mapping[str, Sequence[Run]]) -> list[GroupedRuns]:
-    return [GroupedRuns(name, tuple(runs)) for name, runs in tables.items()]
+def _tables_of(data_set: GroupedRuns) -> list[GroupedRuns]:
+    words = _settings_of_cells(data_set.runs)
+    return _as_tables(grouped(data_set.runs, lambda run: " ".join([data_set.name, *words[cell_of(run)]])))
+
+
+def _as_tables(runs_of_table: Mapping[str, Sequence[Run]]) -> list[GroupedRuns]:
+    return [GroupedRuns(name, tuple(runs)) for name, runs in runs_of_table.items()]
 
 
 def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
     """Cell -> what names its table beside the data set; nothing where no fold has two cells."""
-    first: dict[DataCell, Run] = {}
-    for run in runs:
-        first.setdefault(cell_of(run), run)
+    first = first_by(runs, cell_of)
     if len({cell.fold for cell in first}) == len(first):
         return {cell: [] for cell in first}
-    settings = {cell: flatten(run.result.settings.get("data", {})) for cell, run in first.items()}
-    excluded = _NOT_OF_THE_DOCUMENTS | {
-        key for of_cell in settings.values() for key in of_cell if key.startswith("published.")
-    }
-    if any(cell.fold is not None for cell in first):
-        excluded |= set(_OF_A_FOLD)
+    has_folds = any(cell.fold is not None for cell in first)
+    excluded = _NOT_OF_THE_DOCUMENTS | (_OF_A_FOLD if has_folds else set())
+    settings = {cell: _settings_of(run, "data", excluded) for cell, run in first.items()}
     rivals = list(settings.values())
-    return {
-        cell: [f"data.{word}" for word in _varied(of_cell, rivals, sorted(excluded))]
-        for cell, of_cell in settings.items()
-    }
+    return {cell: [f"data.{word}" for word in _varied(of_cell, rivals)] for cell, of_cell in settings.items()}
+
+
+def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
+    """The settings of the "model" or "data" of a run, each by its full name."""
+    settings = run.result.settings.get(part, {})
+    return flatten({key: value for key, value in settings.items() if key not in excluded})
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
-    settings_of_runs = [
-        flatten(run.result.settings.get("model", {})) | _resample_settings(run) for run in runs
-    ]
+    settings_of_runs = [_settings_of(run, "model", _OF_A_REPLICATE) | _resample_settings(run) for run in runs]
     kinds = [(run.result.model, run.result.params) for run in runs]
     rows: dict[str, list[Run]] = {}
     for run, settings, kind in zip(runs, settings_of_runs, kinds, strict=True):
@@ -148,7 +157,7 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
             if other[0] == model and (other == kind or not names_params)
         ]
         words = [f"params={params}"] if names_params else []
-        words += _varied(settings, rivals, _NOT_A_SETTING)
+        words += _varied(settings, rivals)
         rows.setdefault(" ".join([model, *words]), []).append(run)
     return rows
 
@@ -197,13 +206,12 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     return [run for run in runs if id(run) in kept], notes
 
 
-def _varied(settings: dict[str, Any], rivals: Sequence[dict[str, Any]], excluded: Sequence[str]) -> list[str]:
+def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
     """`key=value` of those settings that are not the same in all rivals, of which these are one."""
-    keys = sorted({key for rival in rivals for key in rival} - set(excluded))
     return [
         f"{_WORDS.get(key, key)}={_first_equal(settings[key], key, rivals)}"
-        for key in keys
-        if key in settings and any(rival.get(key) != settings[key] for rival in rivals)
+        for key in sorted(settings)
+        if any(rival.get(key) != settings[key] for rival in rivals)
     ]
 
 

@@ -27,7 +27,7 @@ class Settings:
         convention: what every metric is computed under.
         allow_mismatch: whether runs on different data or splits may stand in one table.
         rope: the region of practical equivalence is a difference of at most so much either way.
-        detect: the difference that the needed number of queries is told for; None: it is not.
+        detect: the difference for which the needed number of queries is computed; None: it is not.
         num_draws: of the bootstrap and of the randomisation test.
         seed: of both.
     """
@@ -63,6 +63,11 @@ class Settings:
             raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
         if self.seed < 0:
             raise ConfigError(f"the seed of the draws is {self.seed}; it must be 0 or more.")
+
+    @property
+    def names_baseline(self) -> bool:
+        """Whether a row or model is named as the baseline; "best" is whichever the numbers name."""
+        return self.baseline not in (None, BEST)
 
     @property
     def claimed_metrics(self) -> tuple[str | None, ...]:

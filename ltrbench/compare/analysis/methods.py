@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import QUERIES, Need, Power
-from ltrbench.compare.settings import BEST
 from ltrbench.markdown import listed
 from ltrbench.statistics import SCOPES
 
@@ -28,16 +27,12 @@ _METHODS = {
 def family_of(comparison: Comparison) -> str:
     """Returns what is decided together: the differences to a named baseline or all pairs; and the metrics."""
     count = len(comparison.family)
-    pairs = f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
-    if comparison.settings.baseline in (None, BEST):
-        pairs = all_pairs(comparison)
+    if comparison.settings.names_baseline:
+        pairs = f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
+    else:
+        pairs = "the only pair" if count == 1 else f"all {count} pairs"
     metrics = [comparison.metric, *comparison.declared]
     return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
-
-
-def all_pairs(comparison: Comparison) -> str:
-    """What is decided together where no baseline was named."""
-    return "the only pair" if len(comparison.pairs) == 1 else f"all {len(comparison.pairs)} pairs"
 
 
 def how_tested(comparison: Comparison) -> str:
@@ -80,15 +75,15 @@ def what_queries_can_show(comparison: Comparison) -> str:
         for scope, name in SCOPES.items()
         if any(pair.scope == scope for pair in known)
     ]
-    said = (
+    detectable = (
         f"Minimum detectable difference to {comparison.baseline} (80 % power, alpha 5 %, unadjusted): "
         f"{listed(spans)}."
     )
     detect = comparison.settings.detect
     if detect is None:
-        return said
+        return detectable
     needs = "; ".join(_needs(pair) for pair in known)
-    return f"{said} To detect {detect:g}, each with all else as it is: {needs}."
+    return f"{detectable} To detect {detect:g}, each with all else as it is: {needs}."
 
 
 def _span(pairs: Sequence[Pair]) -> str:
@@ -115,8 +110,8 @@ def _need(need: Need, power: Power) -> str:
     notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
     if need.seconds is not None:
         notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
-    said = f"{need.number:,} {need.kind}"
-    return f"{said} ({', '.join(notes)})" if notes else said
+    count = f"{need.number:,} {need.kind}"
+    return f"{count} ({', '.join(notes)})" if notes else count
 
 
 def about_folds(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.grouping import fold_of, replicate_of, resample_of
+from ltrbench.compare.grouping import first_by, fold_of, replicate_of, resample_of
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.markdown import wrapped
 from ltrbench.results import FUSED, IMPORTED, Run
@@ -242,10 +242,8 @@ def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
     """Of each fold the run of the first resample and seed."""
-    first: dict[int | None, Run] = {}
-    for run in sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed)):
-        first.setdefault(fold_of(run), run)
-    return list(first.values())
+    in_order = sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed))
+    return [*first_by(in_order, fold_of).values()]
 
 
 def _seeds_of_fold(runs: Iterable[Run], fold: int | None) -> set[int]:

@@ -132,20 +132,19 @@ def read_attributes(path: Path) -> Given:
             if QUERY_ID not in (reader.fieldnames or ()) or not names:
                 raise DataError(
                     f"{path}:1: the columns are {', '.join(reader.fieldnames or ()) or 'none'}; give "
-                    f"{QUERY_ID} and "
-                    "at least one attribute."
+                    f"{QUERY_ID} and at least one attribute."
                 )
-            found: dict[str, dict[str, str]] = {name: {} for name in names}
+            attributes: dict[str, dict[str, str]] = {name: {} for name in names}
             for row in reader:
-                _take_attributes(found, row, f"{path}:{reader.line_num}")
+                _take_attributes(attributes, row, f"{path}:{reader.line_num}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a CSV table ({error}).") from None
-    return found
+    return attributes
 
 
-def _take_attributes(found: dict[str, dict[str, str]], row: Mapping[str, Any], place: str) -> None:
+def _take_attributes(attributes: dict[str, dict[str, str]], row: Mapping[str, Any], place: str) -> None:
     query_id = row[QUERY_ID]
-    for name, values in found.items():
+    for name, values in attributes.items():
         if row[name] is None:
             raise DataError(f"{place}: the line has fewer columns than the header; fill in {name}.")
         if query_id in values:
@@ -164,34 +163,32 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
         ConfigError: on an unknown attribute.
         DataError: where a query of test has no value of an attribute of the user's.
     """
-    found = []
+    sliced: list[Slice] = []
     for name in names:
         if name not in ATTRIBUTES and name not in (given or {}):
             known = [*ATTRIBUTES, *(given or {})]
             raise ConfigError(
                 f"queries have no attribute '{name}'{did_you_mean(name, known)} There are "
-                f"{', '.join(known)}; give "
-                "your own as a CSV table with --attributes FILE."
+                f"{', '.join(known)}; give your own as a CSV table with --attributes FILE."
             )
         if comparison.queries is not None:
-            found += _slices(comparison, name, _values(comparison, name, given or {}))
-    return found
+            sliced += _slices(comparison, name, _values(comparison, name, given or {}))
+    return sliced
 
 
 def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
     """(Q,), numbers, or texts where not all are numbers."""
     queries = comparison.queries
-    assert queries is not None  # the caller made sure; said for the type checker
+    assert queries is not None  # the caller made sure; for the type checker
     if name not in given:
         convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
-        return queries.of_query([ATTRIBUTES[name](own, convention) for own in queries.judgments])
-    ids = queries.of_query([own.query_ids for own in queries.judgments]).tolist()
+        return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
+    ids = queries.of_query([judgments.query_ids for judgments in queries.judgments]).tolist()
     missing = [query_id for query_id in ids if query_id not in given[name]]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; "
-            "give each "
-            "query a line."
+            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; give "
+            "each query a line."
         )
     texts = [given[name][query_id] for query_id in ids]
     try:
@@ -234,7 +231,7 @@ _EXACT = 17  # digits, by which any two floats differ
 
 
 def _names(distinct: NDArray[Any]) -> dict[Any, str]:
-    """Each of some distinct values as text: whole numbers in full, others with three significant digits, or
+    """Each of distinct values as text: whole numbers in full, others with three significant digits, or
     with as many more as tell the values apart.
 
     >>> _names(np.array([0.0, 0.8112781244591328, 12345.0]))
@@ -257,7 +254,7 @@ def _name(value: Any, digits: int) -> str:
 
 
 def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
-    queries, asked = comparison.queries, comparison.settings
+    queries, settings = comparison.queries, comparison.settings
     assert queries is not None  # as above
     # The queries of all folds together: a fold may have too few of a kind to be a mean of its own.
     of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
@@ -269,8 +266,8 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
         to_base = [(number, base) for number in range(len(queries.labels))]
         errors = sample.differences(to_base).standard_errors.tolist()
         # The best was found by these numbers: an interval that does not know of it would be too narrow.
-        if asked.baseline != BEST:
-            intervals = difference_intervals(sample, to_base, asked.num_draws, asked.seed)
+        if settings.baseline != BEST:
+            intervals = difference_intervals(sample, to_base, settings.num_draws, settings.seed)
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)
@@ -297,7 +294,7 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
                 groups.setdefault((item.attribute, row.label), []).append(group)
     if comparison.settings.baseline == BEST:
         return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
-    tests = [equal_means(own) for own in groups.values()]
+    tests = [equal_means(of_row) for of_row in groups.values()]
     adjusted = holm([test.p_value for test in tests])
     return [
         Interaction(*key, test.num_groups, test.p_value, p_adjusted, test.note)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.pairs import Pair, against
-from ltrbench.compare.settings import BEST
 from ltrbench.markdown import listed
 from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, WORSE
 
@@ -24,20 +23,12 @@ def verdict(comparison: Comparison) -> str:
         if not comparison.family:
             return f"The baseline {comparison.baseline} is left out of paired tests: nothing is claimed."
         return f"Nothing is claimed of differences: {listed(sorted(reasons))}."
-    if comparison.settings.baseline in (None, BEST):
-        best = comparison.best
-        pairs = [pair.turned() for pair in against(comparison.pairs, best)]
-        mean = comparison.row(best).metrics[comparison.metric]
-        lead, name_claims = f"{best} has the highest {comparison.metric}, {mean:.4f}.", _of_best
-    else:
-        pairs = list(against(comparison.family, comparison.baseline))
-        lead, name_claims = f"Against {comparison.baseline}, in {comparison.metric}.", _of_rows
-    rope = comparison.settings.rope
-    sentences = [
-        f"{_named(scope, comparison)}: {name_claims([pair for pair in pairs if pair.scope == scope], rope)}."
-        for scope in reversed(SCOPES)
-        if any(pair.scope == scope for pair in pairs)
-    ]
+    lead = f"Against {comparison.baseline}, in {comparison.metric}."
+    if not comparison.settings.names_baseline:
+        mean = comparison.row(comparison.best).metrics[comparison.metric]
+        lead = f"{comparison.best} has the highest {comparison.metric}, {mean:.4f}."
+    claims = _claims_by_scope(comparison, comparison.family)
+    sentences = [f"{_begin_with(scope, comparison)}: {words}." for scope, words in claims.items()]
     sentences += [_declared(comparison, metric) for metric in comparison.declared]
     if reasons:
         sentences.append(f"Undecided for want of data: {listed(sorted(reasons))}.")
@@ -46,18 +37,22 @@ def verdict(comparison: Comparison) -> str:
 
 def _declared(comparison: Comparison, metric: str) -> str:
     """What is claimed by another metric of the family, of the same rows."""
-    reference, name_claims = comparison.baseline, _of_rows
-    if comparison.settings.baseline in (None, BEST):
-        reference, name_claims = comparison.best or reference, _of_best
-    pairs = against(comparison.declared[metric], reference)
-    if name_claims is _of_best:
-        pairs = tuple(pair.turned() for pair in pairs)
-    said = [
-        f"{name_claims(own, comparison.settings.rope)} ({SCOPES[scope]})"
+    claims = _claims_by_scope(comparison, comparison.declared[metric])
+    return f"In {metric}: {'; '.join(f'{words} ({SCOPES[scope]})' for scope, words in claims.items())}."
+
+
+def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str, str]:
+    """Scope -> its claims: of the best row against each other, or of each row against a named baseline."""
+    if comparison.settings.names_baseline:
+        pairs, name_claims = against(family, comparison.baseline), _of_rows
+    else:
+        best = comparison.best or comparison.baseline
+        pairs, name_claims = tuple(pair.turned() for pair in against(family, best)), _of_best
+    return {
+        scope: name_claims([pair for pair in pairs if pair.scope == scope], comparison.settings.rope)
         for scope in reversed(SCOPES)
-        if (own := [pair for pair in pairs if pair.scope == scope])
-    ]
-    return f"In {metric}: {'; '.join(said)}."
+        if any(pair.scope == scope for pair in pairs)
+    }
 
 
 def claim_with_scope(pair: Pair) -> str:
@@ -67,7 +62,7 @@ def claim_with_scope(pair: Pair) -> str:
 
 def _of_best(pairs: Sequence[Pair], rope: float) -> str:
     """Of the best row minus each other."""
-    said = {
+    words_of_claim = {
         BETTER: "better than {}",
         EQUIVALENT: f"equivalent to {{}} (within ±{rope:g})",
         UNDECIDED: "undecided against {}",
@@ -76,7 +71,7 @@ def _of_best(pairs: Sequence[Pair], rope: float) -> str:
     }
     return "; ".join(
         words.format(listed([pair.b for pair in pairs if pair.claim == claim]))
-        for claim, words in said.items()
+        for claim, words in words_of_claim.items()
         if any(pair.claim == claim for pair in pairs)
     )
 
@@ -94,7 +89,7 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
     return "; ".join(parts)
 
 
-def _named(scope: str, comparison: Comparison) -> str:
+def _begin_with(scope: str, comparison: Comparison) -> str:
     """The scope at the beginning of a sentence."""
     name = SCOPES[scope]
     aside = f" ({about_training(comparison)})" if scope == MODELS else ""
@@ -108,5 +103,5 @@ def about_training(comparison: Comparison) -> str:
     if queries is None or not labels:
         return ""
     rows = [row for label, row in zip(queries.labels, queries.trainings, strict=True) if label in labels]
-    repeated = len(queries.cells) > 1 or any(len(own.keys) > 1 for row in rows for own in row)
+    repeated = len(queries.cells) > 1 or any(len(trainings.keys) > 1 for row in rows for trainings in row)
     return NOT_ALIKE if repeated else NOT_REPEATED

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.grouping import DataCell, Replicate, cells_in_words, replicate_of, resample_of
+from ltrbench.compare.grouping import (
+    DataCell,
+    Replicate,
+    cells_in_words,
+    first_by,
+    grouped,
+    replicate_of,
+    resample_of,
+)
 from ltrbench.compare.pairing.overlap import clustered, same_sets
 from ltrbench.data import Judgments
 from ltrbench.data.query_keys import QueryKeys
@@ -74,10 +82,7 @@ class EvaluatedRow:
     @cached_property
     def cells(self) -> dict[DataCell, list[EvaluatedRun]]:
         """Cell -> its runs, which differ in their seed or resample only."""
-        cells: dict[DataCell, list[EvaluatedRun]] = {}
-        for item in self.evaluated:
-            cells.setdefault(item.cell, []).append(item)
-        return cells
+        return grouped(self.evaluated, lambda item: item.cell)
 
     @cached_property
     def seeds_change_nothing(self) -> bool:
@@ -245,17 +250,12 @@ def _is_defined(name: str, convention: Convention, readers: Iterable[tuple[Run, 
 
 def first_of_cells(evaluated: Iterable[EvaluatedRun]) -> dict[DataCell, EvaluatedRun]:
     """Cell -> the first of its runs."""
-    first: dict[DataCell, EvaluatedRun] = {}
-    for item in evaluated:
-        first.setdefault(item.cell, item)
-    return first
+    return first_by(evaluated, lambda item: item.cell)
 
 
 def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:
     """The runs of one cell, those on the same training queries together, in the order of the resamples."""
-    resamples: dict[int | None, list[EvaluatedRun]] = {}
-    for item in items:
-        resamples.setdefault(item.replicate.resample, []).append(item)
+    resamples = grouped(items, lambda item: item.replicate.resample)
     return dict(sorted(resamples.items(), key=lambda resample: resample[0] or 0))
 
 

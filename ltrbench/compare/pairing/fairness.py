@@ -15,7 +15,7 @@ from statistics import fmean
 
 import numpy as np
 
-from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of
+from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of, grouped
 from ltrbench.compare.pairing.cells import EvaluatedRow, EvaluatedRun, first_of_cells
 from ltrbench.compare.pairing.overlap import (
     repeats_in_words,
@@ -45,8 +45,7 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
     same.
     """
     sentences: list[str] = []
-    for _, of_data_set in itertools.groupby(tables, key=lambda table: cell_of(table.runs[0]).data):
-        rivals = list(of_data_set)
+    for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
         for table in rivals:
             sentences += _within_table(table)
         if len(rivals) > 1:
@@ -235,10 +234,7 @@ def _several(values: Iterable[str]) -> list[str]:
 
 def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[str]:
     """Models of which more settings were tried than of others; the best of many is partly lucky."""
-    rows_of_model: dict[str, list[EvaluatedRow]] = {}
-    for row in rows:
-        if row.runs[0].result.seconds:
-            rows_of_model.setdefault(row.model, []).append(row)
+    rows_of_model = grouped((row for row in rows if row.runs[0].result.seconds), lambda row: row.model)
     tried = {model: len(of_model) for model, of_model in rows_of_model.items()}
     if max(tried.values(), default=1) == 1:
         return

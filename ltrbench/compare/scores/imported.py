@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from ltrbench.compare.grouping import cell_of
+from ltrbench.compare.grouping import cell_of, first_by
 from ltrbench.compare.scores.derived import Origin, derived_run, reported_metrics
 from ltrbench.data.formats.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
@@ -192,8 +192,5 @@ def _name_of(split: str, like: RunResult) -> str:
 
 def _first_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
     """The first run of each cell, or of each seed in each cell."""
-    first: dict[object, Run] = {}
-    for run in runs:
-        if run.result.status == FINISHED:
-            first.setdefault((cell_of(run), run.result.seed if by_seed else None), run)
-    return list(first.values())
+    finished = [run for run in runs if run.result.status == FINISHED]
+    return [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]

@@ -12,7 +12,7 @@ from pathlib import Path
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.base import Ranker
 
-_OURS = f"{__package__}."
+_OURS = "ltrbench.rankers."
 
 
 def is_ours(target: str) -> bool:
@@ -35,11 +35,13 @@ def load_ranker(target: str, folder: Path) -> Ranker:
     if not is_ours(target):
         raise ConfigError(f"'{target}' is not a class of ltrbench's own, and only those are loaded by name.")
     try:
-        found = getattr(importlib.import_module(module_name), class_name, None)
+        named_class = getattr(importlib.import_module(module_name), class_name, None)
     except ModuleNotFoundError as error:
         if error.name != module_name:
             raise
-        found = None
-    if not (isinstance(found, type) and issubclass(found, Ranker)) or inspect.isabstract(found):
+        named_class = None
+    if not (isinstance(named_class, type) and issubclass(named_class, Ranker)) or inspect.isabstract(
+        named_class
+    ):
         raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update it.")
-    return found.load(folder)
+    return named_class.load(folder)
