@@ -35,13 +35,13 @@ def load_ranker(target: str, folder: Path) -> Ranker:
     if not is_ours(target):
         raise ConfigError(f"'{target}' is not a class of ltrbench's own, and only those are loaded by name.")
     try:
-        named_class = getattr(importlib.import_module(module_name), class_name, None)
+        model_class = getattr(importlib.import_module(module_name), class_name, None)
     except ModuleNotFoundError as error:
         if error.name != module_name:
             raise
-        named_class = None
-    if not (isinstance(named_class, type) and issubclass(named_class, Ranker)) or inspect.isabstract(
-        named_class
+        model_class = None
+    if not (isinstance(model_class, type) and issubclass(model_class, Ranker)) or inspect.isabstract(
+        model_class
     ):
         raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update it.")
-    return named_class.load(folder)
+    return model_class.load(folder)
