@@ -421,8 +421,9 @@ def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: flo
         weight: the delta of the pair.
     """
     t_plus, t_minus = correction.t_plus[hi], correction.t_minus[lo]
+    if np.isnan(t_plus) or np.isnan(t_minus):
+        return 1.0
     cost = weight * (max(correction.cost_sign * x, 0.0) + np.log1p(np.exp(-abs(x))))
-    # False for NaN, too: a position without a t.
     has_plus, has_minus = t_plus >= LEAST_RATIO, t_minus >= LEAST_RATIO
     if has_minus:
         correction.cost_plus[hi] += cost / t_minus
