@@ -26,6 +26,8 @@ FEW_QUERIES = 100
 """Under so many queries an interval is Student's t."""
 
 FEW = "few queries"
+IDENTICAL = "identical"
+"""Notes on an interval: why it is Student's t, and that there is no difference on any query."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ltrbench.shapes import PerQuery
 from ltrbench.statistics.intervals import (
     FEW,
     FEW_QUERIES,
+    IDENTICAL,
     Interval,
     difference_intervals,
     mean_intervals,
@@ -24,7 +25,6 @@ from ltrbench.statistics.intervals import (
 from ltrbench.statistics.resampling import sign_flip_p_values
 from ltrbench.statistics.sample import PairedSample, weighted_sum
 
-IDENTICAL = "identical"
 TESTS = ("randomisation", "t", "wilcoxon")
 
 

@@ -27,7 +27,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.paired import IDENTICAL
+from ltrbench.statistics.intervals import IDENTICAL
 
 Values = NDArray[np.float64]
 SIZES = st.tuples(st.integers(3, 5), st.integers(3, 5), st.integers(2, 12), st.integers(0, 10_000))

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ltrbench.errors import ConfigError
-from ltrbench.statistics.intervals import CONFIDENCE, Interval
-from ltrbench.statistics.paired import IDENTICAL
+from ltrbench.statistics.intervals import CONFIDENCE, IDENTICAL, Interval
 
 ROPE = 0.005
 """Half the width of the region of practical equivalence, in NDCG: no user notices so small a difference."""

@@ -23,8 +23,7 @@ from scipy.special import stdtrit
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
-from ltrbench.statistics.intervals import Interval
-from ltrbench.statistics.paired import IDENTICAL
+from ltrbench.statistics.intervals import IDENTICAL, Interval
 from ltrbench.statistics.sample import DECIMALS
 
 FEWEST_REPLICATES = 3
