@@ -37,10 +37,10 @@ from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
 
 import ltrbench
-from ltrbench.cli.help import verbs_help
-from ltrbench.cli.settings import ConfigFile, config_files
-from ltrbench.cli.verbs import verbs
-from ltrbench.cli.walkthrough import tell
+from ltrbench.cli.help.page import verbs_help
+from ltrbench.cli.help.settings import ConfigFile, config_files
+from ltrbench.cli.lesson import tell
+from ltrbench.cli.verbs import all_verbs, verbs
 from ltrbench.config import build, conf_dir, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
@@ -521,7 +521,7 @@ def _verbs(argument: str, page: str) -> str:
     """A section a verb, with its --help."""
     del argument, page
     sections = []
-    for name, command in verbs.commands.items():
+    for name, command in all_verbs().items():
         context = click.Context(
             command,
             info_name=f"python -m ltrbench {name}",

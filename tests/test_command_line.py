@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 
 from ltrbench.cli import main
-from ltrbench.cli.settings import FIRST_SETTINGS, explained_settings, first_clause
-from ltrbench.cli.verbs import verbs
+from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first_clause
+from ltrbench.cli.verbs import all_verbs
 from ltrbench.config import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
@@ -316,9 +316,9 @@ def page_of_help(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_help_shows_every_verb_with_what_it_does(page_of_help: str) -> None:
     shown = {line.split()[0] for line in page_of_help.splitlines() if line.startswith("  ")}
-    assert set(verbs.commands) <= shown
+    assert set(all_verbs()) <= shown
     text = " ".join(page_of_help.split())
-    for command in verbs.commands.values():
+    for command in all_verbs().values():
         assert " ".join(command.get_short_help_str(limit=100).removesuffix("...").split()) in text
 
 
@@ -374,7 +374,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
     [
         (
             ["predct"],
-            "unknown verb 'predct'; did you mean 'predict'? Verbs are predict, ui, aa, compare, completion,",
+            "unknown verb 'predct'; did you mean 'predict'? Verbs are aa, compare, completion,",
         ),
         (["compare"], "Missing argument 'DIR... [NAME=SCORES]...'"),
         (["compare", "nowhere"], "nowhere is not a folder"),

@@ -17,8 +17,8 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, write
 
 from ltrbench.cli import main
-from ltrbench.cli.continuing import Sweep
-from ltrbench.cli.launch import Session
+from ltrbench.cli.run.continuing import Sweep
+from ltrbench.cli.run.launch import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
 from ltrbench.compare.analysis.across import across, across_in_words
 from ltrbench.compare.analysis.methods import what_draws_cannot_show

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ltrbench.cli import main
-from ltrbench.cli.completion import candidates
-from ltrbench.cli.verbs import verbs
+from ltrbench.cli.help.completion import candidates
+from ltrbench.cli.verbs import all_verbs
 from ltrbench.config import conf_dir
 
 USER_BACKEND = Path(__file__).parent / "user_backend"
@@ -27,7 +27,7 @@ def words(line: str) -> list[str]:
 
 
 def test_the_first_word_is_a_verb_or_a_setting() -> None:
-    assert {*verbs.commands, "model=", "data=", "params.", "seed="} <= set(words(""))
+    assert {*all_verbs(), "model=", "data=", "params.", "seed="} <= set(words(""))
     assert words("comp") == ["compare", "completion"]
 
 

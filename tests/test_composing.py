@@ -18,9 +18,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.composing import Composer
-from ltrbench.cli.keys import check_keys
-from ltrbench.cli.messages import composition_message
+from ltrbench.cli.run.composing import Composer
+from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.run.messages import composition_message
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.errors import ConfigError
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from run_cases import finished_run
 from test_command_line import COMMAND, run, statuses
 
-from ltrbench.cli.continuing import Sweep, announcement, interruption, numbered, runs_of
-from ltrbench.cli.launch import Session, _interrupted
+from ltrbench.cli.run.continuing import Sweep, announcement, interruption, numbered, runs_of
+from ltrbench.cli.run.launch import Session, _interrupted
 from ltrbench.errors import ResultError
 from ltrbench.results import FAILED, Run, read_run, write_run
 from ltrbench.results.overrides import as_products
@@ -105,7 +105,7 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Session(interrupted=True, sweep=Sweep(Path("s")))
-    monkeypatch.setattr("ltrbench.cli.launch.HydraConfig.get", lambda: None)
+    monkeypatch.setattr("ltrbench.cli.run.launch.HydraConfig.get", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         session.job(None)  # type: ignore[arg-type]  # what fails in it is no matter
     assert session.errors == []

@@ -19,16 +19,16 @@ import click
 import pytest
 import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import flag_override
 
 from docs import hooks, leaderboard
 from docs.isolation import modules_of
-from ltrbench.cli.launch import flags_and_overrides
-from ltrbench.cli.settings import config_files
-from ltrbench.cli.sweep import with_folds, with_resamples
-from ltrbench.cli.verbs import verbs
+from ltrbench.cli.help.settings import config_files
+from ltrbench.cli.hydra_internals import get_args_parser
+from ltrbench.cli.run.launch import flags_and_overrides
+from ltrbench.cli.run.sweep import with_folds, with_resamples
+from ltrbench.cli.verbs import all_verbs, find_verb
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
 from ltrbench.metrics import PRESETS
 from ltrbench.metrics.functions import METRICS
@@ -80,14 +80,14 @@ def spans(page: str) -> list[str]:
 
 
 def is_verb(words: list[str]) -> bool:
-    return bool(words) and words[0] in verbs.commands
+    return bool(words) and find_verb(words[0]) is not None
 
 
 @pytest.mark.usefixtures("files")
 def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str) -> None:
     for words in commands(page):
         if is_verb(words):
-            verbs.commands[words[0]].make_context(words[0], list(words[1:]))
+            all_verbs()[words[0]].make_context(words[0], list(words[1:]))
         else:
             check_run(words)
 
@@ -152,7 +152,7 @@ def is_key(key: str) -> bool:
 def test_every_flag_in_a_sentence_exists(page: str) -> None:
     of_verbs = {
         name
-        for command in verbs.commands.values()
+        for command in all_verbs().values()
         for option in command.params
         if isinstance(option, click.Option)
         for name in option.opts
@@ -228,7 +228,7 @@ def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
 
 def test_the_commands_show_the_help_of_every_verb() -> None:
     text = hooks.fill((ROOT / "docs" / "commands.md").read_text())
-    for name, command in verbs.commands.items():
+    for name, command in all_verbs().items():
         assert f"Usage: python -m ltrbench {name} " in text
         for option in command.params:
             if isinstance(option, click.Option):

@@ -94,7 +94,7 @@ def test_a_verb_on_a_run_prints_no_control_character(
 def test_a_comparison_prints_no_control_character(
     runs: list[Run], columns: int | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ltrbench.cli.comparing.terminal_width", lambda: columns)
+    monkeypatch.setattr("ltrbench.cli.verbs.comparisons.compare.terminal_width", lambda: columns)
     assert main(["compare", str(runs[0].path.parent), "--draws", "50"]) == 0
     printed = capsys.readouterr().out
     assert not UNSEEN.search(printed)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ltrbench.cli import main
-from ltrbench.cli.explain import MOST_SHOWN
+from ltrbench.cli.verbs.data.explain import MOST_SHOWN
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 
@@ -97,7 +97,7 @@ def test_a_weight_multiplies_what_its_query_adds(
         query_ids=plain.query_ids,
         query_weights=np.array([1.0, 3.0]),
     )
-    monkeypatch.setattr("ltrbench.cli.explain.read", lambda *_: weighted)
+    monkeypatch.setattr("ltrbench.cli.verbs.data.explain.read", lambda *_: weighted)
     heavy = explained(str(tutorial), "--query", "1830", capsys=capsys)
     # The weights' mean is 2, which training scales to 1.
     assert heavy["gradients"] == pytest.approx([3 / 2 * gradient for gradient in alone["gradients"]])

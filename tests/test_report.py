@@ -12,7 +12,7 @@ import pytest
 from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, many_queries, report
 from toy_runs import write as write_run
 
-from ltrbench.cli.show import costs
+from ltrbench.cli.verbs.runs.show import costs
 from ltrbench.compare import Comparison, Settings, compare, interactions, render, slices
 from ltrbench.compare.analysis.slices import ATTRIBUTES
 from ltrbench.compare.output.report import numbers, write

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltrbench.cli import main, show
+from ltrbench.cli import main
+from ltrbench.cli.verbs.runs import show
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment.run import Experiment, run

@@ -13,7 +13,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from test_command_line import run
 
-from ltrbench.cli.launch import flags_and_overrides
+from ltrbench.cli.run.launch import flags_and_overrides
 from ltrbench.config import build_experiment, conf_dir, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic

@@ -16,7 +16,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ltrbench.cli import main
-from ltrbench.cli.evaluating import DEFAULT_METRICS
+from ltrbench.cli.verbs.data.evaluate import DEFAULT_METRICS
 from ltrbench.config import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset

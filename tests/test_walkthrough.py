@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ltrbench.cli import main
-from ltrbench.cli.walkthrough import (
+from ltrbench.cli.lesson import (
     DIALECT,
     WIDTH,
     Walk,

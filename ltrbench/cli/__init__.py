@@ -1,8 +1,14 @@
 """The command line: a known verb goes to its command, all else to Hydra. Only this room and `config` know
 Hydra.
 
-`verbs.py` holds the commands, `launch.py` hands the rest to Hydra, `sweep.py` checks a sweep before it
-begins, `errors.py` says how a mistake is told, `help.py` and `completion.py` show what can be typed.
+    verbs/      the commands on runs, scores and data, a file each
+    run/        runs and sweeps, which Hydra composes
+    help/       what can be typed: --help and shell completion
+    errors      what is printed of a mistake, and the exit codes
+    files       what verbs read and write
+    program     how this process was called
+    lesson      the text of the verb `walkthrough`
+    hydra_internals    the private modules of Hydra
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code: 0, 1 for a failed run, 2 for a mistake of the user."""
     words = sys.argv[1:] if arguments is None else arguments
     if COMPLETING in os.environ:
-        from ltrbench.cli.completion import complete
+        from ltrbench.cli.help.completion import complete
 
         complete(words)
         return 0
@@ -44,17 +50,17 @@ def main(arguments: list[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     # Imported late: a verb needs no Hydra, and a run needs none of the verbs.
     if words and _is_verb_like(words[0]):
-        from ltrbench.cli.verbs import verbs
+        from ltrbench.cli.verbs import all_verbs, find_verb, verbs
 
-        if words[0] not in verbs.commands:
-            known = ", ".join(verbs.commands)
+        if find_verb(words[0]) is None:
+            known = list(all_verbs())
             raise ConfigError(
-                f"unknown verb '{words[0]}'{did_you_mean(words[0], verbs.commands)} Verbs are {known}; "
+                f"unknown verb '{words[0]}'{did_you_mean(words[0], known)} Verbs are {', '.join(known)}; "
                 "anything else is an override, key=value, or a flag."
             )
         outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
-    from ltrbench.cli.launch import launch
+    from ltrbench.cli.run.launch import launch
 
     # Before a job starts, because with hydra.job.chdir=true each runs in its own folder.
     search_current_folder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -127,6 +128,11 @@ def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
         raise ConfigError(f"{option} {output} cannot be written: {error.strerror}.") from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that standard output is; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def echo_json(record: dict[str, Any]) -> None:

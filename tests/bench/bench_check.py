@@ -14,8 +14,8 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 
-from ltrbench.cli.composing import Composer
-from ltrbench.cli.keys import check_keys
+from ltrbench.cli.run.composing import Composer
+from ltrbench.cli.run.keys import check_keys
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
 
 MODELS = ("native", "lightgbm", "xgboost", "random")

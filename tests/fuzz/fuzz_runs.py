@@ -295,7 +295,7 @@ def verbs(folder: Path, number: int) -> dict[str, Callable[[], int]]:
 
 
 def _look_for_store(folder: Path) -> None:
-    from ltrbench.cli.verbs import _newest_store
+    from ltrbench.cli.verbs.runs.ui import _newest_store
 
     _newest_store(folder)
 

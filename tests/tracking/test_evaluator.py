@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.data.pandas_dataset import from_pandas
 
-from ltrbench.cli.evaluating import DEFAULT_METRICS
+from ltrbench.cli.verbs.data.evaluate import DEFAULT_METRICS
 from ltrbench.data import read_table
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset, with_settings

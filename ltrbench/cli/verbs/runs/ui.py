@@ -1,13 +1,8 @@
-"""The verbs: commands on runs (here, `comparing.py`, `aa.py`, `show.py`, `trees.py`, `exporting.py`,
-`importing.py`), on scores (`evaluating.py`, `explain.py`), and on data (`inspecting.py`).
-
-None runs an experiment. Those in this file read run folders and know nothing of Hydra.
-"""
+"""The verb `ui`: the MLflow UI on the store that runs went to."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import signal
 import subprocess
@@ -16,74 +11,14 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.aa import aa
-from ltrbench.cli.comparing import compare
-from ltrbench.cli.evaluating import conventions, evaluate
-from ltrbench.cli.explain import explain, walkthrough
-from ltrbench.cli.exporting import export
-from ltrbench.cli.files import PATH, READ_OPTION, opened, typed_options
-from ltrbench.cli.importing import import_
-from ltrbench.cli.inspecting import inspect
-from ltrbench.cli.models import RANKER_OPTION, load_model
-from ltrbench.cli.program import as_called
-from ltrbench.cli.reproducing import reproduce
-from ltrbench.cli.shells import completion
-from ltrbench.cli.show import show
-from ltrbench.cli.trees import trees
+from ltrbench.cli.files import PATH
 from ltrbench.errors import ResultError, TrackingError
-from ltrbench.results import find_runs, read_run
+from ltrbench.results import find_runs
 
 _SQLITE = "sqlite:///"
 
 
-class _Verbs(click.Group):
-    """Shows the commands in a verb's help as this process was called."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = super().get_command(ctx, cmd_name)
-        if command is None:
-            return None
-        shown = copy.copy(command)
-        shown.help = as_called(command.help or "")
-        return shown
-
-
-@click.group(cls=_Verbs)
-def verbs() -> None:
-    """Commands on runs, scores and data. All else on the command line is a run: python -m ltrbench --help."""
-
-
-@verbs.command()
-@click.argument("run", type=PATH)
-@click.argument("data", type=PATH)
-@click.option("--output", type=PATH, help="Write the scores to this file instead of standard output.")
-@RANKER_OPTION
-@READ_OPTION
-def predict(run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]) -> None:
-    """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
-
-    DATA is a file as those in training; the columns of a table are found by their names. It needs neither
-    labels nor queries: a LETOR line may begin with qid:ID or with its first feature, and a table may lack
-    these columns. Scores stand in the order of the file. A score is printed in full, so that reading it back
-    gives the same number.
-
-    \b
-      python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
-    """
-    from ltrbench.data.formats.reading import read_features, reading_options
-
-    finished = read_run(run)
-    model = load_model(finished, ranker)
-    train = finished.result.data["train"]
-    # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
-    as_trained = {"num_features": int(train["features"]), "feature_names": train.get("feature_names")}
-    options = reading_options(data, finished.result.settings.get("data", {}))
-    scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
-    with opened(output) as file:
-        file.writelines(f"{score!s}\n" for score in scores)
-
-
-@verbs.command()
+@click.command("ui")
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
 @click.option(
@@ -91,7 +26,7 @@ def predict(run: Path, data: Path, output: Path | None, ranker: str | None, read
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
 @click.option("--port", default=5000, show_default=True, help="The port to listen on.")
-def ui(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
+def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
     """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder).
 
     Prints the address of the run list with a column for each NDCG.
@@ -127,25 +62,6 @@ def ui(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> 
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
         server.wait()
-
-
-_VERBS = (
-    aa,
-    compare,
-    completion,
-    evaluate,
-    conventions,
-    explain,
-    export,
-    import_,
-    inspect,
-    reproduce,
-    show,
-    trees,
-    walkthrough,
-)
-for _verb in _VERBS:
-    verbs.add_command(_verb)
 
 
 def _run_list(store: str, experiment: str) -> str:

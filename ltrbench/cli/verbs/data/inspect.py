@@ -19,11 +19,11 @@ _SHOWN = 12  # names or labels on the terminal; --json has all
 _MOSTLY = 0.9  # from this share of sorted queries on the order of rows is no accident
 
 
-@click.command()
+@click.command("inspect")
 @click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 @READ_OPTION
 @JSON_OPTION
-def inspect(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -> None:
+def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -> None:
     """Counts what DATA holds, and says what each backend would refuse or mishandle in it.
 
     Several files are one split, as in data.train=[part1.txt,part2.txt].

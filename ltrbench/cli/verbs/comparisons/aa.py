@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.cli.evaluating import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
-from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings, wrapped
-from ltrbench.cli.progress import terminal_width
+from ltrbench.cli.files import (
+    JSON_OPTION,
+    PATH,
+    PLUGIN_OPTION,
+    echo,
+    echo_json,
+    split_settings,
+    terminal_width,
+    wrapped,
+)
+from ltrbench.cli.verbs.data.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
 from ltrbench.errors import ResultError
 from ltrbench.markdown import markdown_table
 
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
 _NOTHING = "-"
 
 
-@click.command()
+@click.command("aa")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
 @click.option("--metric", help="What claims are made in, such as ndcg@10; any metric.")
 @PLUGIN_OPTION
@@ -38,7 +46,7 @@ _NOTHING = "-"
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halvings.")
 @JSON_OPTION
-def aa(
+def aa_verb(
     folders: tuple[Path, ...],
     metric: str | None,
     preset_name: str,

@@ -13,18 +13,14 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf
 
-from ltrbench.cli.composing import Composer
-from ltrbench.cli.continuing import SWEEP_FILE
-from ltrbench.cli.keys import check_keys
-from ltrbench.cli.progress import counting
+from ltrbench.cli.hydra_internals import BasicSweeper
+from ltrbench.cli.run.composing import Composer
+from ltrbench.cli.run.continuing import SWEEP_FILE
+from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.run.progress import counting
 from ltrbench.config import build_experiment, build_tracker
 from ltrbench.errors import ConfigError
 from ltrbench.results.overrides import Overrides
-
-# Hydra's first look for plug-ins loads their modules anew: a class imported before it would not be Hydra's
-# own.
-Plugins.instance()
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 
 Begin = Callable[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]
 """Takes the folder of a sweep and the overrides of its jobs, and gives each job its number."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,11 +30,6 @@ SECONDS_BETWEEN_DRAWINGS = 0.3
 _BAR_WIDTH = 10  # columns below which the bar would say nothing: figures make room for it
 # What a narrow terminal can do without, the first first.
 _DISPENSABLE = ("out_of_bag", "metric", "train", "time", "best", "valid")
-
-
-def terminal_width() -> int | None:
-    """The columns of the terminal that standard output is; None for a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @contextlib.contextmanager

@@ -71,9 +71,9 @@ complete --command SCRIPT --no-files --arguments '(__ltrbench_completion)'
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-@click.command()
+@click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
-def completion(shell: str) -> None:
+def completion_verb(shell: str) -> None:
     """Prints the script by which SHELL completes verbs, options, settings and their values for `ltrbench`.
 
     \b

@@ -11,11 +11,11 @@ from ltrbench.cli.errors import OK, RUN_FAILED
 from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 
 
-@click.command()
+@click.command("reproduce")
 @click.argument("committed", type=PATH)
 @click.argument("runs", type=PATH)
 @PLUGIN_OPTION
-def reproduce(committed: Path, runs: Path) -> int:
+def reproduce_verb(committed: Path, runs: Path) -> int:
     """Holds the runs below RUNS against the results in the folder COMMITTED; exit code 1 where they differ.
 
     On the machine type and with the versions of the committed results, every figure must be the same to the

@@ -1,4 +1,4 @@
-"""The verbs `explain`, the lambdas of one query step by step, and `walkthrough`, all of LambdaMART on one.
+"""The verb `explain`: the lambdas of one query, step by step.
 
 The sums, which trees are fitted to, are those of the compiled objective that training calls; what each pair
 adds to them comes from its specification, `ltrbench.native.objectives.pairs`.
@@ -35,7 +35,7 @@ _COUNTS = ("truncation", "pairs_per_document")
 _CHOICES = ("sigmoid", "query_norm")
 
 
-@click.command()
+@click.command("explain")
 @click.argument("data", type=PATH)
 @click.option("--query", "query_id", required=True, metavar="QID", help="The id of the query in DATA.")
 @click.option(
@@ -61,7 +61,7 @@ _CHOICES = ("sigmoid", "query_norm")
 )
 @READ_OPTION
 @JSON_OPTION
-def explain(
+def explain_verb(
     data: Path,
     query_id: str,
     score_file: Path | None,
@@ -109,18 +109,6 @@ def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSetting
     with announcing_compilation(lambda: echo("compiling the engine, once per machine", err=True)):
         # `pair_lambdas` draws by the same seed.
         return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
-
-
-@click.command()
-def walkthrough() -> None:
-    """Teaches LambdaMART on ten documents, step by step, in numbers that the native engine computes.
-
-    \b
-      python -m ltrbench walkthrough
-    """
-    from ltrbench.cli.walkthrough import tell
-
-    echo(tell())
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:

@@ -12,8 +12,8 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first_clause
 from ltrbench.cli.program import as_called
-from ltrbench.cli.settings import FIRST_SETTINGS, explained_settings, first_clause
 
 _WIDTH = 120
 _LEFT = 32  # characters of the left column at the most; what is longer has its text in the next line
@@ -33,11 +33,10 @@ def verbs_help(config: DictConfig | None = None) -> str:
     """Every verb with its arguments and the first sentence of its help."""
     del config
     # Late, because a run registers this and needs none of the verbs.
-    from ltrbench.cli.verbs import verbs
+    from ltrbench.cli.verbs import all_verbs
 
     rows = []
-    for name in sorted(verbs.commands):
-        command = verbs.commands[name]
+    for name, command in all_verbs().items():
         context = click.Context(command, info_name=name)
         usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
         rows.append((" ".join([name, *usage]), command.get_short_help_str(limit=_WIDTH)))

@@ -1,6 +1,6 @@
-"""What the verb `walkthrough` tells: LambdaMART on ten documents, from their labels to the second iteration.
+"""What the verb `walkthrough` prints: LambdaMART on ten documents, from their labels to the second iteration.
 
-`walkthrough.md` has the words, with a name in braces for each number, table and function; this file computes
+`lesson.md` has the words, with a name in braces for each number, table and function; this file computes
 what stands there, by the functions of the engine that the text speaks of, so that no number is typed.
 """
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
@@ -22,6 +21,8 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode, flag_override
 from omegaconf.errors import OmegaConfBaseException
+
+from ltrbench.cli.hydra_internals import apply_overrides
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _values_set(config: DictConfig, overrides: list[Override]) -> Iterator[DictC
 
 def _set_values(config: DictConfig, overrides: list[Override]) -> None:
     try:
-        ConfigLoaderImpl._apply_overrides_to_config(overrides, config)
+        apply_overrides(overrides, config)
     except OmegaConfBaseException as error:
         # As load_configuration does, whose callers know Hydra's errors only.
         raise ConfigCompositionException from error

@@ -22,9 +22,9 @@ from ltrbench.cli.files import (
     opened,
     read,
     split_settings,
+    terminal_width,
     wrapped,
 )
-from ltrbench.cli.progress import terminal_width
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.markdown import markdown_table
@@ -68,7 +68,7 @@ _METRICS_OPTION = click.option(
 _NOTHING = "-"
 
 
-@click.command()
+@click.command("evaluate")
 @click.argument("data", type=PATH)
 @click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
 @_METRICS_OPTION
@@ -78,7 +78,7 @@ _NOTHING = "-"
 @PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
-def evaluate(
+def evaluate_verb(
     data: Path,
     scores: Path,
     names: str,
@@ -111,14 +111,14 @@ def evaluate(
         echo(_render_evaluation(data, dataset, evaluation))
 
 
-@click.command()
+@click.command("conventions")
 @click.argument("data", type=PATH)
 @click.argument("scores", type=click.Path(path_type=Path, allow_dash=True))
 @_METRICS_OPTION
 @PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
-def conventions(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:
+def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:
     """The same SCORES under the convention of every library: why is my NDCG not theirs?
 
     A metric that a library does not define on DATA is left out, and the reason is given.

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.files import PATH, echo, replaced
-from ltrbench.cli.models import RANKER_OPTION, load_model
+from ltrbench.cli.verbs.runs.models import RANKER_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers.models.trees import Ensemble, Leaf, Node
 from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, read_run
@@ -20,7 +20,7 @@ DRAWN = 3
 """Trees that a picture shows where --first does not say how many."""
 
 
-@click.command()
+@click.command("trees")
 @click.argument("run", type=PATH)
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="The first N trees only.")
 @click.option("--json", "as_list", is_flag=True, help="A JSON list of nested nodes instead of the text.")
@@ -31,7 +31,7 @@ DRAWN = 3
     help=f"Also draw the trees: the first {DRAWN}, or as many as --first says.",
 )
 @RANKER_OPTION
-def trees(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
+def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
     """Prints the trees of the model of the finished RUN, of any backend that has trees, features by name.
 
     A leaf shows its value before shrinkage: times the tree's weight, which is the learning rate in most

@@ -18,8 +18,6 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete
 from hydra import compose
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
@@ -28,10 +26,11 @@ from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.help import choices
+from ltrbench.cli.help.page import choices
+from ltrbench.cli.help.settings import explained_settings, first_clause
+from ltrbench.cli.hydra_internals import Hydra, create_config_search_path, get_args_parser
 from ltrbench.cli.program import SCRIPT
-from ltrbench.cli.settings import explained_settings, first_clause
-from ltrbench.cli.verbs import verbs
+from ltrbench.cli.verbs import all_verbs, find_verb, verbs
 from ltrbench.config import conf_dir, register_schema
 
 Candidate = tuple[str, str]
@@ -46,7 +45,7 @@ def complete(words: Sequence[str]) -> None:
 
 def candidates(before: list[str], word: str) -> Iterator[Candidate]:
     """The words that may stand in the place of `word`, after the words `before` it."""
-    if before and before[0] in verbs.commands:
+    if before and find_verb(before[0]) is not None:
         yield from _of_verb(before, word)
     elif before and before[-1] in ("--config-dir", "-cd", "--config-path", "-cp"):
         yield from paths("", word)
@@ -69,9 +68,9 @@ def _of_verb(before: list[str], word: str) -> Iterator[Candidate]:
 
 
 def _verbs(word: str) -> Iterator[Candidate]:
-    for name in sorted(verbs.commands):
+    for name, command in all_verbs().items():
         if name.startswith(word):
-            yield name, verbs.commands[name].get_short_help_str(limit=100)
+            yield name, command.get_short_help_str(limit=100)
 
 
 def _flags(word: str) -> Iterator[Candidate]:

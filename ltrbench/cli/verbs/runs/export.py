@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ltrbench.results import Run, ScoredSplit
 
 
-@click.command()
+@click.command("export")
 @click.argument("run", type=PATH)
 @click.option(
     "--format",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     type=PATH,
     help="Write to this file instead of standard output; packed by its ending .gz, .bz2, .xz or .zst.",
 )
-def export(run: Path, kind: str, split: str, metric: str, convention: str, output: Path | None) -> None:
+def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, output: Path | None) -> None:
     """Writes the scores of the finished RUN, from its folder, for the tools of others.
 
     \b

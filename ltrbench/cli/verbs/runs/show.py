@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.cli.files import PATH, echo, echo_json
-from ltrbench.cli.progress import terminal_width
+from ltrbench.cli.files import PATH, echo, echo_json, terminal_width
 from ltrbench.markdown import assignments, markdown_table, wrapped
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ _NOTHING = "-"
 _LINE = 100  # columns of a paragraph where there is no terminal
 
 
-@click.command()
+@click.command("show")
 @click.argument("run", type=PATH)
 @click.option(
     "--json", "as_object", is_flag=True, help="One JSON object: result.json, path, and all importances."
 )
-def show(run: Path, as_object: bool) -> None:
+def show_verb(run: Path, as_object: bool) -> None:
     """Prints one RUN, a run's folder: what it was and how to make it again, and its figures or its error.
 
     \b

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ltrbench.cli.evaluating import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
-from ltrbench.cli.files import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, split_settings
-from ltrbench.cli.progress import terminal_width
+from ltrbench.cli.files import (
+    JSON_OPTION,
+    PATH,
+    PLUGIN_OPTION,
+    echo,
+    echo_json,
+    split_settings,
+    terminal_width,
+)
+from ltrbench.cli.verbs.data.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
 from ltrbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from ltrbench.results import Run
 
 
-@click.command()
+@click.command("compare")
 @click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
@@ -78,7 +85,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output", type=PATH, metavar="OUT", help="Also write report.html, tables, pictures and JSON here."
 )
-def compare(
+def compare_verb(
     sources: tuple[str, ...],
     metric: str | None,
     family: str,

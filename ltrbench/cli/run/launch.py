@@ -24,28 +24,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.composing import plain_overrides
-from ltrbench.cli.continuing import (
+from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
+from ltrbench.cli.files import terminal_width
+from ltrbench.cli.help.page import register_help
+from ltrbench.cli.hydra_internals import get_args_parser
+from ltrbench.cli.program import program
+from ltrbench.cli.run.composing import plain_overrides
+from ltrbench.cli.run.continuing import (
     Sweep,
     announcement,
     interruption,
     numbered,
     runs_of,
 )
-from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE, as_paragraph, debugging
-from ltrbench.cli.help import register_help
-from ltrbench.cli.keys import check_keys
-from ltrbench.cli.messages import composition_message, unwritable_message
-from ltrbench.cli.program import program
-from ltrbench.cli.progress import showing, terminal_width
-from ltrbench.cli.sweep import RESAMPLE, register_sweeper, swept_settings
+from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.run.messages import composition_message, unwritable_message
+from ltrbench.cli.run.progress import showing
+from ltrbench.cli.run.sweep import RESAMPLE, register_sweeper, swept_settings
 from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.run import run

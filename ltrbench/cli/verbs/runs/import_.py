@@ -15,7 +15,7 @@ from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 @click.option("--like", type=PATH, required=True, metavar="RUN", help="The run whose data the scores are of.")
 @click.option("--output", type=PATH, required=True, metavar="DIR", help="The folder of the new run.")
 @PLUGIN_OPTION
-def import_(name: str, file: str, like: Path, output: Path) -> None:
+def import_verb(name: str, file: str, like: Path, output: Path) -> None:
     """Writes the scores in FILE as a run of the system NAME, to be compared and tracked like any other.
 
     FILE holds one score a line in the order of the data's rows, the query, index and score of RankLib's

@@ -1,0 +1,65 @@
+"""The verbs: commands on runs, scores and data. None of them runs an experiment.
+
+A verb is one file, in here or in a folder of here, and there is no list of them: every `click.Command` at the
+top level of a file is a verb. A file that is named after its verb (`import_.py` holds `import`) is found
+without importing the others.
+
+    comparisons/    several runs: compare, aa, reproduce
+    runs/           one run: show, predict, trees, export, import, ui
+    data/           files of data and scores: inspect, evaluate, conventions, explain
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pkgutil
+
+import click
+
+from ltrbench.cli.program import as_called
+
+
+def find_verb(name: str) -> click.Command | None:
+    """Returns the verb of that name; None if there is none."""
+    named_so = [module for module in _modules() if module.rpartition(".")[2].rstrip("_") == name]
+    for module in named_so:
+        if name in (commands := _commands_of(module)):
+            return commands[name]
+    return all_verbs().get(name)
+
+
+def all_verbs() -> dict[str, click.Command]:
+    """Returns name -> command of every verb, sorted by name."""
+    commands = {name: command for module in _modules() for name, command in _commands_of(module).items()}
+    return dict(sorted(commands.items()))
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(__path__, prefix=f"{__name__}.")
+    return [module.name for module in found if not module.ispkg]
+
+
+def _commands_of(module: str) -> dict[str, click.Command]:
+    contents = vars(importlib.import_module(module)).values()
+    return {str(item.name): item for item in contents if isinstance(item, click.Command)}
+
+
+class _Verbs(click.Group):
+    """The files in here as one click group; help shows commands as this process was called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(all_verbs())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = find_verb(cmd_name)
+        if command is None:
+            return None
+        shown = copy.copy(command)
+        shown.help = as_called(command.help or "")
+        return shown
+
+
+@click.group(cls=_Verbs)
+def verbs() -> None:
+    """Commands on runs, scores and data. All else on the command line is a run: python -m ltrbench --help."""

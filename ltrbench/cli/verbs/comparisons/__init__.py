@@ -1,0 +1,1 @@
+"""Verbs on several runs."""

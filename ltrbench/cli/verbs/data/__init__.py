@@ -1,0 +1,1 @@
+"""Verbs on files of data and of scores."""
