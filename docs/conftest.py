@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.hooks import marked_commands, titled_files, write_files
 from docs.isolation import modules_of
-
-ROOT = Path(__file__).resolve().parents[1]
+from docs.pages import ROOT, marked_commands, titled_files, write_files
 
 # What MLflow and the packages below it say of themselves, as in tests/tracking/test_evaluator.py.
 _MLFLOWS_OWN = (

@@ -6,6 +6,7 @@ what is generated is generated anew at each build. `make docs` does all three.
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 import subprocess
@@ -20,10 +21,17 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from jinja2.exceptions import UndefinedError
+from markdown import Markdown  # type: ignore[import-untyped]
 from omegaconf import flag_override
 
-from docs import hooks, leaderboard
+from docs import leaderboard
 from docs.isolation import modules_of
+from docs.macros import fill
+from docs.macros.configuration import choices
+from docs.macros.parameters import boosting_models
+from docs.macros.reference import own_settings
+from docs.pages import ROOT, titled_files, write_files
 from ltrbench.cli.help.settings import config_files
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.run.launch import flags_and_overrides
@@ -35,7 +43,6 @@ from ltrbench.metrics.functions import METRICS
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.native import NativeRanker
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,7 +69,7 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """The current folder, with the files of the page's example in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    hooks.write_files(hooks.titled_files(page), tmp_path)
+    write_files(titled_files(page), tmp_path)
     with modules_of(tmp_path):
         yield
 
@@ -133,11 +140,11 @@ def jobs(overrides: list[str]) -> Iterator[list[str]]:
 
 
 def test_every_key_and_choice_in_a_sentence_exists(page: str) -> None:
-    own = {Path(name).stem for name in hooks.titled_files(page)}
+    files_of_page = {Path(name).stem for name in titled_files(page)}
     for span in spans(page):
         setting = _SETTING.fullmatch(span)
         if setting and setting["key"] in GROUPS:
-            known = {*hooks.choices(setting["key"]), "null", "", *own}
+            known = {*choices(setting["key"]), "null", "", *files_of_page}
             assert {value for value in setting["value"].split(",") if value.islower()} <= known, span
         elif setting and setting["key"].partition(".")[0] in TOP_LEVEL:
             assert is_key(setting["key"]), span
@@ -171,9 +178,9 @@ def test_every_command_in_a_sentence_is_a_verb_or_a_run(page: str) -> None:
 
 
 def test_every_path_of_the_repository_exists(page: str) -> None:
-    own = hooks.titled_files(page)
+    files_of_page = titled_files(page)
     for span in spans(page):
-        if _PATH.fullmatch(span) and span not in own:
+        if _PATH.fullmatch(span) and span not in files_of_page:
             assert (ROOT / span).exists(), span
 
 
@@ -192,12 +199,17 @@ def test_python_is_run_or_is_a_file_that_is(path: Path) -> None:
         assert "title=" in info or body.startswith(">>> "), body
 
 
-def test_everything_generated_is_filled(page: str) -> None:
-    assert "<!-- generated" not in hooks.fill(page)
+def test_every_macro_is_filled_in(page: str) -> None:
+    assert "{{" not in fill(page)
+
+
+def test_an_unknown_macro_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="nothing_of_that_name"):
+        fill("{{ nothing_of_that_name() }}")
 
 
 def test_the_configuration_names_every_key_of_every_yaml() -> None:
-    text = hooks.fill((ROOT / "docs" / "configuration.md").read_text())
+    text = fill((ROOT / "docs" / "configuration.md").read_text())
     for path in conf_dir().rglob("*.yaml"):
         place = path.relative_to(conf_dir())
         assert f"{{ #{'-'.join(place.with_suffix('').parts)} }}" in text or place.name == "config.yaml", place
@@ -227,16 +239,18 @@ def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
 
 
 def test_the_commands_show_the_help_of_every_verb() -> None:
-    text = hooks.fill((ROOT / "docs" / "commands.md").read_text())
+    page = Markdown(extensions=["attr_list", "fenced_code", "mkdocs-click"])
+    text = html.unescape(page.convert((ROOT / "docs" / "commands.md").read_text()))
     for name, command in all_verbs().items():
-        assert f"Usage: python -m ltrbench {name} " in text
+        assert f"python -m ltrbench {name} [OPTIONS]" in text
+        assert " ".join((command.help or "").split()[:8]) in " ".join(text.split())
         for option in command.params:
             if isinstance(option, click.Option):
                 assert option.opts[0] in text
 
 
 def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None:
-    text = hooks.fill((ROOT / "docs" / "conventions.md").read_text())
+    text = fill((ROOT / "docs" / "conventions.md").read_text())
     for name, convention in PRESETS.items():
         assert f"### `{name}`" in text
         assert all(f"- {quirk}" in text for quirk in convention.quirks)
@@ -244,8 +258,8 @@ def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None
 
 
 def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> None:
-    text = hooks.fill((ROOT / "docs" / "parameters.md").read_text())
-    for model, ranker in hooks.boosting_models().items():
+    text = fill((ROOT / "docs" / "parameters.md").read_text())
+    for model, ranker in boosting_models().items():
         assert ranker.own_parameters(), f"{model} says nothing of what becomes of the shared parameters"
         assert all(f"| {sentence} |" in text for sentence in ranker.unmatched())
     assert "`eta = 2 * value`" in text
@@ -253,9 +267,9 @@ def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> N
 
 def test_the_reference_explains_every_setting_of_a_backend() -> None:
     shared = {field.name for field in fields(BoostingRanker)}
-    told = hooks.own_settings(NativeRanker)
-    assert set(told) == {field.name for field in fields(NativeRanker)} - shared
-    assert told["sigma"].startswith("Slope of the logistic function")
+    meanings = own_settings(NativeRanker)
+    assert set(meanings) == {field.name for field in fields(NativeRanker)} - shared
+    assert meanings["sigma"].startswith("Slope of the logistic function")
 
 
 def test_every_page_stands_in_the_navigation() -> None:
@@ -277,6 +291,9 @@ def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    assert (
+        'id="ltrbench.data.RankingDataset.take_queries"' in (tmp_path / "site" / "reference.html").read_text()
+    )
     for built in (tmp_path / "site").glob("*.html"):
         text = built.read_text()
         assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name

@@ -77,8 +77,8 @@ def completion_verb(shell: str) -> None:
     """Prints the script by which SHELL completes verbs, options, settings and their values for `ltrbench`.
 
     \b
-      bash, in ~/.bashrc:  eval "$(ltrbench completion bash)"
-      zsh, in ~/.zshrc:    eval "$(ltrbench completion zsh)"     (behind: autoload -U compinit; compinit)
-      fish:                ltrbench completion fish > ~/.config/fish/completions/ltrbench.fish
+        bash, in ~/.bashrc:  eval "$(ltrbench completion bash)"
+        zsh, in ~/.zshrc:    eval "$(ltrbench completion zsh)"     (behind: autoload -U compinit; compinit)
+        fish:                ltrbench completion fish > ~/.config/fish/completions/ltrbench.fish
     """
     click.echo(_SCRIPTS[shell].replace("VARIABLE", COMPLETING).replace("SCRIPT", SCRIPT), nl=False)

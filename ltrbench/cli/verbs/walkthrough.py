@@ -12,7 +12,7 @@ def walkthrough_verb() -> None:
     """Teaches LambdaMART on ten documents, step by step, in numbers that the native engine computes.
 
     \b
-      python -m ltrbench walkthrough
+        python -m ltrbench walkthrough
     """
     from ltrbench.cli.lesson import tell
 

@@ -62,8 +62,8 @@ def aa_verb(
     models are. A model needs eight replicates.
 
     \b
-      python -m ltrbench aa multirun
-      python -m ltrbench aa multirun --metric map --halvings 200 --json
+        python -m ltrbench aa multirun
+        python -m ltrbench aa multirun --metric map --halvings 200 --json
     """
     from ltrbench.compare import Settings
     from ltrbench.compare.analysis.aa import each_against_itself

@@ -112,9 +112,9 @@ def compare_verb(
     name are filled in.
 
     \b
-      python -m ltrbench compare multirun --metric ndcg@5
-      python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
-      python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
+        python -m ltrbench compare multirun --metric ndcg@5
+        python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
+        python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
     from ltrbench.compare import Settings, read_attributes, slices
     from ltrbench.compare import compare as compare_runs

@@ -22,7 +22,7 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     bit; elsewhere within 0.001.
 
     \b
-      python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
+        python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
     """
     from ltrbench.compare import compare
     from ltrbench.compare.output.publish import publish

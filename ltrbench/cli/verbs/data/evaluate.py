@@ -93,8 +93,8 @@ def evaluate_verb(
     SCORES may be - for standard input.
 
     \b
-      python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
-      python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
+        python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
+        python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
     """
     from ltrbench.metrics import evaluate as compute
     from ltrbench.metrics import preset, with_settings
@@ -124,7 +124,7 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
     A metric that a library does not define on DATA is left out, and the reason is given.
 
     \b
-      python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
+        python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
     """
     metrics = _parse_names(names)
     dataset = read(data, reading)

@@ -73,7 +73,7 @@ def explain_verb(
     """Explains the lambdas of one query of DATA: ranks, gains, discounts, each pair, and their sums.
 
     \b
-      python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
+        python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
     """
     from ltrbench.data.formats.scores import read_scores
     from ltrbench.native.objectives.pairs import pair_lambdas

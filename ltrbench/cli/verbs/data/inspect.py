@@ -29,8 +29,8 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
     Several files are one split, as in data.train=[part1.txt,part2.txt].
 
     \b
-      python -m ltrbench inspect train.txt
-      python -m ltrbench inspect train.csv --read label=grade --json
+        python -m ltrbench inspect train.txt
+        python -m ltrbench inspect train.csv --read label=grade --json
     """
     from ltrbench.experiment.inspection import inspect as look
 

@@ -47,16 +47,16 @@ def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, 
     """Writes the scores of the finished RUN, from its folder, for the tools of others.
 
     \b
-    trec-run     query Q0 document rank score tag: what trec_eval, pytrec_eval and ir_measures read
-    qrels        query 0 document label: the judgments beside it
-    ranklib-idv  NDCG@10   query   value: a metric of each query, as RankLib's -idv writes it
-    scores       one score a line, in the order of the data's rows
+        trec-run     query Q0 document rank score tag: what trec_eval, pytrec_eval and ir_measures read
+        qrels        query 0 document label: the judgments beside it
+        ranklib-idv  NDCG@10   query   value: a metric of each query, as RankLib's -idv writes it
+        scores       one score a line, in the order of the data's rows
 
     Documents go by their ids; where the data has none, by their row, from 1, which is said. Scores are
     written in full.
 
     \b
-      python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
+        python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
     """
     from ltrbench.results import naming, read_run
 

@@ -23,7 +23,7 @@ def import_verb(name: str, file: str, like: Path, output: Path) -> None:
     {split}, as of RUN; with {split}, test and valid are read.
 
     \b
-      python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
+        python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
     """
     from ltrbench.compare.scores.imported import Import, import_like
     from ltrbench.results import read_run

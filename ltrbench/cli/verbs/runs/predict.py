@@ -28,7 +28,7 @@ def predict_verb(
     gives the same number.
 
     \b
-      python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
+        python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
     from ltrbench.data.formats.reading import read_features, reading_options
 

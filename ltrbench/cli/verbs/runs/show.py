@@ -35,7 +35,7 @@ def show_verb(run: Path, as_object: bool) -> None:
     """Prints one RUN, a run's folder: what it was and how to make it again, and its figures or its error.
 
     \b
-      python -m ltrbench show outputs/2026-01-31/12-00-00
+        python -m ltrbench show outputs/2026-01-31/12-00-00
     """
     from ltrbench.results import read_run
 

@@ -41,7 +41,7 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     that all documents start from, where a model has one, is a last tree of one leaf.
 
     \b
-      python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
+        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
     """
     from ltrbench.plots.tree_views import as_json, as_text, draw
 

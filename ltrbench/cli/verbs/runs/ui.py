@@ -32,7 +32,7 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int
     Prints the address of the run list with a column for each NDCG.
 
     \b
-      python -m ltrbench ui --port 5001
+        python -m ltrbench ui --port 5001
     """
     store, experiment = (uri, experiment) if uri else _newest_store(folder)
     if store.startswith(("http://", "https://")):

@@ -1,0 +1,32 @@
+"""Macros: `{{ NAME(...) }}` on a page is replaced by the Markdown that the function NAME in here returns.
+
+It is made of conf/, of the code, or of a verb that is run, so that it cannot be out of date. A new macro is a
+function and its name in `MACROS`. Jinja calls it, as in mkdocs-macros, but without mkdocs, so that tests
+can look at what a page says. Verbs are shown by mkdocs-click, and docstrings by mkdocstrings.
+"""
+
+from __future__ import annotations
+
+from jinja2 import Environment, StrictUndefined
+
+from docs.macros.commands import overview, run
+from docs.macros.configuration import configuration, groups
+from docs.macros.conventions import convention_sections, conventions, metrics, ndcg_by_library
+from docs.macros.parameters import given_to_libraries, presets, shared_parameters, unmatched
+from docs.macros.reference import backends, evaluator_keys, public_names, reference
+from docs.macros.results import committed_table, listing
+from docs.macros.translation import translation
+from ltrbench.cli.lesson import tell
+
+MACROS = (
+    *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),
+    *(shared_parameters, given_to_libraries, unmatched, presets, translation, backends, evaluator_keys),
+    *(public_names, reference, committed_table, listing),
+)
+
+
+def fill(page: str) -> str:
+    """Returns the page with its macros filled in. Raises UndefinedError where there is none of a name."""
+    macros = {macro.__name__: macro for macro in MACROS}
+    template = Environment(undefined=StrictUndefined).from_string(page)
+    return template.render(page=page, walkthrough=tell, **macros)

@@ -1,0 +1,33 @@
+"""Commands: what `--help` begins with, and what a verb prints."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+from click.testing import CliRunner
+
+from docs.pages import titled_files, write_files
+from ltrbench.cli.help.page import verbs_help
+from ltrbench.cli.verbs import verbs
+from ltrbench.config import conf_dir
+from ltrbench.errors import ConfigError
+
+
+def overview() -> str:
+    """What `python -m ltrbench --help` begins and ends with."""
+    text = yaml.safe_load((conf_dir() / "hydra" / "help" / "ltrbench.yaml").read_text())
+    return f"```text\n{text['header']}\n{verbs_help()}\n\n{text['footer'].rstrip()}\n```"
+
+
+def run(page: str, words: str) -> str:
+    """Returns the command line of a verb and what it prints in a folder that holds the page's files."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        write_files(titled_files(page), Path())
+        result = CliRunner().invoke(verbs, words.split(), catch_exceptions=False)
+    if result.exit_code != 0:
+        raise ConfigError(f"python -m ltrbench {words} failed: {result.output}")
+    command = f"```sh\npython -m ltrbench {words}\n```"
+    return f"{command}\n\n```text\n{result.stdout.rstrip()}\n```"

@@ -1,0 +1,84 @@
+"""The configuration: every key of every YAML in conf/, with the comments that stand there."""
+
+from __future__ import annotations
+
+import re
+
+import yaml  # type: ignore[import-untyped]
+
+from docs.macros.tables import code, table
+from ltrbench.cli.help.settings import ConfigFile, config_files
+from ltrbench.config import conf_dir
+
+_LONGEST_VALUE = 100  # characters
+
+_COMMAND_AT_END = re.compile(r"(?:^|\s)(python -m ltrbench .*)$")
+
+
+def configuration(group: str = "") -> str:
+    """Returns a section for every YAML of a group; "" is conf/config.yaml, "hydra" what is below it."""
+    files = [item for item in config_files() if item.group.partition("/")[0] == group]
+    return "\n\n".join(_config_section(item) for item in files)
+
+
+def _config_section(item: ConfigFile) -> str:
+    parts = [_config_heading(item)] if item.group else []
+    parts += [_with_commands(item.intro)] if item.intro else []
+    if item.target is not None:
+        parts.append(f"Builds `{item.target}`.")
+    if item.bases:
+        links = (f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})" for base in item.bases)
+        parts.append(f"Begins with the keys of {', '.join(links)}.")
+    if item.keys:
+        rows = [[code(key.name), _value_cell(key.value), key.comment] for key in item.keys]
+        parts.append(table(["key", "value", "what it is"], rows))
+    return "\n\n".join(parts)
+
+
+def _value_cell(value: str) -> str:
+    """A sentence or more is prose; all else is code."""
+    return value if len(value) > _LONGEST_VALUE else code(value)
+
+
+def _config_heading(item: ConfigFile) -> str:
+    chosen = item.name.startswith("_") or item.group.startswith("hydra")
+    title = f"{item.group}/{item.name}" if chosen else f"{item.group}={item.name}"
+    return f"### `{title}` {{ #{_config_anchor(item.group, item.name)} }}"
+
+
+def _config_anchor(group: str, name: str) -> str:
+    return f"{group}-{name}".replace("/", "-")
+
+
+def _with_commands(intro: str) -> str:
+    """A comment as paragraphs; a line that is a command becomes a block of its own."""
+    blocks: list[str] = []
+    for line in intro.splitlines():
+        match = _COMMAND_AT_END.search(line)
+        words = line[: match.start()].strip() if match else line.strip()
+        if words and blocks and not blocks[-1].startswith("```"):
+            blocks[-1] += f" {words}"
+        elif words:
+            blocks.append(words)
+        if match:
+            blocks.append(f"```sh\n{match[1]}\n```")
+    return "\n\n".join(blocks)
+
+
+def groups() -> str:
+    """The groups with what may be chosen from each, and what conf/config.yaml chooses."""
+    text = (conf_dir() / "config.yaml").read_text()
+    defaults = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)]
+    rows = []
+    for item in defaults:
+        ((group, chosen),) = item.items()
+        names = choices(group)
+        if names:
+            links = (f"[`{name}`](#{_config_anchor(group, name)})" for name in names)
+            rows.append([code(group), code("null" if chosen is None else chosen), ", ".join(links)])
+    return table(["group", "default", "choices"], rows)
+
+
+def choices(group: str) -> list[str]:
+    """The names that group=NAME takes, of ours."""
+    return sorted(path.stem for path in conf_dir().glob(f"{group}/*.yaml") if not path.stem.startswith("_"))

@@ -1,0 +1,89 @@
+"""Conventions and metrics."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+
+from docs.macros.tables import code, table, words
+from ltrbench.data import RankingDataset
+from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
+from ltrbench.metrics.functions import ALIASES, METRICS
+
+
+def conventions() -> str:
+    """The presets in one table."""
+    rows = [
+        [
+            f"[`{name}`](#convention-{name})",
+            *(_setting(convention, field) for field in ("gain", "discount", "ties", "no_relevant")),
+            ", ".join(convention.describe()["metrics"] or ["all"]),
+        ]
+        for name, convention in PRESETS.items()
+    ]
+    return table(
+        ["convention", "gain", "discount", "ties", "query without a relevant document", "metrics"], rows
+    )
+
+
+def _setting(convention: Convention, field: str) -> str:
+    """A field in words, with the metrics that depart from it."""
+    described = convention.describe()
+    departures = [
+        f"{metric}: {values[field]}" for metric, values in described["by_metric"].items() if field in values
+    ]
+    # exponential_gain stands in the column of gains.
+    value = str(described[field]).removesuffix(f"_{field}").replace("_", " ")
+    return f"{value} ({', '.join(departures)})" if departures else value
+
+
+def convention_sections() -> str:
+    """A section a preset: its quirks, and where it is not the default."""
+    return "\n\n".join(_convention_section(name, convention) for name, convention in PRESETS.items())
+
+
+def _convention_section(name: str, convention: Convention) -> str:
+    default, described = DEFAULT.describe(), convention.describe()
+    quirks, by_metric = described.pop("quirks"), described.pop("by_metric")
+    is_default = convention is DEFAULT
+    shown = {
+        field: value
+        for field, value in described.items()
+        if field not in ("name", "metrics") and value != (None if is_default else default[field])
+    }
+    rows = [[code(field), code(words(value))] for field, value in shown.items()]
+    rows += [
+        [f"`{field}` of {metric}", code(words(value))]
+        for metric, departures in by_metric.items()
+        for field, value in departures.items()
+    ]
+    title = "setting" if is_default else "departs from the default in"
+    listed = "\n".join(f"- {quirk}" for quirk in quirks)
+    heading = f"### `{name}` {{ #convention-{name} }}"
+    return "\n\n".join(part for part in (heading, listed, table([title, "value"], rows)) if part)
+
+
+def metrics() -> str:
+    """Every metric, with its formula's first line."""
+    rows = []
+    for name, metric in METRICS.items():
+        names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
+        formula = inspect.getdoc(metric.function) or ""
+        cutoff = "" if metric.no_cutoff else "@k"
+        first = " ".join(formula.partition("\n\n")[0].split())
+        rows.append([", ".join(code(f"{each}{cutoff}") for each in names), first])
+    return table(["name", "what it is"], rows)
+
+
+def ndcg_by_library() -> str:
+    """NDCG@2 of one set of scores under every convention: the first thing that a reader sees."""
+    data = RankingDataset(
+        features=[[0.0]] * 6,  # type: ignore[arg-type]
+        labels=[3, 0, 1, 2, 0, 0],  # type: ignore[arg-type]
+        query_start=[0, 4, 6],  # type: ignore[arg-type]
+        document_ids=np.array(list("abcdef")),  # by which trec_eval ranks ties
+    )
+    scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
+    figures = {name: evaluate(data, scores, ["ndcg@2"], own).means["ndcg@2"] for name, own in PRESETS.items()}
+    return table(list(figures), [[f"{figure:.4f}" for figure in figures.values()]])

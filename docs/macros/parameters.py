@@ -1,0 +1,138 @@
+"""The shared parameters: what they mean, and what each backend says of them."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import fields
+from functools import cache
+
+from hydra import compose, initialize_config_dir
+
+from docs.macros.configuration import choices
+from docs.macros.reference import field_docstrings
+from docs.macros.tables import code, table, words
+from ltrbench.cli.help.settings import config_files
+from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.native import NativeRanker
+
+# Settings that may bring further sentences of `unmatched`; what a backend does not have is passed over.
+_PROBES = (
+    "params.l2=1",
+    "params.min_split_gain=1",
+    "params.max_delta_step=1",
+    "model.feature_fraction=0.5",
+    "model.features_per_tree=0.5",
+    "model.documents_per_tree=0.5",
+    "model.goss_top_rate=0.2 model.goss_other_rate=0.1",
+    "model.drop_rate=0.1",
+    "model.position_bias=additive",
+    "model.subsample=0.5",
+    "model.rsm=0.5",
+    "model.objective=rank_xendcg params.truncation=null",
+    "model.objective=pairwise",
+    "model.objective=xendcg params.truncation=null",
+    "model.metric=map",
+    "model.metric=ndcg@10",
+    "model.ties=worst",
+    "model.loss=YetiRank params.truncation=null",
+)
+
+
+@cache
+def ranker_of(model: str, *overrides: str) -> Ranker:
+    """The unfitted ranker of `model=NAME` under these settings.
+
+    Raises:
+        ConfigError: where it cannot be built so; HydraException where there is no such key.
+    """
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("config", overrides=[f"model={model}", "num_threads=1", *overrides])
+    return build(config, "model", Ranker)
+
+
+@cache
+def boosting_models() -> dict[str, BoostingRanker]:
+    """Name -> ranker under params=matched, of all models that take the shared parameters."""
+    rankers = {name: ranker_of(name) for name in choices("model") if name not in preset_models()}
+    return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
+
+
+@cache
+def preset_models() -> dict[str, NativeRanker]:
+    """Name -> ranker, of the models that are settings of the native engine under the name of a library."""
+    rankers = {name: ranker_of(name) for name in choices("model")}
+    return {
+        name: ranker
+        for name, ranker in rankers.items()
+        if isinstance(ranker, NativeRanker) and ranker.preset is not None
+    }
+
+
+def presets() -> str:
+    """A row a setting in which a preset departs from `model=native`, a column a preset."""
+    native = ranker_of("native")
+    names = [
+        field.name
+        for field in fields(NativeRanker)
+        if field.init
+        and any(getattr(of, field.name) != getattr(native, field.name) for of in preset_models().values())
+    ]
+    rows = [
+        [code(name), *(code(words(getattr(ranker, name))) for ranker in (native, *preset_models().values()))]
+        for name in names
+    ]
+    return table(["setting", *map(code, ("native", *preset_models()))], rows)
+
+
+def shared_parameters() -> str:
+    """The shared parameters: what each means, and its value under params=matched and params=library."""
+    meanings = field_docstrings(BoostingRanker)
+    matched, library = (
+        {key.name.removeprefix("params."): key for key in item.keys}
+        for name in ("matched", "library")
+        for item in config_files()
+        if (item.group, item.name) == ("params", name)
+    )
+    rows = [
+        [code(f"params.{name}"), meanings[name], code(key.value), key.comment, library[name].comment]
+        for name, key in matched.items()
+    ]
+    return table(["parameter", "meaning", "matched", "why", "with params=library"], rows)
+
+
+def given_to_libraries() -> str:
+    """All that each library is given under params=matched, seeds and threads included."""
+    blocks = []
+    for model, ranker in boosting_models().items():
+        lines = "\n".join(f"{name}: {value}" for name, value in ranker.own_parameters().items())
+        blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
+    return "\n\n".join(blocks)
+
+
+def unmatched() -> str:
+    """What each backend says of itself: always, under params=library, and under settings that bring more."""
+    sections = []
+    for model, ranker in boosting_models().items():
+        under = {sentence: ["`params=matched`"] for sentence in ranker.unmatched()}
+        for sentence in ranker_of(model, "params=library").unmatched():
+            under.setdefault(sentence, []).append("`params=library`")
+        for probe in _PROBES:
+            for sentence in _unmatched_under(model, probe):
+                if sentence not in ranker.unmatched():
+                    under.setdefault(sentence, []).append(" with ".join(map(code, probe.split())))
+        rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
+        sections.append(f"### `model={model}`\n\n{table(['what is said', 'under'], rows)}")
+    return "\n\n".join(sections)
+
+
+def _unmatched_under(model: str, probe: str) -> tuple[str, ...]:
+    field = probe.partition("=")[0].removeprefix("model.")
+    if probe.startswith("model.") and not hasattr(boosting_models()[model], field):
+        return ()
+    try:
+        return ranker_of(model, *probe.split()).unmatched()
+    except ConfigError:
+        return ()

@@ -1,0 +1,80 @@
+"""The reference: public names, and what the settings of each backend mean."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import griffe
+
+import ltrbench
+from docs.macros.tables import code, table
+from ltrbench.cli.help.settings import config_files
+from ltrbench.rankers import BoostingRanker, Ranker
+
+
+def reference(package: str) -> str:
+    """Returns what has mkdocstrings show a package's docstring and each of its public names.
+
+    Its own option for all members leaves out constants without a docstring.
+    """
+    contents = importlib.import_module(package)
+    names = [name for name in contents.__all__ if not isinstance(getattr(contents, name), Mapping)]
+    options = "members: false, heading_level: 2, show_root_full_path: true, show_symbol_type_heading: false"
+    about = f"::: {package}\n    options: {{{options}}}"
+    return "\n\n".join([about, *(f"::: {package}.{name}" for name in names)])
+
+
+def public_names() -> str:
+    """A row a module, with those of its names that are attributes of the package itself."""
+    names_of = {
+        **ltrbench._NAMES_OF,
+        "ltrbench.compare": ("compare", *ltrbench._NAMES_OF["ltrbench.compare"]),
+    }
+    rows = [
+        [code(module), ", ".join(f"[`{name}`][{module}.{name}]" for name in names)]
+        for module, names in names_of.items()
+    ]
+    return table(["from", "names"], rows)
+
+
+def backends() -> str:
+    """The class of each YAML in conf/model, and what its settings beside the shared ones mean."""
+    targets = [item.target for item in config_files() if item.group == "model" and item.target]
+    return "\n\n".join(map(_backend, targets))
+
+
+def _backend(target: str) -> str:
+    about = f"::: {target}\n    options: {{members: false}}"
+    module, _, name = target.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    rows = [[code(setting), meaning] for setting, meaning in own_settings(kind).items()]
+    return f"{about}\n\n{table(['setting', 'meaning'], rows)}" if rows else about
+
+
+def own_settings(kind: type[Ranker]) -> dict[str, str]:
+    """Field -> what it means, of those that a ranker's class, or a base of its own, adds to the contract."""
+    bases = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
+    names = {field.name for field in fields(kind)}
+    return {
+        name: meaning for base in bases for name, meaning in field_docstrings(base).items() if name in names
+    }
+
+
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Returns field -> the docstring below it in the class."""
+    file = Path(inspect.getfile(kind))
+    module = griffe.visit(kind.__module__, filepath=file, code=file.read_text(encoding="utf-8"))
+    attributes = module.classes[kind.__name__].attributes.items()
+    return {name: " ".join(item.docstring.value.split()) for name, item in attributes if item.docstring}
+
+
+def evaluator_keys() -> str:
+    """What the MLflow evaluator's configuration takes."""
+    # Late, because MLflow takes seconds to import.
+    from ltrbench.tracking.evaluator import _KEYS
+
+    return table(["key", "it must be"], [[code(key), meaning] for key, (_, meaning) in _KEYS.items()])

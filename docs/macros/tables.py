@@ -1,0 +1,42 @@
+"""Markdown that macros share: tables and code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ltrbench.metrics.presets import ABOVE_HALF
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a bar or a new line in a cell does no harm.
+
+    >>> print(table(["key", "is"], [["a", "x | y"]]))
+    | key | is |
+    | --- | --- |
+    | a | x \\| y |
+    """
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(_escaped(' '.join(cell.split())) for cell in cells)} |"
+
+    return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)])
+
+
+def _escaped(cell: str) -> str:
+    """A bar ends a cell, and a brace outside of code begins what Markdown takes for attributes."""
+    parts = cell.replace("|", r"\|").split("`")
+    return "`".join(part if number % 2 else part.replace("{", r"\{") for number, part in enumerate(parts))
+
+
+def code(value: object) -> str:
+    text = str(value)
+    return f"`{text}`" if text else ""
+
+
+def words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if value == ABOVE_HALF:
+        return "above 0.5"
+    return "none" if value is None else str(value)
