@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from ltrbench.markdown import markdown_table
 from ltrbench.statistics import SCOPES
+from ltrbench.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
@@ -25,7 +25,7 @@ def leaderboard() -> str:
     ]
     header = ["model", *(f"[{study}](results/{study}/table.md){_scope(tables[study])}" for study in STUDIES)]
     # With a width, links in cells stay links.
-    return markdown_table(header, cells, _WIDEST) + "\n"
+    return Table.of(header, cells).markdown(_WIDEST) + "\n"
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.analysis.across import across
-from ltrbench.compare.output.report import write
+from ltrbench.compare.output.report import write_report
 from ltrbench.data import Judgments
 from ltrbench.results import LearningCurve
 
@@ -58,5 +58,5 @@ def many_queries(folder: Path, num_queries: int = 30_000) -> list[Comparison]:
 
 
 def report(found: list[Comparison], path: Path) -> Path:
-    write(found, path, across=across(found), command="python -m ltrbench compare 'some folder'")
+    write_report(found, path, across=across(found), command="python -m ltrbench compare 'some folder'")
     return path

@@ -18,8 +18,9 @@ from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
 from ltrbench.compare.grouping import replicate_of
 from ltrbench.compare.output.publish import publish
 from ltrbench.compare.output.record import claims, comparisons_as_json
-from ltrbench.compare.output.report import leaderboard, pairs
-from ltrbench.compare.output.report.parts import Section, Table
+from ltrbench.compare.output.report.parts import Section
+from ltrbench.compare.output.report.sections.evidence.leaderboard import leaderboard_section
+from ltrbench.compare.output.report.sections.evidence.pairs import pairs_section
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.tables import as_csv
 from ltrbench.compare.pairing.pairs import Pair
@@ -37,6 +38,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
+from ltrbench.tables import Table
 
 SEEDS = (1, 2, 3, 4)
 QUERIES = 150
@@ -378,9 +380,9 @@ def three_rows(folder: Path, **settings: Any) -> Comparison:
     return only(runs, Settings(**settings))
 
 
-def table_of(section: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
+def table_of(make: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
     """The first table of a section of the report."""
-    made = section(Shown(comparison, "toy", []))
+    made = make(Shown(comparison, "toy", []))
     assert made is not None
     table = made.parts[0]
     assert isinstance(table, Table)
@@ -391,17 +393,17 @@ def test_a_row_is_bold_in_the_report_only_where_it_is_claimed_to_be_better_than_
     tmp_path: Path,
 ) -> None:
     found = three_rows(tmp_path / "all")
-    cells = {row[0].text: row[1] for row in table_of(leaderboard.section, found).rows}
+    cells = {row[0].text: row[1] for row in table_of(leaderboard_section, found).cells()}
     assert {label for label, cell in cells.items() if cell.emphasis} == {"native"}
     level = only([*runs_of(tmp_path / "a", "native"), *runs_of(tmp_path / "b", "random")])
     assert pair_of(level).claim == "equivalent"
-    assert not any(row[1].emphasis for row in table_of(leaderboard.section, level).rows)
+    assert not any(row[1].emphasis for row in table_of(leaderboard_section, level).cells())
 
 
 def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_others(tmp_path: Path) -> None:
     found = three_rows(tmp_path, baseline="random")
-    table = table_of(pairs.section, found)
-    matrix = {row[0].text: row[1:] for row in table.rows}
+    table = table_of(pairs_section, found)
+    matrix = {row[0].text: row[1:] for row in table.cells()}
     columns = [column.header for column in table.columns[1:]]
     notes = {(a, b): cell.note for a, cells in matrix.items() for b, cell in zip(columns, cells, strict=True)}
     pair = found.row("native").to_baseline
@@ -415,7 +417,7 @@ def test_the_leaderboard_of_the_report_shows_the_claims_of_every_metric_of_the_f
     found = three_rows(tmp_path, family=("ndcg@10", "ndcg@5"))
     pair = found.claim("random", "ndcg@5")
     assert pair is not None
-    rows = table_of(leaderboard.section, found).rows
+    rows = table_of(leaderboard_section, found).cells()
     (of_random,) = [row for row in rows if row[0].text == "random"]
     assert of_random[-1].note.endswith(f"worse ({SCOPES[RETRAINED]})")
 
@@ -472,11 +474,9 @@ def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path
 def test_every_declared_metric_has_its_claim_and_scope_in_report_and_csv(tmp_path: Path) -> None:
     runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
     both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
-    shown = leaderboard.section(Shown(both, "data-1", ()))
-    (table,) = shown.parts
-    assert isinstance(table, Table)
+    table = table_of(leaderboard_section, both)
     (column,) = [number for number, own in enumerate(table.columns) if own.header == "ndcg@5"]
-    notes = [row[column].note for row in table.rows]
+    notes = [row[column].note for row in table.cells()]
     said = f"worse ({SCOPES[RETRAINED]})"
     assert notes[0] == ""
     assert notes[1].endswith(said)

@@ -19,10 +19,10 @@ from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.output.publish import publish
 from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
 from ltrbench.results import FAILED, Run, RunResult, write_run
 from ltrbench.statistics import PairStatistics
+from ltrbench.tables import Table
 
 
 def against_baseline(row: ModelRow) -> PairStatistics:
@@ -236,14 +236,14 @@ def test_every_block_of_a_table_repeats_its_first_column_and_together_they_are_t
     width = 40
     blocks = [
         [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        for block in markdown_table(rows[0], rows[1:], width).split("\n\n")
+        for block in Table.of(rows[0], rows[1:]).markdown(width).split("\n\n")
     ]
     for number, row in enumerate([rows[0], [], *rows[1:]]):
         if number != 1:  # the rule
             assert {block[number][0] for block in blocks} == {row[0]}
             assert [cell for block in blocks for cell in block[number][1:]] == row[1:]
     # A cell is 12 wide at the most, and so two columns of them fit into the width.
-    assert all(len(line) <= width for line in markdown_table(rows[0], rows[1:], width).splitlines())
+    assert all(len(line) <= width for line in Table.of(rows[0], rows[1:]).markdown(width).splitlines())
 
 
 def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from ltrbench.compare import compare, compare_importances
-from ltrbench.compare.analysis.importances import as_csv, as_markdown, spearman
+from ltrbench.compare.analysis.importances import importances_csv, importances_markdown, spearman
 from ltrbench.compare.output.publish import publish
 from ltrbench.rankers.models.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.results import Run
@@ -76,7 +76,7 @@ def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_m
             "xgboost": [write(tmp_path / "c", "xgboost", split(0.5, 0.1, 0.0004, 0.3996))],
         }
     )
-    assert [(item.by, item.feature, item.used_by, item.worth) for item in found.ignored] == [
+    assert [(item.by, item.feature, item.used_by, item.importance) for item in found.ignored] == [
         ("native", "age", "lightgbm", 0.4),
         ("lightgbm", "body", "native", 0.3),
         ("lightgbm", "clicks", "native", 0.2),
@@ -176,6 +176,8 @@ def test_the_folder_of_a_comparison_has_them_as_a_table_and_in_words(tmp_path: P
 def test_of_two_data_sets_a_model_that_one_lacks_has_empty_cells(tmp_path: Path) -> None:
     first = compare_importances({"native": [write(tmp_path / "a", "native", split(1, 0, 0, 0))]})
     second = compare_importances({"lightgbm": [write(tmp_path / "b", "lightgbm", split(0, 1, 0, 0))]})
-    rows = list(csv.DictReader(as_csv({"one": first, "two": second}).splitlines()))
+    rows = list(csv.DictReader(importances_csv({"one": first, "two": second}).splitlines()))
     assert (rows[0]["native split"], rows[0]["lightgbm split"]) == ("1", "")
-    assert as_markdown("one", first).startswith("## one\n\nBy mean |SHAP|:\n\n| feature |  native |\n")
+    assert importances_markdown("one", first).startswith(
+        "## one\n\nBy mean |SHAP|:\n\n| feature |  native |\n"
+    )

@@ -18,7 +18,7 @@ from test_command_line import USER_BACKEND, run
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.analysis.next_step import NextStep, next_step
 from ltrbench.compare.output.record import comparisons_as_json
-from ltrbench.compare.output.report import write
+from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.tables import as_html
 from ltrbench.results import Run, find_runs
 from ltrbench.statistics import RETRAINED
@@ -204,7 +204,7 @@ def test_the_step_stands_in_every_form_of_the_comparison(tmp_path: Path) -> None
     assert step.command in as_html(comparison)
     (record,) = json.loads(json.dumps(comparisons_as_json([comparison])))["comparisons"]
     assert record["next_step"] == {"command": step.command, "seconds": step.seconds, "reason": step.reason}
-    write([comparison], tmp_path / "report.html")
+    write_report([comparison], tmp_path / "report.html")
     assert step.command in (tmp_path / "report.html").read_text()
 
 

@@ -15,12 +15,15 @@ from toy_runs import write as write_run
 from ltrbench.cli.verbs.runs.show import costs
 from ltrbench.compare import Comparison, Settings, compare, interactions, render, slices
 from ltrbench.compare.analysis.slices import ATTRIBUTES
-from ltrbench.compare.output.report import numbers, write
-from ltrbench.compare.output.report.conventions import outcomes
+from ltrbench.compare.output.report import write_report
+from ltrbench.compare.output.report.sections import section, sections_by_place
+from ltrbench.compare.output.report.sections.evidence.conventions import outcomes
+from ltrbench.compare.output.report.shown import Shown
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, Convention, evaluate
 from ltrbench.results import TIMES, Run
 from ltrbench.statistics import risks
+from ltrbench.tables import numbers
 
 SECTIONS = [
     "leaderboard",
@@ -38,6 +41,12 @@ SECTIONS = [
     "hyperparameters",
     "data",
     "notes",
+]
+
+EVERY_SECTION = [
+    *["leaderboard", "pairs", "folds", "aa", "power"],
+    *["distribution", "queries", "risk", "slices", "cutoffs", "learning"],
+    *["costs", "conventions", "importances", "hyperparameters", "data", "published", "notes"],
 ]
 
 
@@ -77,6 +86,23 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.tags[-1:] not in (["style"], ["script"]):
             self.texts.append(data)
+
+
+def test_sections_are_found_in_the_order_of_their_places() -> None:
+    makers = sections_by_place()
+    assert [make.__name__.removesuffix("_section") for make in makers.values()] == EVERY_SECTION
+    assert list(makers) == [10 * number for number in range(1, len(EVERY_SECTION) + 1)]
+
+
+def test_two_sections_at_one_place_are_refused() -> None:
+    taken = sections_by_place()[10]
+    with pytest.raises(ValueError, match=r"another and leaderboard_section are both sections at 10"):
+
+        @section(place=10)
+        def another(shown: Shown) -> None:
+            del shown
+
+    assert sections_by_place()[10] is taken
 
 
 def test_every_section_stands_in_the_page_and_in_its_contents(page: str) -> None:
@@ -126,7 +152,7 @@ def test_data_that_leave_nothing_to_say_have_dashes(tmp_path: Path, judgments: J
     path = report(compare(runs, Settings(metric="ndcg@10", num_draws=20)), tmp_path / "report.html")
     said = " ".join(_Reader(path.read_text()).texts)
     assert not _NO_NUMBER.search(said)
-    assert numbers.NOTHING in said
+    assert numbers.EN_DASH in said
 
 
 def test_means_differences_and_p_values_are_those_of_the_comparison(
@@ -328,7 +354,7 @@ def test_an_attribute_of_the_users_stands_beside_those_that_all_data_have(
     assert comparison.queries is not None
     ids = [query_id for own in comparison.queries.judgments for query_id in own.query_ids.tolist()]
     given = {"<market>": {query_id: f"shop {number % 2}" for number, query_id in enumerate(ids)}}
-    write(found, tmp_path / "report.html", slices={comparison.data: slices(comparison, ["<market>"], given)})
+    write_report(found, tmp_path / "report.html", {comparison.data: slices(comparison, ["<market>"], given)})
     said = " ".join(_Reader((tmp_path / "report.html").read_text()).texts)
     for expected in ("<market>", "shop 0", "shop 1", "Number of documents", "Entropy of the labels"):
         assert expected in said

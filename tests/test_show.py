@@ -138,12 +138,12 @@ def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
 
 def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
     worth = Importances(("a", "b", "c"), {"permutation_within": np.array([math.nan, 0.1, 0.2])})
-    assert [cells(show._importances_table(worth, None), name) for name in "cba"] == [
+    assert [cells(show._importances_table(worth).markdown(), name) for name in "cba"] == [
         ["+0.2000"],
         ["+0.1000"],
         ["-"],
     ]
-    rows = show._importances_table(worth, None).splitlines()[2:]
+    rows = show._importances_table(worth).markdown().splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == ["c", "b", "a"]
 
 

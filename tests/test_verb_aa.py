@@ -16,7 +16,7 @@ from test_claims import QUERIES, deterministic, folds, only, resampled, runs_of,
 from ltrbench.cli import main
 from ltrbench.compare import Settings
 from ltrbench.compare.analysis.aa import AgainstItself, each_against_itself
-from ltrbench.compare.output.report import write
+from ltrbench.compare.output.report import write_report
 from ltrbench.results import Run
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.repeated.aa import against_itself
@@ -155,8 +155,8 @@ def _without_queries(data: Any) -> dict[str, Any]:
 
 def test_the_report_shows_models_against_themselves_where_one_has_eight_replicates(tmp_path: Path) -> None:
     both = [*runs_of(tmp_path, "native", EIGHT), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
-    write([only(both, Settings(num_draws=100))], tmp_path / "eight.html")
+    write_report([only(both, Settings(num_draws=100))], tmp_path / "eight.html")
     assert "A model against itself" in (tmp_path / "eight.html").read_text()
     few = [run for run in both if run.result.seed < 8]
-    write([only(few, Settings(num_draws=100))], tmp_path / "seven.html")
+    write_report([only(few, Settings(num_draws=100))], tmp_path / "seven.html")
     assert "A model against itself" not in (tmp_path / "seven.html").read_text()

@@ -13,9 +13,9 @@ from typing import Any, TextIO
 
 import click
 
-from ltrbench import markdown
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.tables import paragraph
 from ltrbench.untrusted.escaping import visible
 
 PATH = click.Path(path_type=Path)
@@ -147,4 +147,4 @@ def echo(text: str, err: bool = False) -> None:
 
 def wrapped(text: str, indent: str = "") -> str:
     """A paragraph in lines of at most 100 columns, later ones indented."""
-    return markdown.wrapped(text, 100, indent)
+    return paragraph(text, 100, indent)

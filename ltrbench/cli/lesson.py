@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.markdown import markdown_table
 from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.objectives.dialects import PRESETS, PairSettings
@@ -28,6 +27,7 @@ from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.tree.nodes import Tree
 from ltrbench.native.tree.splitting import Split, SplitSettings, find_split, newton_step, reference_split
 from ltrbench.shapes import Scores
+from ltrbench.tables import Table
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
 FEATURES = {
@@ -386,7 +386,7 @@ def _by_document(columns: dict[str, list[str]]) -> str:
 
 
 def _table(columns: dict[str, list[str]]) -> str:
-    return markdown_table(list(columns), list(zip(*columns.values(), strict=True)))
+    return Table.of(list(columns), zip(*columns.values(), strict=True)).markdown()
 
 
 def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:

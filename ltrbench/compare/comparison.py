@@ -48,9 +48,9 @@ from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import parse_metric
-from ltrbench.notebook import one_line
 from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
 from ltrbench.statistics import WORSE, Interval, system_intervals
+from ltrbench.tables import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data.query_keys import content_keys
 from ltrbench.errors import DataError
-from ltrbench.notebook import html_table, one_line
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
+from ltrbench.tables import Table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,24 +216,13 @@ class RankingDataset(Judgments):
         sizes = self.query_sizes
         labels, counts = np.unique(self.labels + 0.0, return_counts=True)
         kinds = {"weights": self.query_weights, "positions": self.positions, "ids": self.document_ids}
-        return html_table(
-            repr(self),
-            [
-                [
-                    "documents of a query",
-                    f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
-                ],
-                ["features", _first(self.feature_names)],
-                [
-                    "label: documents",
-                    _first([f"{label:g}: {n}" for label, n in zip(labels, counts, strict=True)]),
-                ],
-                [
-                    "also known",
-                    ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
-                ],
-            ],
-        )
+        facts = {
+            "documents of a query": f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
+            "features": _first(self.feature_names),
+            "label: documents": _first([f"{label:g}: {n}" for label, n in zip(labels, counts, strict=True)]),
+            "also known": ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
+        }
+        return Table.of(["", ""], list(facts.items()), caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
         """A row a document: query_id, document_id, label, weight and position as far as they are known, and a

@@ -17,7 +17,6 @@ from ltrbench.data.dataset import check_file_rows
 from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.notebook import html_table, one_line
 from ltrbench.rankers.models.importance import HIGH, KINDS, LOW, Importances, averaged
 from ltrbench.results.files import (
     CURVE_FILE,
@@ -30,6 +29,7 @@ from ltrbench.results.files import (
 )
 from ltrbench.results.record import RunResult
 from ltrbench.shapes import Features
+from ltrbench.tables import Table, figure, one_line
 from ltrbench.untrusted.reading import load_npz
 from ltrbench.untrusted.records import RunTable, read_run_table
 
@@ -81,10 +81,11 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         result = self.result
-        metrics = [[name, "-" if mean is None else f"{mean:.4f}"] for name, mean in result.metrics.items()]
+        metrics = [[name, figure(mean, ".4f")] for name, mean in result.metrics.items()]
         seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
         error = [["error", result.error.partition("\n")[0]]] if result.error else []
-        return html_table(repr(self), [["path", str(self.path)], *error, *metrics, *seconds])
+        rows = [["path", str(self.path)], *error, *metrics, *seconds]
+        return Table.of(["", ""], rows, caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
         """A row a query of test: query_id, num_documents, and a column a metric that the run reports.

@@ -26,10 +26,10 @@ from ltrbench.data.query_keys import num_shared
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.markdown import markdown_table
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.studies.base import Study, publish_study
+from ltrbench.tables import Table, TableRow
 
 log = logging.getLogger("ltrbench")
 
@@ -70,7 +70,7 @@ class GridSearch(Study):
         best = tried[0]
         intro = f"{self.metric} on validation, where {name} stopped; best first. {_leakage(splits)}"
         header = [*self.grid, *best.metric_of_data, "mean"]
-        table = markdown_table(header, [item.cells() for item in tried])
+        table = Table.of(header, [item.cells() for item in tried], ".4f").markdown()
         return publish_study(
             Path(self.output),
             f"{intro}\n\n{table}",
@@ -121,6 +121,5 @@ class _Tried:
     def mean(self) -> float:
         return fmean(self.metric_of_data.values())
 
-    def cells(self) -> list[str]:
-        figures = (*self.metric_of_data.values(), self.mean)
-        return [*map(str, self.settings.values()), *(f"{figure:.4f}" for figure in figures)]
+    def cells(self) -> TableRow:
+        return [*map(str, self.settings.values()), *self.metric_of_data.values(), self.mean]

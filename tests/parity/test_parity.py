@@ -17,7 +17,7 @@ from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
-from ltrbench.studies.parity.rows import NOT_AT_HAND, Row
+from ltrbench.studies.parity.rows import NOT_AT_HAND, ParityRow
 
 
 def composed(*overrides: str) -> Any:
@@ -76,7 +76,7 @@ def test_bins_are_numbered_by_training_values_and_bin_to_themselves() -> None:
     ("difference", "verdict"), [(0.5, "agrees"), (2.0, "**departs**"), (None, NOT_AT_HAND)]
 )
 def test_a_row_agrees_within_its_tolerance(difference: float | None, verdict: str) -> None:
-    row = Row(what="", on="", against="", tolerance=1.0, reason="", difference=difference)
+    row = ParityRow(what="", on="", against="", tolerance=1.0, reason="", difference=difference)
     assert row.verdict == verdict
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.cells import first_of_cells
 from ltrbench.compare.pairing.overlap import sharing
-from ltrbench.markdown import markdown_table
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
 
 _SHOWN = 3
 """Pairs of data sets that a message names."""
+from ltrbench.tables import Table
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def across_in_words(comparison: Across | None) -> str:
     test = comparison.test
     if test is None:
         return f"Over data sets: {comparison.reason}"
-    rows = [[label, f"{rank:.2f}"] for label, rank in zip(comparison.labels, test.average_ranks, strict=True)]
-    table = markdown_table(["model", f"average rank over {test.num_data_sets} data sets"], rows)
+    header = ["model", f"average rank over {test.num_data_sets} data sets"]
+    table = Table.of(header, zip(comparison.labels, test.average_ranks, strict=True), ".2f").markdown()
     if test.chi2_p is None or test.critical_difference is None:
         return f"Over data sets: {test.note}.\n\n{table}"
     return (

@@ -7,16 +7,13 @@ are left out, as are rows whose runs recorded none.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.markdown import markdown_table
 from ltrbench.rankers.models.importance import (
     FALLS,
     GAIN,
@@ -29,18 +26,19 @@ from ltrbench.rankers.models.importance import (
     Importances,
 )
 from ltrbench.results import FINISHED, Run, mean_importances
-from ltrbench.untrusted.escaping import in_csv, in_markdown
+from ltrbench.tables import Table, TableRow, figure
+from ltrbench.untrusted.escaping import in_markdown
 
-MOST_FEATURES = 20
-"""Of a Markdown table; the CSV has all."""
+_MOST_ROWS = 20
+"""Features of a Markdown table; the CSV has all."""
 MOST_NAMED = 10
 """Features that a sentence names."""
 
 Correlations = tuple[tuple[float | None, ...], ...]
 """(M, M), a row and a column a model; None where a model lacks the kind, or is worth the same everywhere."""
 
-_TELLING = (SHAP, GAIN, SPLIT, *FALLS)
-"""By which of a model's kinds it is told how much it uses a feature: by the first that it has."""
+_KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS)
+"""How much a model uses a feature is the importance of the first of these kinds that it has."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +48,21 @@ class IgnoredFeature:
     Attributes:
         by: the label of the one that ignores it: in none of its runs does a tree split on it.
         used_by: the label of the one that uses it most.
-        kind: the kind that this is told by.
-        worth: what it is worth to the user, of that kind.
+        kind: the kind of importance that they are compared by.
+        importance: of the feature to the one that uses it most, of that kind.
     """
 
     feature: str
     by: str
     used_by: str
     kind: str
-    worth: float
+    importance: float
 
     def __str__(self) -> str:
         """The feature, with how much it is used."""
-        return f"{self.feature} ({_figure(self.kind, self.worth)} by {self.used_by}'s {NAMES[self.kind]})"
+        return (
+            f"{self.feature} ({_written(self.kind, self.importance)} by {self.used_by}'s {NAMES[self.kind]})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ class ImportanceComparison:
         first."""
         if not self.kinds:
             return ()
-        own = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
-        return tuple(np.argsort(-np.mean(own, axis=0), kind="stable").tolist())
+        values = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
+        return tuple(np.argsort(-np.mean(values, axis=0), kind="stable").tolist())
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlations]:
@@ -145,8 +145,10 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
     rows: dict[str, Importances] = {}
     left_out: list[str] = []
     for label, runs in runs_by_label.items():
-        own = [run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS]
-        means = mean_importances(own) if own else Importances((), {})
+        trained = [
+            run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS
+        ]
+        means = mean_importances(trained) if trained else Importances((), {})
         known = next(iter(rows.values()), means).feature_names
         if means.kinds and means.feature_names == known:
             rows[label] = means
@@ -172,8 +174,8 @@ def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> fl
 def _ignored(names: Sequence[str], rows: Mapping[str, Importances]) -> Iterator[IgnoredFeature]:
     for label, row in rows.items():
         unused = np.flatnonzero(~_uses(row)).tolist()
-        found = [_most_used(names[feature], feature, label, rows) for feature in unused]
-        yield from sorted(filter(None, found), key=_by_worth, reverse=True)
+        used_by_others = [_most_used(names[feature], feature, label, rows) for feature in unused]
+        yield from sorted(filter(None, used_by_others), key=_by_importance, reverse=True)
 
 
 def _uses(row: Importances) -> NDArray[np.bool_]:
@@ -191,14 +193,14 @@ def _most_used(
     uses = []
     for label, row in rows.items():
         if _uses(row)[feature]:
-            kind = next(kind for kind in _TELLING if kind in row.values)
+            kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
             uses.append(IgnoredFeature(name, ignoring, label, kind, float(row.values[kind][feature])))
-    return max(uses, key=_by_worth, default=None)
+    return max(uses, key=_by_importance, default=None)
 
 
-def _by_worth(item: IgnoredFeature) -> tuple[bool, float]:
+def _by_importance(item: IgnoredFeature) -> tuple[bool, float]:
     # Falls are in another unit than shares.
-    return item.kind in SHARES, item.worth
+    return item.kind in SHARES, item.importance
 
 
 def _sentence(ignored: Sequence[IgnoredFeature]) -> str:
@@ -210,59 +212,60 @@ def _sentence(ignored: Sequence[IgnoredFeature]) -> str:
     return f"{ignored[0].by} ignores {count} that others use: {named}{rest}."
 
 
-def as_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
-    """A row a feature of each data set, its columns named after model and kind; "" where there is none."""
+def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
+    """Returns a row a feature of each data set, its columns named after model and kind."""
     columns = list(
         dict.fromkeys(
             (label, kind)
-            for found in comparisons.values()
-            for label, row in found.rows.items()
+            for importances in comparisons.values()
+            for label, row in importances.rows.items()
             for kind in row.values
         )
     )
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["data", "feature", *(in_csv(f"{label} {kind}") for label, kind in columns)])
-    for data, found in comparisons.items():
-        for feature in found.order:
-            values = (
-                found.rows[label].values[kind][feature]
-                if label in found.rows and kind in found.rows[label].values
-                else None
+    rows: list[TableRow] = [
+        [
+            data,
+            importances.feature_names[feature],
+            *(
+                figure(_value(importances, label, kind, feature), ".6g", missing="")
                 for label, kind in columns
-            )
-            cells = ["" if value is None else format(value, ".6g") for value in values]
-            writer.writerow([in_csv(data), in_csv(found.feature_names[feature]), *cells])
-    return text.getvalue()
+            ),
+        ]
+        for data, importances in comparisons.items()
+        for feature in importances.order
+    ]
+    return Table.of(["data", "feature", *(f"{label} {kind}" for label, kind in columns)], rows).csv()
 
 
-def as_markdown(data: str, found: ImportanceComparison) -> str:
-    """The features worth most by the first kind, the correlations by each kind, and the notes."""
-    labels = list(found.rows)
+def _value(importances: ImportanceComparison, label: str, kind: str, feature: int) -> float | None:
+    """None where the model was not compared, or has no importances of the kind."""
+    row = importances.rows.get(label)
+    return float(row.values[kind][feature]) if row is not None and kind in row.values else None
+
+
+def importances_markdown(data: str, importances: ImportanceComparison) -> str:
+    """Returns the features worth most by the first kind, the correlations by each kind, and the notes."""
+    labels = list(importances.rows)
     parts = [f"## {in_markdown(data)}"]
-    for kind in found.kinds[:1]:
-        rows = [
-            [found.feature_names[feature], *(_cell(row, kind, feature) for row in found.rows.values())]
-            for feature in found.order[:MOST_FEATURES]
+    for kind in importances.kinds[:1]:
+        rows: list[TableRow] = [
+            [
+                importances.feature_names[feature],
+                *(_value(importances, label, kind, feature) for label in labels),
+            ]
+            for feature in importances.order[:_MOST_ROWS]
         ]
-        parts.append(f"By {NAMES[kind]}:\n\n{markdown_table(['feature', *labels], rows)}")
-    for kind, matrix in found.correlations.items():
-        rows = [
-            [label, *("-" if value is None else f"{value:.2f}" for value in row)]
-            for label, row in zip(labels, matrix, strict=True)
-        ]
-        parts.append(
-            f"Spearman's rank correlation by {NAMES[kind]}:\n\n{markdown_table(['model', *labels], rows)}"
-        )
-    parts.append("\n".join(f"- {in_markdown(note)}" for note in found.notes))
+        table = Table.of(["feature", *labels], rows, partial(_written, kind))
+        parts.append(f"By {NAMES[kind]}:\n\n{table.markdown()}")
+    for kind, matrix in importances.correlations.items():
+        rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
+        table = Table.of(["model", *labels], rows, ".2f")
+        parts.append(f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}")
+    parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cell(row: Importances, kind: str, feature: int) -> str:
-    return _figure(kind, float(row.values[kind][feature])) if kind in row.values else "-"
-
-
-def _figure(kind: str, value: float) -> str:
+def _written(kind: str, value: float) -> str:
     if kind not in SHARES:
         return f"{value:+.4f}"
     return "<0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import QUERIES, Need, Power
-from ltrbench.markdown import listed
 from ltrbench.statistics import SCOPES
+from ltrbench.tables import listed
 
 _ENOUGH_DRAWS = 2_000
 

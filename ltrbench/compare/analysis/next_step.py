@@ -18,10 +18,10 @@ from pathlib import Path
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.grouping import first_by, fold_of, replicate_of, resample_of
 from ltrbench.compare.pairing.pairs import Pair
-from ltrbench.markdown import wrapped
 from ltrbench.results import FUSED, IMPORTED, Run
 from ltrbench.results.overrides import as_products, quoted
 from ltrbench.statistics import FEWEST_REPLICATES
+from ltrbench.tables import paragraph
 from ltrbench.untrusted.escaping import in_markdown, visible
 
 ENOUGH = 5
@@ -93,7 +93,7 @@ def as_note(comparison: Comparison, width: int | None) -> list[str]:
     shown = in_markdown(step.command) if width is None and "<" in step.command else visible(step.command)
     # Six columns make a block of code in a Markdown list.
     command = f"\n\n      {shown}" if shown else ""
-    return [wrapped(f"- {step.sentence}", width, "  ") + command]
+    return [paragraph(f"- {step.sentence}", width, "  ") + command]
 
 
 def in_one_line(comparison: Comparison) -> list[str]:

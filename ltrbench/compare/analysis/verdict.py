@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.pairing.pairs import Pair, against
-from ltrbench.markdown import listed
 from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, WORSE
+from ltrbench.tables import listed
 
 NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
 NOT_ALIKE = "training was not repeated alike; nothing is claimed about the methods"

@@ -17,30 +17,27 @@ No document of the data is in them: neither features nor labels nor document ids
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
-import math
 import re
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ltrbench.compare.analysis import importances
 from ltrbench.compare.analysis.across import across, across_in_words
-from ltrbench.compare.analysis.importances import compare_importances
+from ltrbench.compare.analysis.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.analysis.slices import Slice
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.output.record import comparisons_as_json
-from ltrbench.compare.output.report import write
+from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.report.shown import series_of
 from ltrbench.compare.output.tables import as_csv, as_latex, render
 from ltrbench.errors import ResultError
-from ltrbench.markdown import listed
 from ltrbench.plots import draw
 from ltrbench.results import Run
-from ltrbench.untrusted.escaping import in_csv, in_markdown
+from ltrbench.tables import Table, TableRow, figure, listed
+from ltrbench.untrusted.escaping import in_markdown
 
 _LONGEST_FOLDER_NAME = 60
 """Characters; of four bytes each, they are fewer than a file system allows."""
@@ -107,13 +104,13 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     record = json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)
     (folder / "comparison.json").write_text(f"{record}\n")
     (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
-    _write_per_query(comparisons, folder / "per_query.csv")
+    (folder / "per_query.csv").write_text(_per_query(comparisons).csv())
     _write_importances(comparisons, folder)
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
         pictures.mkdir(exist_ok=True)
         draw(series_of(comparison), comparison.metric, pictures)
-    write(comparisons, folder / "report.html", slices, over, command)
+    write_report(comparisons, folder / "report.html", slices, over, command)
 
 
 def _folder_name(data: str) -> str:
@@ -127,13 +124,13 @@ def _folder_name(data: str) -> str:
 
 def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
     """Nothing where no run recorded any."""
-    every = {
+    compared = {
         item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
     }
-    found = {data: own for data, own in every.items() if own.rows}
-    if found:
-        (folder / "importances.csv").write_text(importances.as_csv(found))
-        text = "\n".join(importances.as_markdown(data, own) for data, own in found.items())
+    recorded = {data: importances for data, importances in compared.items() if importances.rows}
+    if recorded:
+        (folder / "importances.csv").write_text(importances_csv(recorded))
+        text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
         (folder / "importances.md").write_text(f"# What features are worth\n\n{text}")
 
 
@@ -183,35 +180,27 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
     for run in runs:
         for name, version in run.result.versions.items():
             versions.setdefault(name, {})[version] = None
-    return {name: listed(sorted(own)) for name, own in versions.items()}
+    return {name: listed(sorted(all_of_name)) for name, all_of_name in versions.items()}
 
 
-def _write_per_query(comparisons: Sequence[Comparison], path: Path) -> None:
+def _per_query(comparisons: Sequence[Comparison]) -> Table:
     """A query that a run was not judged on, or that is skipped, has an empty cell."""
-    columns: list[str] = []
+    columns: dict[str, None] = {}
     values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
-            columns += _columns(row)
+            columns |= dict.fromkeys(_column(row, run) for run in row.runs)
             for item in row.evaluated:
-                own = item.evaluation.per_query[comparison.metric].tolist()
-                for query_id, value in zip(item.judgments.query_ids.tolist(), own, strict=True):
+                per_query = item.evaluation.per_query[comparison.metric].tolist()
+                for query_id, value in zip(item.judgments.query_ids.tolist(), per_query, strict=True):
                     key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
-    names = list(dict.fromkeys(columns))
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        heads = [in_csv(f"{name} {comparisons[0].metric}") for name in names]
-        writer.writerow(["data", "fold", "query_id", *heads])
-        for (data, cell, query_id), by_column in values.items():
-            cells = [by_column.get(name, math.nan) for name in names]
-            texts = ["" if math.isnan(cell) else format(cell, ".6f") for cell in cells]
-            fold = "" if cell.fold is None else cell.fold
-            writer.writerow([in_csv(data), fold, in_csv(query_id), *texts])
-
-
-def _columns(row: ModelRow) -> list[str]:
-    return [_column(row, run) for run in row.runs]
+    rows: list[TableRow] = [
+        [data, cell.fold, query_id, *(figure(by_column.get(name), ".6f", missing="") for name in columns)]
+        for (data, cell, query_id), by_column in values.items()
+    ]
+    header = ["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in columns)]
+    return Table.of(header, rows)
 
 
 def _column(row: ModelRow, run: Run) -> str:
@@ -222,5 +211,5 @@ def _column(row: ModelRow, run: Run) -> str:
     seeds: dict[int | None, set[int]] = {}
     for item in row.runs:
         seeds.setdefault(replicate_of(item).resample, set()).add(item.result.seed)
-    words += [f"seed={seed}"] if any(len(own) > 1 for own in seeds.values()) else []
+    words += [f"seed={seed}"] if any(len(of_resample) > 1 for of_resample in seeds.values()) else []
     return " ".join([row.label, *words])

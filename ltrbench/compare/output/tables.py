@@ -1,12 +1,10 @@
-"""Tables: a comparison as aligned text that is Markdown as well, as LaTeX, HTML, CSV and a DataFrame.
+"""Tables of a comparison: aligned text that is Markdown as well, LaTeX, HTML, CSV and a DataFrame.
 
-A column is one line in `_columns`, and stands in the first three; CSV and DataFrame have numbers in full.
+A column of what is shown is one line in `_columns`; CSV and DataFrame are `_in_full`.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,16 +19,16 @@ from ltrbench.compare.analysis.next_step import as_note, in_one_line
 from ltrbench.compare.analysis.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.analysis.verdict import about_training, claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.markdown import markdown_table, wrapped
-from ltrbench.notebook import html_table
 from ltrbench.results import TIMES
 from ltrbench.statistics import SCOPES, Interval
-from ltrbench.untrusted.escaping import in_csv, in_latex, visible
+from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, figure, paragraph
+from ltrbench.tables.numbers import Form, interval
+from ltrbench.untrusted.escaping import visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_NOTHING = "-"
+_QUALITY = ".4f"
 
 
 def render(comparison: Comparison, width: int | None = None, slices: Sequence[Slice] = ()) -> str:
@@ -39,201 +37,179 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     Args:
         width: of the terminal that it has to fit into; None: Markdown, with every line as long as it is.
     """
-    columns = _shown_columns(comparison)
-    cells = [[column.cell(row) for column in columns] for row in comparison.rows]
-    table = markdown_table([column.header for column in columns], cells, width)
-    title = _title(comparison)
-    said = [*_methods(comparison), *comparison.notes]
-    notes = "\n".join(wrapped(f"- {note}", width, "  ") for note in said)
-    parts = [wrapped(title, width), table]
+    sentences = [*_methods(comparison), *comparison.notes]
+    notes = "\n".join(paragraph(f"- {sentence}", width, "  ") for sentence in sentences)
+    parts = [paragraph(_title(comparison), width), _main_table(comparison).markdown(width)]
     if len(comparison.rows) > 1:
-        parts.append(wrapped(verdict(comparison), width))
+        parts.append(paragraph(verdict(comparison), width))
     parts += [notes, *as_note(comparison, width)]
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
-        parts += [wrapped(about_folds(comparison), width), _fold_table(comparison, width)]
+        parts += [paragraph(about_folds(comparison), width), _fold_table(comparison).markdown(width)]
     tested = interactions(comparison, slices)
-    for attribute, own in _by_attribute(slices).items():
-        parts.append(_slice_table(own, width))
+    for attribute, slices_of_attribute in _by_attribute(slices).items():
+        parts.append(_slice_table(slices_of_attribute).markdown(width))
         sentence = interaction_sentence(comparison.baseline, tested, attribute)
-        parts += [wrapped(sentence, width)] if sentence else []
+        parts += [paragraph(sentence, width)] if sentence else []
     if comparison.published is not None:
-        parts.append(wrapped(comparison.published.source, width))
-        parts.append(_published_table(comparison.published.figures, width))
+        parts.append(paragraph(comparison.published.source, width))
+        parts.append(_published_table(comparison.published.figures).markdown(width))
     return "\n\n".join(parts) + "\n"
 
 
 def as_html(comparison: Comparison) -> str:
-    """The table with its title, the verdict and the notes, for a notebook."""
-    columns = _shown_columns(comparison)
-    rows = [[column.cell(row) for column in columns] for row in comparison.rows]
+    """Returns the table with its title, the verdict and the notes, for a notebook."""
     judged = [verdict(comparison)] if len(comparison.rows) > 1 else []
     notes = [*judged, *_methods(comparison), *comparison.notes, *in_one_line(comparison)]
-    return html_table(_title(comparison), rows, [column.header for column in columns], notes)
+    return _main_table(comparison).html(notes)
+
+
+def as_latex(comparison: Comparison) -> str:
+    """Returns the table for a paper, with the rules of the package booktabs.
+
+    A mean in bold is claimed to be better than every other row's. The table needs \\usepackage{booktabs}.
+    Times, sizes and memory are left out.
+    """
+    how = (
+        " ".join(filter(None, [how_tested(comparison), about_training(comparison)]))
+        if comparison.pairs
+        else ""
+    )
+    heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
+    return heading + _main_table(comparison, with_costs=False).latex()
+
+
+def as_csv(comparisons: Sequence[Comparison]) -> str:
+    """Returns a row a model, numbers in full; empty where there is none."""
+    return _in_full(comparisons).csv()
+
+
+def as_frame(comparison: Comparison) -> pd.DataFrame:
+    """Returns a row a model, numbers in full, the columns of `as_csv`; NaN or None where there is none."""
+    # Late, because pandas takes half a second that --help does not have.
+    import pandas as pd
+
+    frame = pd.DataFrame(_in_full([comparison]).records()).drop(columns="data")
+    claims = (f"claim in {metric}" for metric in comparison.declared)
+    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
+    numbers = [column for column in frame.columns if column not in texts]
+    return frame.astype(dict.fromkeys(numbers, float))
 
 
 def _title(comparison: Comparison) -> str:
     return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
 
 
-def as_frame(comparison: Comparison) -> pd.DataFrame:
-    """A row a model, numbers in full, the columns of `as_csv`; NaN or None where there is none."""
-    # Late, because pandas takes half a second that --help does not have.
-    import pandas as pd
-
-    records = [
-        {
-            "model": row.label,
-            **row.metrics,
-            **dict(zip(_CSV_COLUMNS, _csv_cells(comparison, row), strict=True)),
-            **{_claim_column(name): declared_claim(row, name, comparison) for name in comparison.declared},
-            **{f"{kind}_seconds": value for kind, value in row.seconds.items()},
-        }
-        for row in comparison.rows
-    ]
-    frame = pd.DataFrame(records)
-    claims = map(_claim_column, comparison.declared)
-    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
-    numbers = [column for column in frame.columns if column not in texts]
-    return frame.astype(dict.fromkeys(numbers, float))
-
-
-def as_latex(comparison: Comparison) -> str:
-    """The table for a paper, with the rules of the package booktabs.
-
-    A mean in bold is claimed to be better than every other row's. The table needs \\usepackage{booktabs}.
-    Times, sizes and memory are left out.
-    """
-    columns = [column for column in _shown_columns(comparison) if column.of_quality]
-    header = " & ".join(in_latex(column.header) for column in columns)
-    lines = [
-        " & ".join(_latex_cell(column, row, comparison) for column in columns) for row in comparison.rows
-    ]
-    body = " \\\\\n".join(lines)
-    how = (
-        " ".join(filter(None, [how_tested(comparison), about_training(comparison)]))
-        if comparison.pairs
-        else ""
-    )
-    return (
-        f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
-        f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n\\toprule\n{header} "
-        f"\\\\\n\\midrule\n{body} \\\\\n"
-        "\\bottomrule\n\\end{tabular}\n"
-    )
-
-
-def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """A row a model, numbers in full; empty where there is none."""
+def _in_full(comparisons: Sequence[Comparison]) -> Table:
+    """A row a model of each comparison, with everything that is known of it."""
     metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
     seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
-    columns = [*metrics, *_CSV_COLUMNS, *map(_claim_column, declared)]
-    head = ["data", "model", *columns, *(f"{kind}_seconds" for kind in seconds)]
-    writer.writerow(map(in_csv, head))
-    for comparison in comparisons:
-        for row in comparison.rows:
-            figures = [row.metrics.get(metric) for metric in metrics]
-            times = [row.seconds.get(kind) for kind in seconds]
-            claims = [declared_claim(row, name, comparison) for name in declared]
-            cells = [comparison.data, row.label, *figures, *_csv_cells(comparison, row), *claims, *times]
-            writer.writerow([in_csv(cell) if isinstance(cell, str) else cell for cell in cells])
-    return text.getvalue()
+    rows = [
+        [
+            ("data", comparison.data),
+            ("model", row.label),
+            *((metric, row.metrics.get(metric)) for metric in metrics),
+            *_against_baseline(comparison, row).items(),
+            *((f"claim in {metric}", _declared_claim(row, metric, comparison)) for metric in declared),
+            *((f"{kind}_seconds", row.seconds.get(kind)) for kind in seconds),
+        ]
+        for comparison in comparisons
+        for row in comparison.rows
+    ]
+    return Table.of([name for name, _ in rows[0]], [[value for _, value in row] for row in rows])
 
 
-_CSV_COLUMNS = (
-    "low",
-    "high",
-    "baseline",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "claim",
-    "scope",
-    "trainings",
-    "p_holm",
-    "effect_size",
-    "wins",
-    "ties",
-    "losses",
-    "num_queries",
-    "note",
-    "trees",
-    "peak_memory_mb",
-    "model_mb",
-)
+def _against_baseline(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
+    """What is known of a row beside its means, under the names of its columns."""
+    pair = row.to_baseline
+    statistics = None if pair is None else pair.statistics
+    between = None if pair is None else pair.interval
+    return {
+        "low": None if row.interval is None else row.interval.low,
+        "high": None if row.interval is None else row.interval.high,
+        "baseline": comparison.baseline,
+        "difference": None if pair is None else pair.difference,
+        "difference_low": None if between is None else between.low,
+        "difference_high": None if between is None else between.high,
+        "claim": None if pair is None else pair.claim,
+        "scope": None if pair is None else pair.scope,
+        "trainings": comparison.replicates[row.label],
+        "p_holm": None if pair is None else pair.p_adjusted["holm"]["randomisation"],
+        "effect_size": None if statistics is None else statistics.effect_size,
+        "wins": None if statistics is None else statistics.wins,
+        "ties": None if statistics is None else statistics.ties,
+        "losses": None if statistics is None else statistics.losses,
+        "num_queries": None if statistics is None else statistics.num_queries,
+        "note": _note(row) or None,
+        "trees": row.trees,
+        "peak_memory_mb": row.peak_memory_mb,
+        "model_mb": row.model_mb,
+    }
 
 
-def _csv_cells(comparison: Comparison, row: ModelRow) -> list[object]:
-    own = row.interval
-    ends = [None, None] if own is None else [own.low, own.high]
-    tail = [row.trees, row.peak_memory_mb, row.model_mb]
-    if row.to_baseline is None:
-        return [*ends, comparison.baseline, *[None] * 5, comparison.replicates[row.label], *[None] * 7, *tail]
-    pair, said = row.to_baseline, row.to_baseline.statistics
-    between = [None, None] if pair.interval is None else [pair.interval.low, pair.interval.high]
-    claimed = [pair.claim, pair.scope, comparison.replicates[row.label]]
-    tested = [pair.p_adjusted["holm"]["randomisation"], said.effect_size]
-    counts = [said.wins, said.ties, said.losses, said.num_queries, _note(row) or None]
-    return [*ends, comparison.baseline, pair.difference, *between, *claimed, *tested, *counts, *tail]
-
-
-def _claim_column(metric: str) -> str:
-    """Of a metric that was declared to carry claims beside the primary one."""
-    return f"claim in {metric}"
-
-
-def declared_claim(row: ModelRow, metric: str, comparison: Comparison) -> str | None:
-    """With its scope; None where nothing is claimed by the metric."""
+def _declared_claim(row: ModelRow, metric: str, comparison: Comparison) -> str | None:
+    """The claim by a metric that was declared to carry claims beside the primary one, with its scope."""
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
     return None if pair is None else claim_with_scope(pair)
 
 
 @dataclass(frozen=True)
-class _Column:
-    header: str
-    cell: Callable[[ModelRow], str]
+class _Shown:
+    """A column, and its cell of each row.
+
+    Attributes:
+        optional: it stands only where some row has a value in it.
+        is_cost: a time, a size or memory.
+    """
+
+    column: TableColumn
+    cell: Callable[[ModelRow], TableCell | CellValue]
     optional: bool = False
-    of_quality: bool = True
-    metric: str | None = None
+    is_cost: bool = False
 
-    def is_shown(self, rows: Sequence[ModelRow]) -> bool:
-        """An optional column stands only where some row has something to say in it."""
-        return not self.optional or any(self.cell(row) != _NOTHING for row in rows)
+    def has_values(self, rows: Sequence[ModelRow]) -> bool:
+        return any(self.cell(row) is not None for row in rows)
 
 
-def _shown_columns(comparison: Comparison) -> list[_Column]:
-    return [column for column in _columns(comparison) if column.is_shown(comparison.rows)]
+def _main_table(comparison: Comparison, with_costs: bool = True) -> Table:
+    """A row a model; a mean that is claimed to be better than every other is strong."""
+    columns = [
+        item
+        for item in _columns(comparison)
+        if (with_costs or not item.is_cost) and (not item.optional or item.has_values(comparison.rows))
+    ]
+    rows = [[item.cell(row) for item in columns] for row in comparison.rows]
+    return Table([item.column for item in columns], rows, _title(comparison))
 
 
-def _columns(comparison: Comparison) -> list[_Column]:
+def _columns(comparison: Comparison) -> list[_Shown]:
     first, *others = comparison.rows[0].metrics
 
-    def metric(name: str) -> _Column:
-        return _Column(name, lambda row: _mean(row, name, comparison), metric=name)
+    def metric(name: str) -> _Shown:
+        return _Shown(TableColumn(name, _QUALITY), lambda row: _mean(row, name, comparison))
 
     def cost(
-        header: str, value: Callable[[ModelRow], float | None], spec: str, optional: bool = True
-    ) -> _Column:
-        return _Column(header, lambda row: _format(value(row), spec), optional, of_quality=False)
+        header: str, value: Callable[[ModelRow], float | None], form: Form, optional: bool = True
+    ) -> _Shown:
+        return _Shown(TableColumn(header, form), value, optional, is_cost=True)
 
-    def seconds(kind: str, spec: str, optional: bool = False) -> _Column:
-        return cost(f"{TIMES[kind]} s", lambda row: row.seconds.get(kind), spec, optional)
+    def seconds(kind: str, form: Form, optional: bool = False) -> _Shown:
+        return cost(f"{TIMES[kind]} s", lambda row: row.seconds.get(kind), form, optional)
 
     difference = f"difference to {comparison.baseline} [95 % interval]"
+    claim = f"claim{_common_scope(comparison)}"
     paired = [
-        _Column(difference, lambda row: _difference(row, comparison)),
-        _Column(f"claim{_common_scope(comparison)}", lambda row: _claim(row, comparison)),
-        _Column("better/tied/worse", _wins, optional=True),
-        _Column("note", lambda row: _note(row) or _NOTHING, optional=True),
+        _Shown(TableColumn(difference), lambda row: _difference(row, comparison)),
+        _Shown(TableColumn(claim), lambda row: _claim(row, comparison)),
+        _Shown(TableColumn("better/tied/worse"), _wins, optional=True),
+        _Shown(TableColumn("note"), lambda row: _note(row) or None, optional=True),
     ]
     return [
-        _Column("model", lambda row: row.label),
+        _Shown(TableColumn("model", left=True), lambda row: row.label),
         metric(first),
         *(paired if len(comparison.rows) > 1 else []),
         *map(metric, others),
-        _Column("trainings", lambda row: comparison.replicates[row.label]),
+        _Shown(TableColumn("trainings"), lambda row: comparison.replicates[row.label]),
         cost("trees", lambda row: row.trees, ".0f"),
         seconds("fit", ".2f"),
         seconds("monitor", ".2f"),
@@ -246,34 +222,31 @@ def _columns(comparison: Comparison) -> list[_Column]:
 def _methods(comparison: Comparison) -> list[str]:
     if not comparison.pairs:
         return []
-    said = (how_tested, what_draws_cannot_show, what_queries_can_show)
-    return [sentence for sentence in (say(comparison) for say in said) if sentence]
+    sentences = (how_tested, what_draws_cannot_show, what_queries_can_show)
+    return [sentence for sentence in (write(comparison) for write in sentences) if sentence]
 
 
-def _fold_table(comparison: Comparison, width: int | None) -> str:
-    header = [
-        "model",
-        f"difference to {comparison.baseline} [95 % interval]",
-        "p",
-        "worse",
-        "equal",
-        "better",
+def _fold_table(comparison: Comparison) -> Table:
+    columns = [
+        TableColumn("model", left=True),
+        TableColumn(f"difference to {comparison.baseline} [95 % interval]"),
+        TableColumn("p", ".4f"),
+        *(TableColumn(chance, ".2f") for chance in ("worse", "equal", "better")),
     ]
-    rows = []
+    rows: list[TableRow] = []
     for row in comparison.rows:
-        found = None if row.to_baseline is None else row.to_baseline.over_folds
-        if found is not None:
-            test, bayes = found.frequentist, found.bayesian
+        over_folds = None if row.to_baseline is None else row.to_baseline.over_folds
+        if over_folds is not None:
+            test, bayes = over_folds.frequentist, over_folds.bayesian
             difference = _with_interval(test.difference, test.interval)
-            chances = [_format(value, ".2f") for value in (bayes.left, bayes.within, bayes.right)]
-            rows.append([row.label, difference, _format(test.p_value, ".4f"), *chances])
-    return markdown_table(header, rows, width)
+            rows.append([row.label, difference, test.p_value, bayes.left, bayes.within, bayes.right])
+    return Table(columns, rows)
 
 
-def _with_interval(difference: float | None, interval: Interval | None) -> str:
-    # Rounded first, so that a small negative difference has no sign.
-    shown = _format(None if difference is None else round(difference, 4) + 0.0, "+.4f")
-    return shown if interval is None else f"{shown} [{interval.low:+.4f}, {interval.high:+.4f}]"
+def _with_interval(difference: float | None, ends: Interval | None) -> str:
+    # z: what rounds to 0 has no minus.
+    text = figure(difference, "+z.4f")
+    return text if ends is None else f"{text} {interval(ends.low, ends.high, '+.4f')}"
 
 
 def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
@@ -283,26 +256,26 @@ def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
     return groups
 
 
-def _slice_table(slices: Sequence[Slice], width: int | None) -> str:
+def _slice_table(slices: Sequence[Slice]) -> Table:
     """A row a slice: its queries, and each model's mean with its difference to the baseline."""
     labels = [item.label for item in slices[0].rows]
-    rows = [
-        [own.name, str(own.num_queries), *(_in_slice(item.mean, item.difference) for item in own.rows)]
-        for own in slices
+    rows: list[TableRow] = [
+        [slice_.name, slice_.num_queries, *(_in_slice(item.mean, item.difference) for item in slice_.rows)]
+        for slice_ in slices
     ]
-    return markdown_table([slices[0].attribute, "queries", *labels], rows, width)
+    return Table.of([slices[0].attribute, "queries", *labels], rows)
 
 
 def _in_slice(mean: float, difference: float | None) -> str:
     return f"{mean:.4f}" if difference is None else f"{mean:.4f} ({difference:+.4f})"
 
 
-def _published_table(figures: Mapping[str, Mapping[str, float]], width: int | None) -> str:
+def _published_table(figures: Mapping[str, Mapping[str, float]]) -> Table:
     names = list(dict.fromkeys(name for values in figures.values() for name in values))
-    rows = [
-        [model, *(_format(values.get(name), ".4f") for name in names)] for model, values in figures.items()
+    rows: list[TableRow] = [
+        [model, *(values.get(name) for name in names)] for model, values in figures.items()
     ]
-    return markdown_table(["published", *names], rows, width)
+    return Table.of(["published", *names], rows, _QUALITY)
 
 
 def _difference(row: ModelRow, comparison: Comparison) -> str:
@@ -313,20 +286,22 @@ def _difference(row: ModelRow, comparison: Comparison) -> str:
     return _with_interval(row.to_baseline.difference, row.to_baseline.interval)
 
 
-def _mean(row: ModelRow, metric: str, comparison: Comparison) -> str:
+def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     """The mean; with difference and claim for a metric that was declared beside the primary one."""
-    mean = _format(row.metrics[metric], ".4f")
+    mean = row.metrics[metric]
+    is_strong = metric == comparison.metric and comparison.beats_all(row.label)
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
-    if pair is None:
-        return mean
-    difference = _with_interval(pair.difference, pair.interval)
-    return f"{mean}, {difference} {claim_with_scope(pair)}"
+    text = None
+    if pair is not None:
+        difference = _with_interval(pair.difference, pair.interval)
+        text = f"{figure(mean, _QUALITY)}, {difference} {claim_with_scope(pair)}"
+    return TableCell(mean, text, emphasis=STRONG if is_strong else "")
 
 
-def _claim(row: ModelRow, comparison: Comparison) -> str:
+def _claim(row: ModelRow, comparison: Comparison) -> str | None:
     pair = row.to_baseline
     if pair is None:
-        return _NOTHING
+        return None
     return pair.claim if _common_scope(comparison) else claim_with_scope(pair)
 
 
@@ -336,24 +311,18 @@ def _common_scope(comparison: Comparison) -> str:
     return f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
 
 
-def _wins(row: ModelRow) -> str:
+def _wins(row: ModelRow) -> str | None:
     """On how many queries."""
     if row.to_baseline is None:
-        return _NOTHING
-    said = row.to_baseline.statistics
-    return f"{said.wins}/{said.ties}/{said.losses}"
+        return None
+    statistics = row.to_baseline.statistics
+    return f"{statistics.wins}/{statistics.ties}/{statistics.losses}"
 
 
 def _note(row: ModelRow) -> str:
     """What to know of the difference: identical, few queries, or why there is no interval."""
     pair = row.to_baseline
     return "" if pair is None else pair.reason or pair.statistics.note
-
-
-def _latex_cell(column: _Column, row: ModelRow, comparison: Comparison) -> str:
-    text = in_latex(column.cell(row))
-    is_bold = column.metric == comparison.metric and comparison.beats_all(row.label)
-    return f"\\textbf{{{text}}}" if is_bold else text
 
 
 def _counts(comparison: Comparison) -> str:
@@ -367,7 +336,3 @@ def _counts(comparison: Comparison) -> str:
     if queries and len(comparison.rows) > 1:
         parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
     return ", ".join(parts) or "one model"
-
-
-def _format(value: float | None, spec: str) -> str:
-    return _NOTHING if value is None else format(value, spec)

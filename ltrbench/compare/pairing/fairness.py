@@ -27,11 +27,11 @@ from ltrbench.compare.pairing.overlap import (
 )
 from ltrbench.data.query_keys import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
-from ltrbench.markdown import assignments, listed
 from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.metrics.functions import METRICS
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
+from ltrbench.tables import assignments, listed
 
 SHOWN_DIGITS = 12
 """Digits of a fingerprint that are shown; enough to tell two apart."""

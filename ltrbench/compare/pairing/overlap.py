@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.query_keys import QueryKeys
-from ltrbench.markdown import listed
 from ltrbench.statistics import PairedSample
+from ltrbench.tables import listed
 
 
 @dataclass(frozen=True)

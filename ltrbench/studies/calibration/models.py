@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
-from ltrbench.markdown import assignments
 from ltrbench.measure.provenance import described
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.rankers import BoostingRanker, Ranker
@@ -43,7 +42,7 @@ from ltrbench.statistics.repeated.replicates import ReplicateValues
 from ltrbench.studies.base import Study, load_or_reason, publish_study
 from ltrbench.studies.calibration.linear_learner import resampled, resampling_name
 from ltrbench.studies.calibration.rates import (
-    Row,
+    RateRow,
     Tables,
     equal_shares,
     over_queries,
@@ -52,6 +51,7 @@ from ltrbench.studies.calibration.rates import (
     rendered,
 )
 from ltrbench.studies.calibration.training_data import Pool, half, two_halves
+from ltrbench.tables import assignments
 
 log = logging.getLogger("ltrbench")
 
@@ -187,18 +187,18 @@ class ModelCalibration(Study):
         self, rankers: Mapping[str, BoostingRanker], pool: Pool, draws: Mapping[str, Draw | str]
     ) -> Tables:
         seeds = itertools.count(self.seed)
-        same: list[Row] = []
+        same: list[RateRow] = []
         for number, case in enumerate(self.same_method):
             log.info("calibration: %s", case)
             draw = _from_pool(pool, case) if case.data == SYNTHETIC else draws[case.data]
             rng = np.random.default_rng([self.seed, number])
             same.append(_same_method(case, rankers[SAMPLING], draw, seeds, rng))
-        halves: list[Row] = []
+        halves: list[RateRow] = []
         for number, row in enumerate(self.exchangeable):
             log.info("calibration: %s", row)
             rng = np.random.default_rng([self.seed, number, 1])
             halves.append(_exchangeable(row, rankers[PLAIN], self.num_documents, rng))
-        over_folds: list[Row] = []
+        over_folds: list[RateRow] = []
         for number, folds in enumerate(self.folds):
             log.info("calibration: %s", folds)
             rng = np.random.default_rng([self.seed, number, 2])
@@ -222,9 +222,9 @@ def _from_pool(pool: Pool, case: SameMethod) -> Draw:
 
 def _same_method(
     case: SameMethod, ranker: BoostingRanker, draw: Draw | str, seeds: Iterator[int], rng: Generator
-) -> Row:
+) -> RateRow:
     if isinstance(draw, str):
-        what: Row = {"data": f"{case.data}, skipped: {draw}"}
+        what: RateRow = {"data": f"{case.data}, skipped: {draw}"}
         return what | _what("-", "-", case.trainings, 0) | dict.fromkeys((*CLAIMS, *OVER_QUERIES), "-")
     sizes: set[tuple[int, int]] = set()
 
@@ -242,7 +242,7 @@ def _same_method(
     return {"data": case.data} | _what(num_train, num_test, case.trainings, case.draws) | counted
 
 
-def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int, rng: Generator) -> Row:
+def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int, rng: Generator) -> RateRow:
     factor = resampling_factor(case.kind, case.trainings, case.share)
 
     def judged() -> Iterator[Mapping[str, bool]]:
@@ -266,7 +266,7 @@ def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int
 
 def _exchangeable_folds(
     case: ExchangeableFolds, ranker: BoostingRanker, num_documents: int, rng: Generator
-) -> Row:
+) -> RateRow:
     test_share = 1 / (case.num_folds - 1)
 
     def judged() -> Iterator[Mapping[str, bool]]:
@@ -278,7 +278,7 @@ def _exchangeable_folds(
             (plain,) = student_intervals(PairedSample.of(np.array([fold.difference for fold in folds])))
             yield _verdicts(inference) | {NOT_CORRECTED: excludes(plain)}
 
-    what: Row = {"folds": case.num_folds, "queries": case.num_queries, "draws": case.draws}
+    what: RateRow = {"folds": case.num_folds, "queries": case.num_queries, "draws": case.draws}
     return what | rates(judged())
 
 

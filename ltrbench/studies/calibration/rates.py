@@ -9,16 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ltrbench.markdown import markdown_table
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.intervals import student_intervals
 from ltrbench.statistics.repeated.replicates import ReplicateValues
+from ltrbench.tables import Table, TableColumn
+from ltrbench.tables.numbers import share
 
 CONFIDENCE_OF_BOUND = 0.95
 
-Row = dict[str, object]  # column -> cell: a rate, or a share as a float, or what was drawn
-Tables = dict[str, Sequence[Row]]  # title -> rows, all with the same columns
+RateRow = dict[str, object]  # column -> cell: a rate, or a share as a float, or what was drawn
+Tables = dict[str, Sequence[RateRow]]  # title -> rows, all with the same columns
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,15 @@ def rendered(tables: Tables, *, bounds: bool = False) -> str:
     return "\n\n".join(f"## {title}\n\n{_table(rows, bounds)}" for title, rows in tables.items())
 
 
-def _table(rows: Sequence[Row], bounds: bool) -> str:
-    cells = [[_cell(cell, bounds) for cell in row.values()] for row in rows]
-    texts = {0} | {i for i, cell in enumerate(rows[0].values()) if isinstance(cell, str)}
-    return markdown_table(list(rows[0]), cells, texts=texts)
+def _table(rows: Sequence[RateRow], bounds: bool) -> str:
+    columns = [
+        TableColumn(name, left=place == 0 or isinstance(cell, str))
+        for place, (name, cell) in enumerate(rows[0].items())
+    ]
+    return Table(columns, [[_text(cell, bounds) for cell in row.values()] for row in rows]).markdown()
 
 
-def _cell(cell: object, bounds: bool) -> str:
+def _text(cell: object, bounds: bool) -> str:
     if isinstance(cell, Rate):
-        return f"{100 * cell.share:.1f} %" + (f" (at most {100 * cell.upper:.1f} %)" if bounds else "")
-    return f"{100 * cell:.1f} %" if isinstance(cell, float) else str(cell)
+        return share(cell.share) + (f" (at most {share(cell.upper)})" if bounds else "")
+    return share(cell) if isinstance(cell, float) else str(cell)

@@ -15,7 +15,7 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
 from ltrbench.studies.base import Study, publish_study
 from ltrbench.studies.calibration import linear_learner, two_way
-from ltrbench.studies.calibration.rates import Row, Tables, recorded, rendered
+from ltrbench.studies.calibration.rates import RateRow, Tables, recorded, rendered
 from ltrbench.studies.calibration.tests_and_intervals import (
     DrawnStudies,
     coverage,
@@ -82,8 +82,8 @@ class Calibration(Study):
 
     def _of_trained_models(self, values: NDArray[np.float64]) -> Tables:
         """Each row says what was drawn, and the shares that were counted."""
-        levels: list[Row] = []
-        covered: list[Row] = []
+        levels: list[RateRow] = []
+        covered: list[RateRow] = []
         for name, differences in differences_of(values).items():
             for size in self.sizes:
                 log.info("calibration: %s, %d queries", name, size)

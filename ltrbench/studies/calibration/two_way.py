@@ -25,7 +25,14 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.intervals import excludes
 from ltrbench.statistics.repeated.replicates import ReplicateValues
-from ltrbench.studies.calibration.rates import Rate, Row, Tables, equal_shares, over_queries, rates
+from ltrbench.studies.calibration.rates import (
+    Rate,
+    RateRow,
+    Tables,
+    equal_shares,
+    over_queries,
+    rates,
+)
 
 _EXCLUDED = "how often a true difference of 0 is excluded at 5 %"
 INDEPENDENT = f"Methods trained independently: {_EXCLUDED}"
@@ -149,7 +156,7 @@ def two_way_tables(simulation: Simulation) -> Tables:
     }
 
 
-def _row(parts: Parts, num_queries: int) -> Row:
+def _row(parts: Parts, num_queries: int) -> RateRow:
     return {"values": parts.name, "queries": num_queries}
 
 
@@ -236,7 +243,7 @@ def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str,
     return _side_by_side(rates(judged(number)) for number in (FEWEST_REPLICATES - 1, *simulation.replicates))
 
 
-def _bonferroni(num_methods: int, simulation: Simulation) -> Row:
+def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
     """Methods trained several times, each pair at the level divided by the number of pairs."""
     size, number = max(simulation.sizes), sorted(simulation.replicates)[len(simulation.replicates) // 2]
     pairs = list(itertools.combinations(range(num_methods), 2))
@@ -256,7 +263,7 @@ def _bonferroni(num_methods: int, simulation: Simulation) -> Row:
     return what | rates(judged())
 
 
-def _max_t(num_models: int, size: int, simulation: Simulation) -> Row:
+def _max_t(num_models: int, size: int, simulation: Simulation) -> RateRow:
     """Trained models as they are, by `simultaneous_intervals`."""
     pairs = list(itertools.combinations(range(num_models), 2))
     methods: set[str] = set()

@@ -17,7 +17,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.dialects import PRESETS, PairSettings, Sigmoid
 from ltrbench.shapes import Features, Scores
-from ltrbench.studies.parity.rows import Row
+from ltrbench.studies.parity.rows import ParityRow
 
 RANKLIB_NDCG = {1: 0.4891, 2: 0.4560, 3: 0.4821, 4: 0.5504, 5: 0.5473}
 """RankLib's NDCG@10 on the test folds of MQ2008, as its log prints it."""
@@ -86,13 +86,13 @@ def _of_pyltr() -> list[_Golden]:
     ]
 
 
-def lambda_rows(folder: Path) -> list[Row]:
+def lambda_rows(folder: Path) -> list[ParityRow]:
     """The lambdas of every dialect on real queries."""
     return [_lambda_row(folder / golden.file, golden) for golden in (*_of_libraries(), *_of_pyltr())]
 
 
-def _lambda_row(path: Path, golden: _Golden) -> Row:
-    claim = Row(
+def _lambda_row(path: Path, golden: _Golden) -> ParityRow:
+    claim = ParityRow(
         what=golden.what,
         on=_QUERIES,
         against=golden.against,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ltrbench.markdown import markdown_table
+from ltrbench.tables import Table, TableColumn, TableRow
 
 NOT_AT_HAND = "not at hand"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ParityRow:
     """A claim.
 
     Attributes:
@@ -39,19 +39,25 @@ class Row:
         return "agrees" if self.difference <= self.tolerance else "**departs**"
 
 
-def render(rows: Iterable[Row]) -> str:
-    """The rows as a table in Markdown.
+def parity_table(rows: Iterable[ParityRow]) -> str:
+    """Returns the rows as a table in Markdown.
 
-    >>> row = Row(what="lambdas", on="12 queries", against="pyltr 0.2.6", tolerance=1e-9, reason="rounding",
-    ...     difference=2e-12)
-    >>> print(render([row]).splitlines()[-1])
+    >>> row = ParityRow(what="lambdas", on="12 queries", against="pyltr 0.2.6", tolerance=1e-9,
+    ...     reason="rounding", difference=2e-12)
+    >>> print(parity_table([row]).splitlines()[-1])
     | lambdas | 12 queries | pyltr 0.2.6 |     1e-09 |      2e-12 | agrees |         | rounding           |
     """
-    header = ["What", "On", "Against", "Tolerance", "Difference", "", "Besides", "Why this tolerance"]
-    return markdown_table(header, [_cells(row) for row in rows], texts=(0, 1, 2, 5, 6, 7))
+    columns = [
+        *(TableColumn(header, left=True) for header in ("What", "On", "Against")),
+        TableColumn("Tolerance", "g"),
+        TableColumn("Difference"),
+        *(TableColumn(header, left=True) for header in ("", "Besides", "Why this tolerance")),
+    ]
+    return Table(columns, [_cells(row) for row in rows]).markdown()
 
 
-def _cells(row: Row) -> list[str]:
-    measured = "" if row.difference is None else f"{row.difference:.2g}"
-    claim = [row.what, row.on, row.against, f"{row.tolerance:g}", measured]
-    return [*claim, row.verdict, row.detail, row.reason]
+def _cells(row: ParityRow) -> TableRow:
+    # Infinite where trees differ in shape, which is a result too.
+    difference = "" if row.difference is None else f"{row.difference:.2g}"
+    names = (row.what, row.on, row.against)
+    return [*names, row.tolerance, difference, row.verdict, row.detail, row.reason]

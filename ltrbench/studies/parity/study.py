@@ -24,7 +24,7 @@ from ltrbench.rankers.models.trees import WeightedTree
 from ltrbench.studies.base import Study, load_or_reason, publish_study
 from ltrbench.studies.parity.goldens import RANKLIB_NDCG, lambda_rows, ranklib_scores, ranklib_trees
 from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
-from ltrbench.studies.parity.rows import Row, render
+from ltrbench.studies.parity.rows import ParityRow, parity_table
 
 log = logging.getLogger("ltrbench")
 
@@ -86,7 +86,7 @@ class ParityStudy(Study):
         named = "\n".join(f"- {cause}" for cause in causes) or "No data was at hand."
         return publish_study(
             Path(self.output),
-            f"{render(rows)}\n\n## What makes the difference\n\n{named}",
+            f"{parity_table(rows)}\n\n## What makes the difference\n\n{named}",
             command="python -m ltrbench experiment=parity",
             packages=PEERS.values(),
             conventions=[DEFAULT, preset("ranklib")],
@@ -116,9 +116,9 @@ def _fit(ranker: BoostingRanker, num_trees: int, train: RankingDataset) -> Boost
     return replace(ranker, num_trees=num_trees, early_stopping=None).fit(train)
 
 
-def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iterator[Row]:
+def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iterator[ParityRow]:
     version = versions([PEERS[library]])[PEERS[library]]
-    claim = Row(
+    claim = ParityRow(
         what=f"native_{PEERS[library]}: first tree, cuts and leaf values",
         on=data,
         against=f"{library} {version}",
@@ -140,14 +140,14 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
     yield _many_trees(later, pair)
 
 
-def _first_tree(claim: Row, pair: _Pair) -> Row:
+def _first_tree(claim: ParityRow, pair: _Pair) -> ParityRow:
     native, peer = (ranker.trees().trees for ranker in pair.fitted(1))
     apart, cuts = cuts_apart(native[0].root, peer[0].root), num_cuts(peer[0].root)
     alike = f"{cuts} cuts alike" if apart == 0 else f"{apart} of {cuts} cuts apart"
     return replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
 
 
-def _many_trees(claim: Row, pair: _Pair) -> Row:
+def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
     native, peer = pair.fitted(NUM_TREES)
     same = trees_alike(native.trees().trees, peer.trees().trees)
     ours, theirs = _ndcg(native, pair.valid), _ndcg(peer, pair.valid)
@@ -194,11 +194,11 @@ def _ndcg(ranker: Ranker, data: RankingDataset, convention: Convention = DEFAULT
 
 def _ranklib_first_trees(
     golden: Path, ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]
-) -> Iterator[Row]:
+) -> Iterator[ParityRow]:
     for fold in (1, 2):
         path = golden / f"ranklib_MQ2008_Fold{fold}_first3trees.xml"
         splits, absent = loaded[f"mq2008_fold{fold}"]
-        claim = Row(
+        claim = ParityRow(
             what="native_ranklib: scores of the training documents after three trees",
             on=f"mq2008, fold {fold}",
             against="RankLib 2.x",
@@ -216,9 +216,9 @@ def _ranklib_first_trees(
         yield replace(claim, difference=float(np.abs(got - expected).max()), detail="")
 
 
-def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> Row:
+def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> ParityRow:
     log.info("parity: RankLib's whole fit on five folds of MQ2008")
-    claim = Row(
+    claim = ParityRow(
         what="native_ranklib: NDCG@10 on test, stopped early, mean of folds",
         on="mq2008, five folds",
         against="RankLib 2.x",
@@ -242,5 +242,5 @@ def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> 
     )
 
 
-def _records(rows: list[Row]) -> list[dict[str, object]]:
+def _records(rows: list[ParityRow]) -> list[dict[str, object]]:
     return [{**vars(row), "verdict": row.verdict.strip("*")} for row in rows]

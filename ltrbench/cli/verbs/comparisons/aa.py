@@ -21,12 +21,10 @@ from ltrbench.cli.files import (
 )
 from ltrbench.cli.verbs.data.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
 from ltrbench.errors import ResultError
-from ltrbench.markdown import markdown_table
+from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
     from ltrbench.compare.analysis.aa import AgainstItself
-
-_NOTHING = "-"
 
 
 @click.command("aa")
@@ -71,12 +69,12 @@ def aa_verb(
     from ltrbench.results import find_runs
 
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
-    asked = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
-    rows = each_against_itself(find_runs(folders), asked, halvings)
+    chosen = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
+    rows = each_against_itself(find_runs(folders), chosen, halvings)
     if all(row.halved is None for row in rows):
         raise ResultError("\n".join(["no model can be split into halves.", *_reasons(rows)]))
     if as_object:
-        echo_json(_record(rows, asked.convention.name, rope, seed))
+        echo_json(_record(rows, convention.name, rope, seed))
     else:
         echo(_render(rows))
 
@@ -84,30 +82,30 @@ def aa_verb(
 def _render(rows: Sequence[AgainstItself]) -> str:
     from ltrbench.compare.analysis.aa import OF_RESAMPLES, READING
 
-    header = [
-        "data",
-        "model",
-        "replicates",
-        "halvings",
-        "interval excludes 0",
-        "better or worse",
-        "equivalent",
-        "by queries alone",
+    columns = [
+        TableColumn("data", left=True),
+        TableColumn("model", left=True),
+        TableColumn("replicates"),
+        TableColumn("halvings"),
+        TableColumn("interval excludes 0"),
+        TableColumn("better or worse"),
+        TableColumn("equivalent"),
+        TableColumn("by queries alone"),
     ]
-    table = markdown_table(header, [_cells(row) for row in rows], terminal_width() or 100_000, texts=(0, 1))
+    table = Table(columns, [_cells(row) for row in rows]).markdown(terminal_width() or 100_000)
     parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
     if any(row.kind == "resamples" for row in rows):
         parts.append(wrapped(OF_RESAMPLES))
     return "\n\n".join([*parts, *_reasons(rows)])
 
 
-def _cells(row: AgainstItself) -> list[str]:
+def _cells(row: AgainstItself) -> TableRow:
     kind = row.kind if row.num_replicates != 1 else row.kind.removesuffix("s")
     folds = f"{row.num_folds} folds x " if row.num_folds > 1 else ""
     replicates = f"{folds}{row.num_replicates} {kind}"
     halved = row.halved
     if halved is None:
-        return [row.data, row.label, replicates, *[_NOTHING] * 5]
+        return [row.data, row.label, replicates, *[None] * 5]
     of_all = "" if halved.num_halvings == halved.num_distinct else f" of {halved.num_distinct:,}"
     counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
     shares = [f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +26,9 @@ from ltrbench.cli.files import (
 )
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.markdown import markdown_table
 from ltrbench.metrics import PRESETS, Convention, Evaluation
 from ltrbench.shapes import Scores
-from ltrbench.untrusted.escaping import in_csv
+from ltrbench.tables import Table, TableColumn, TableRow, is_available
 
 DEFAULT_METRICS = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
 """Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""
@@ -65,7 +63,6 @@ _METRICS_OPTION = click.option(
     metavar="NAMES",
     help="Metrics with or without a cutoff, separated by commas.",
 )
-_NOTHING = "-"
 
 
 @click.command("evaluate")
@@ -174,12 +171,12 @@ def _convention_row(
 def _parse_names(names: str) -> list[str]:
     from ltrbench.metrics import parse_metric
 
-    found = [name.strip() for name in names.split(",") if name.strip()]
-    if not found:
+    metrics = [name.strip() for name in names.split(",") if name.strip()]
+    if not metrics:
         raise ConfigError("--metrics names no metric; give some, as in --metrics ndcg@10,map.")
-    for name in found:
+    for name in metrics:
         parse_metric(name)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(metrics))
 
 
 def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
@@ -188,8 +185,10 @@ def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
     from ltrbench.metrics.convention import linear_gain
     from ltrbench.metrics.functions import METRICS
 
-    asked = [parse_metric(name)[0] for name in names]
-    return any(METRICS[metric].has_gain and convention.of(metric).gain is not linear_gain for metric in asked)
+    metrics = {parse_metric(name)[0] for name in names}
+    return any(
+        METRICS[metric].has_gain and convention.of(metric).gain is not linear_gain for metric in metrics
+    )
 
 
 def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
@@ -201,17 +200,10 @@ def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
 
 def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path) -> None:
     """A skipped query has an empty cell."""
-    columns = [[_cell(value) for value in values.tolist()] for values in evaluation.per_query.values()]
+    columns = [values.tolist() for values in evaluation.per_query.values()]
+    rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
     with opened(path, "--per-query") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["query", "documents", *evaluation.per_query])
-        writer.writerows(
-            zip(map(in_csv, dataset.query_ids.tolist()), dataset.query_sizes.tolist(), *columns, strict=True)
-        )
-
-
-def _cell(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
+        file.write(Table.of(["query", "documents", *evaluation.per_query], rows).csv())
 
 
 def _evaluation_record(dataset: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:
@@ -228,26 +220,30 @@ def _row_record(row: _ConventionRow) -> dict[str, Any]:
     names = [*row.means, *row.undefined]
     return {
         "convention": row.convention.name,
-        "metrics": {name: _or_null(row.means.get(name, math.nan)) for name in names},
+        "metrics": {name: _or_null(row.means.get(name)) for name in names},
         "undefined": dict(row.undefined),
     }
 
 
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _or_null(value: float | None) -> float | None:
+    return value if is_available(value) else None
 
 
 def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
-
-    cells = [
-        [name, _figure(mean), str(dataset.num_queries - evaluation.skipped[name])]
+    columns = [
+        TableColumn("metric", left=True),
+        TableColumn("mean", ".6f"),
+        TableColumn("queries counted"),
+    ]
+    rows: list[TableRow] = [
+        [name, mean, dataset.num_queries - evaluation.skipped[name]]
         for name, mean in evaluation.means.items()
     ]
     convention = evaluation.convention
     return "\n\n".join(
         [
             _counts(data, dataset, evaluation.share_without_relevant),
-            markdown_table(["metric", "mean", "queries counted"], cells),
+            Table(columns, rows).markdown(),
             wrapped(f"Convention {convention.name}: {_in_words(convention)}."),
             *(
                 ["\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)]
@@ -262,10 +258,6 @@ def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
         f"{data}: {dataset.num_documents} documents of {dataset.num_queries} queries; "
         f"{share:.1%} of the queries have no relevant document."
     )
-
-
-def _figure(mean: float) -> str:
-    return _NOTHING if math.isnan(mean) else f"{mean:.6f}"
 
 
 _GAINS = {"exponential_gain": "2^label - 1", "linear_gain": "label"}
@@ -315,9 +307,8 @@ def _render_conventions(
     names: Sequence[str],
     rows: Sequence[_ConventionRow],
 ) -> str:
-
     header = ["convention", "gain", "ties", "no relevant", *names]
-    table = markdown_table(header, [_cells(row, names) for row in rows], terminal_width())
+    table = Table.of(header, [_cells(row, names) for row in rows], ".4f").markdown(terminal_width())
     reasons = [wrapped(f"- {reason}", "  ") for row in rows for reason in _reasons(row)]
     return "\n\n".join(
         [
@@ -347,13 +338,12 @@ def _reasons(row: _ConventionRow) -> Iterator[str]:
         yield f"{convention.name}, {', '.join(names)}: {reason}"
 
 
-def _cells(row: _ConventionRow, names: Sequence[str]) -> list[str]:
+def _cells(row: _ConventionRow, names: Sequence[str]) -> TableRow:
     from ltrbench.metrics import parse_metric
 
     fields = row.convention.of(parse_metric(names[0])[0]).describe()
-    figures = [f"{row.means[name]:.4f}" if name in row.means else _NOTHING for name in names]
-    ties = fields["ties"].replace("_", " ")
-    return [row.convention.name, _gain(fields), ties, _NO_RELEVANT[fields["no_relevant"]], *figures]
+    policies = [_gain(fields), fields["ties"].replace("_", " "), _NO_RELEVANT[fields["no_relevant"]]]
+    return [row.convention.name, *policies, *(row.means.get(name) for name in names)]
 
 
 def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
@@ -361,7 +351,7 @@ def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
     share = skipping.share
     if share == 0:
         return "- Every query has a relevant document: what one without counts makes no difference."
-    said = (
+    sentences = (
         f"- The share p = {share:.4f} of the queries has no relevant document: mean_0 = (1 - p) mean_skip "
         "where these count 0, and mean_1 = mean_0 + p where they count 1."
     )
@@ -369,8 +359,10 @@ def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
     if name is not None and dataset.query_weights is None and not math.isnan(skipping.means[name]):
         skip = skipping.means[name]
         zero = (1 - share) * skip
-        said += f" So {name} = {skip:.4f}, where they are left out, becomes {zero:.4f} or {zero + share:.4f}."
-    return wrapped(said, "  ")
+        sentences += (
+            f" So {name} = {skip:.4f}, where they are left out, becomes {zero:.4f} or {zero + share:.4f}."
+        )
+    return wrapped(sentences, "  ")
 
 
 def _ties_note(dataset: RankingDataset, scores: Scores) -> str:

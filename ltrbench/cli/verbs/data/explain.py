@@ -185,14 +185,14 @@ def _refuse_infinite(scores: Scores, score_file: Path) -> None:
 
 
 def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
-    found = np.flatnonzero(dataset.query_ids == query_id)
-    if not found.size:
+    numbers = np.flatnonzero(dataset.query_ids == query_id)
+    if not numbers.size:
         close = did_you_mean(query_id, dataset.query_ids.tolist())
         raise ConfigError(
             f"{data} has no query '{query_id}'{close} It has {dataset.num_queries}, the first "
             f"is '{dataset.query_ids[0]}'."
         )
-    return int(found[0])
+    return int(numbers[0])
 
 
 def _explained(
@@ -240,8 +240,8 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
     rows = [record["row"] - 1 for record in shown]
     cut = len(shown) < len(records)
     of_all = f", the first {len(shown)} of {len(records)} by rank; --json holds all" if cut else ""
-    said = settings.convention.describe()
-    gain, discount = (str(said[name]).replace("_", " ") for name in ("gain", "discount"))
+    convention = settings.convention.describe()
+    gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
     ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
     return [
         f"Query {explained['query']}, {len(records)} documents, the lambdas of {preset_name}{of_all}",
@@ -310,14 +310,14 @@ def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
 
 
 def _documents(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    named = any(record["document"] for record in shown)
+    has_ids = any(record["document"] for record in shown)
     head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
     lines = [
         f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
-        f"{record['gain']:>9g}{record['discount']:>10.4f}" + (f"  {record['document']}" if named else "")
+        f"{record['gain']:>9g}{record['discount']:>10.4f}" + (f"  {record['document']}" if has_ids else "")
         for record in shown
     ]
-    return [head + ("  document" if named else ""), *lines]
+    return [head + ("  document" if has_ids else ""), *lines]
 
 
 def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> list[str]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ltrbench.cli.files import PATH, echo, echo_json, terminal_width
-from ltrbench.markdown import assignments, markdown_table, wrapped
+from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure, paragraph
+from ltrbench.tables.numbers import DASH
 
 if TYPE_CHECKING:
     from ltrbench.rankers.models.importance import Importances
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 NUM_FEATURES = 10
 """The features of the table; --json has all."""
 
-_NOTHING = "-"
 _LINE = 100  # columns of a paragraph where there is no terminal
 
 
@@ -39,29 +39,22 @@ def show_verb(run: Path, as_object: bool) -> None:
     """
     from ltrbench.results import read_run
 
-    found = read_run(run)
+    run_of_folder = read_run(run)
     if as_object:
-        echo_json(_record(found))
+        echo_json(_record(run_of_folder))
     else:
-        echo("\n\n".join(_parts(found, terminal_width())))
+        echo("\n\n".join(_parts(run_of_folder, terminal_width())))
 
 
 def _record(run: Run) -> dict[str, Any]:
-    worth = run.importances()
-    columns = {kind: [_or_null(value) for value in values.tolist()] for kind, values in worth.values.items()}
-    return {
-        **asdict(run.result),
-        "path": str(run.path),
-        "importances": [
-            {"feature": name, **{kind: column[row] for kind, column in columns.items()}}
-            for row, name in enumerate(worth.feature_names)
-        ],
-    }
+    importances = run.importances()
+    columns = [values.tolist() for values in importances.values.values()]
+    table = Table.of(["feature", *importances.values], zip(importances.feature_names, *columns, strict=True))
+    return {**asdict(run.result), "path": str(run.path), "importances": table.records()}
 
 
 def _parts(run: Run, width: int | None) -> Iterator[str]:
     """The paragraphs and tables, fitted into so many columns; None: there is no terminal."""
-
     result, columns = run.result, width or _LINE
     fold = result.data.get("fold")
     of_fold = "" if fold is None else f", fold {fold}"
@@ -69,37 +62,36 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
     if result.error is not None:
         reason, _, trace = result.error.partition("\n")
         # A traceback is laid out already.
-        yield "\n\n".join([wrapped(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
+        yield "\n\n".join([paragraph(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
     yield _origin(result, width)
     yield _facts([*_making(result), *costs(result)], columns)
     if result.metrics:
-        yield _metrics_table(result, width)
-        yield wrapped(_convention(result), columns)
-    worth = run.importances()
-    if worth.kinds:
-        yield wrapped(_importances_title(result, worth), columns)
-        yield _importances_table(worth, width)
+        yield _metrics_table(result).markdown(width)
+        yield paragraph(_convention(result), columns)
+    importances = run.importances()
+    if importances.kinds:
+        yield paragraph(_importances_title(result, importances), columns)
+        yield _importances_table(importances).markdown(width)
     if "train" in result.data:
-        yield _data_table(result, width)
+        yield _data_table(result).markdown(width)
     # Where scores were imported, nothing ran that had surroundings.
     if result.machine:
         yield _facts(list(_surroundings(result)), columns)
     sentences = [*result.unmatched, *result.notes]
     if sentences:
-        yield "\n".join(wrapped(f"- {sentence}", columns, "  ") for sentence in sentences)
+        yield "\n".join(paragraph(f"- {sentence}", columns, "  ") for sentence in sentences)
 
 
 def _facts(facts: list[tuple[str, str]], columns: int) -> str:
-
     margin = max(len(name) for name, _ in facts) + 2
-    return "\n".join(wrapped(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
+    return "\n".join(paragraph(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
 
 
 def _origin(result: RunResult, width: int | None) -> str:
     """Where the run was made, and the command that makes it again."""
-    place = f"made in {result.started_in or '-'}"
+    place = f"made in {result.started_in or DASH}"
     if result.command is None:
-        return wrapped(f"{place} from Python; no command makes it again.", width or _LINE)
+        return paragraph(f"{place} from Python; no command makes it again.", width or _LINE)
     return f"{place} by\n{_command(result, width)}"
 
 
@@ -130,7 +122,7 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
 
 def _when(result: RunResult) -> str:
     if not (result.started and result.finished):
-        return _NOTHING
+        return DASH
     started, finished = (datetime.fromisoformat(text) for text in (result.started, result.finished))
     seconds = (finished - started).total_seconds()
     return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in all"
@@ -163,12 +155,11 @@ def costs(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "trees", f"{result.best_iteration}{'' if most is None else f' of at most {most}'}"
 
 
-def _metrics_table(result: RunResult, width: int | None) -> str:
-
+def _metrics_table(result: RunResult) -> Table:
     splits = [split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)]
     names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
-    rows = [[name, *(_figure(result.metrics.get(f"{split}/{name}")) for split in splits)] for name in names]
-    return markdown_table(["metric", *splits], rows, width)
+    rows = [[name, *(result.metrics.get(f"{split}/{name}") for split in splits)] for name in names]
+    return Table.of(["metric", *splits], rows, ".4f")
 
 
 _TIES = {"expected": "with their expected value", "row_order": "in the order of their rows"}
@@ -190,12 +181,12 @@ def _convention(result: RunResult) -> str:
     )
 
 
-def _importances_title(result: RunResult, worth: Importances) -> str:
+def _importances_title(result: RunResult, importances: Importances) -> str:
     """What the features are sorted by, and what was shuffled for it."""
-    count = min(NUM_FEATURES, len(worth.feature_names))
-    _, meaning = _KINDS_OF_IMPORTANCE[worth.kinds[0]]
+    count = min(NUM_FEATURES, len(importances.feature_names))
+    _, meaning = _KINDS_OF_IMPORTANCE[importances.kinds[0]]
     meaning = meaning.format(metric=result.importance_metric or "the metric")
-    return f"{count} of {len(worth.feature_names)} features, by {meaning}"
+    return f"{count} of {len(importances.feature_names)} features, by {meaning}"
 
 
 _KINDS_OF_IMPORTANCE = {
@@ -209,37 +200,45 @@ _KINDS_OF_IMPORTANCE = {
 """Kind -> the head of its column, and what it is."""
 
 
-def _importances_table(worth: Importances, width: int | None) -> str:
+def _importances_table(importances: Importances) -> Table:
+    """The features worth most by the first kind."""
     from ltrbench.rankers.models.importance import FALLS, HIGH, LOW
 
-    chief = worth.values[worth.kinds[0]]
+    first, *_ = importances.kinds
+    values = importances.values
     # What is not a number stands last.
-    best = sorted(range(len(chief)), key=lambda row: math.inf if math.isnan(chief[row]) else -chief[row])
-    shown = best[:NUM_FEATURES]
-    columns: dict[str, list[str]] = {"feature": [worth.feature_names[row] for row in shown]}
-    for kind in worth.kinds:
-        header, spec = _KINDS_OF_IMPORTANCE[kind][0], "+.4f" if kind in FALLS else ".1%"
-        columns[header] = [_figure(worth.values[kind][row], spec) for row in shown]
-        if kind == worth.kinds[0] and kind + LOW in worth.values:
-            low, high = worth.values[kind + LOW], worth.values[kind + HIGH]
-            columns["95 %"] = [f"{_figure(low[row], spec)} to {_figure(high[row], spec)}" for row in shown]
-    return markdown_table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)], width)
+    order = sorted(
+        range(len(values[first])),
+        key=lambda row: math.inf if math.isnan(values[first][row]) else -values[first][row],
+    )[:NUM_FEATURES]
+    columns = [TableColumn("feature", left=True)]
+    cells: list[TableRow] = [[importances.feature_names[row] for row in order]]
+    for kind in importances.kinds:
+        form = "+.4f" if kind in FALLS else ".1%"
+        columns.append(TableColumn(_KINDS_OF_IMPORTANCE[kind][0], form))
+        cells.append([float(values[kind][row]) for row in order])
+        if kind == first and kind + LOW in values:
+            columns.append(TableColumn("95 %"))
+            ends = [(float(values[kind + LOW][row]), float(values[kind + HIGH][row])) for row in order]
+            cells.append([f"{figure(low, form)} to {figure(high, form)}" for low, high in ends])
+    return Table(columns, list(zip(*cells, strict=True)))
 
 
-def _data_table(result: RunResult, width: int | None) -> str:
-
+def _data_table(result: RunResult) -> Table:
+    sizes = ("queries", "documents", "features")
+    columns = [
+        TableColumn("split", left=True),
+        *map(TableColumn, sizes),
+        TableColumn("no relevant", ".1%"),
+        TableColumn("fingerprint"),
+    ]
+    keys = (*sizes, "queries_without_relevant_document", "fingerprint")
     rows = [
-        [
-            split,
-            *(str(data.get(size, _NOTHING)) for size in ("queries", "documents", "features")),
-            _figure(data.get("queries_without_relevant_document"), ".1%"),
-            data.get("fingerprint", _NOTHING),
-        ]
-        for split, data in result.data.items()
+        [split, *(facts.get(key) for key in keys)]
+        for split, facts in result.data.items()
         if split in ("train", "valid", "test")
     ]
-    header = ["split", "queries", "documents", "features", "no relevant", "fingerprint"]
-    return markdown_table(header, rows, width)
+    return Table(columns, rows)
 
 
 def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -247,7 +246,7 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "machine", f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}"
     yield "threads", str(result.threads)
     yield "versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    yield "commit", result.commit or _NOTHING
+    yield "commit", result.commit or DASH
     if result.drift:
         yield "drift", _drift(result.drift)
     if result.own_settings:
@@ -263,21 +262,13 @@ def _drift(drift: Mapping[str, Any]) -> str:
     if "error" in drift:
         return f"the figures of {convention} could not be checked: {drift['error']}"
     figures = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
-    pairs = {name: (own, ours) for name, (own, ours) in figures.items() if None not in (own, ours)}
+    pairs = {name: pair for name, pair in figures.items() if None not in pair}
     if not pairs:
         return f"{convention} has none of these metrics"
     name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))
-    own, ours = pairs[name]
+    theirs, ours = pairs[name]
     verdict = "DRIFTS, do not rely on either: " if drift.get("drifted") else "none: "
     return (
         f"{verdict}of {len(pairs)} metrics as {convention} itself computes them and ltrbench under its "
-        f"convention, the furthest apart is {name}, {own:.9f} against {ours:.9f}"
+        f"convention, the furthest apart is {name}, {theirs:.9f} against {ours:.9f}"
     )
-
-
-def _figure(value: float | None, spec: str = ".4f") -> str:
-    return _NOTHING if value is None or math.isnan(value) else format(value, spec)
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value

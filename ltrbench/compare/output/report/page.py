@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ltrbench.compare.output.report.parts import Chapter
+from ltrbench.tables.numbers import EN_DASH
 from ltrbench.untrusted.escaping import visible
 
 _HERE = Path(__file__).parent
@@ -21,8 +22,8 @@ def _seen(value: object) -> object:
     return visible(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def render(title: str, chapters: Sequence[Chapter]) -> str:
-    """The page. Every text is escaped, and its policy lets no script run but its own, and fetches nothing."""
+def render_page(title: str, chapters: Sequence[Chapter]) -> str:
+    """Returns the page. Every text is escaped; its policy allows only its own script, and no fetching."""
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -36,6 +37,8 @@ def render(title: str, chapters: Sequence[Chapter]) -> str:
     return environment.get_template("page.html.j2").render(
         title=title,
         chapters=chapters,
+        kind_of=lambda part: type(part).__name__.lower(),
+        dash=EN_DASH,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",

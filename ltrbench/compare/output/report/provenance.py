@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import (
-    Cell,
-    Chapter,
-    Code,
-    Column,
-    Folded,
-    Part,
-    Section,
-    Table,
-    named,
-)
-from ltrbench.compare.output.report.shown import measured
+from ltrbench.compare.output.report.parts import Chapter, Code, Folded, PagePart, Section
 from ltrbench.results import NO_PARAMETERS, Run, RunResult
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 
-def chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
+def provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
     """Of all data sets, as one sweep makes the runs of all.
 
     Args:
@@ -52,24 +41,23 @@ def _made_by(runs: Sequence[Run]) -> Section:
         "made": _period(runs),
     }
     versions = {name: _several(result.versions.get(name) for result in results) for name in packages}
-    columns = [
-        Column("", numeric=False, sortable=False),
-        Column("of these runs", numeric=False, sortable=False),
-    ]
-    parts: list[Part] = [
-        Table(
-            "Circumstances", columns, [[named(name), Cell(text)] for name, text in facts.items()], "compact"
-        ),
-        Table("Versions", columns, [[named(name), Cell(text)] for name, text in versions.items()], "compact"),
+    parts: list[PagePart] = [
+        _facts_table(facts, "Circumstances"),
+        _facts_table(versions, "Versions"),
         Folded(f"The {len(runs)} runs", [_runs(runs)]),
     ]
     return Section("made-by", "Made by", "", parts)
 
 
+def _facts_table(facts: Mapping[str, str], caption: str) -> Table:
+    columns = [TableColumn(header, left=True, sortable=False) for header in ("", "of these runs")]
+    return Table(columns, [[name, TableCell(text=text)] for name, text in facts.items()], caption, "compact")
+
+
 def _several(values: Iterable[object]) -> str:
     """All that occur; more than one is something to notice."""
     known = dict.fromkeys(str(value) for value in values if value not in (None, ""))
-    return "; ".join(known) or numbers.NOTHING
+    return "; ".join(known) or numbers.EN_DASH
 
 
 def _machine(run: Run) -> str | None:
@@ -80,46 +68,44 @@ def _machine(run: Run) -> str | None:
 def _period(runs: Sequence[Run]) -> str:
     times = sorted(run.result.started for run in runs if run.result.started)
     if not times:
-        return numbers.NOTHING
+        return numbers.EN_DASH
     first, last = times[0][:16].replace("T", " "), times[-1][:16].replace("T", " ")
     return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
 def _runs(runs: Sequence[Run]) -> Table:
     columns = [
-        Column("model", numeric=False),
-        Column("data", numeric=False),
-        Column("fold"),
-        Column("seed"),
-        Column("trees"),
-        Column("fit"),
-        Column("commit", numeric=False),
-        Column("folder", numeric=False),
+        TableColumn("model", left=True),
+        TableColumn("data", left=True),
+        TableColumn("fold", numbers.count),
+        TableColumn("seed"),
+        TableColumn("trees", numbers.count),
+        TableColumn("fit", numbers.duration),
+        TableColumn("commit", left=True),
+        TableColumn("folder", left=True),
     ]
-    rows = []
-    for run in runs:
-        result, fold = run.result, run.result.data.get("fold")
-        seconds, path = result.seconds.get("fit"), str(run.path)
-        rows.append(
-            [
-                named(result.model),
-                Cell(str(result.data["name"]), str(result.data["name"])),
-                measured(fold, numbers.count(fold)),
-                measured(result.seed, str(result.seed), _replicate(result)),
-                measured(result.best_iteration, numbers.count(result.best_iteration)),
-                measured(seconds, numbers.duration(seconds)),
-                Cell(result.commit, result.commit) if result.commit else Cell(),
-                Cell(path, path),
-            ]
-        )
-    return Table("Runs", columns, rows, "compact")
+    return Table(columns, [_run_cells(run) for run in runs], "Runs", "compact")
+
+
+def _run_cells(run: Run) -> TableRow:
+    result = run.result
+    return [
+        result.model,
+        str(result.data["name"]),
+        result.data.get("fold"),
+        TableCell(result.seed, note=_replicate(result)),
+        result.best_iteration,
+        result.seconds.get("fit"),
+        result.commit or None,
+        str(run.path),
+    ]
 
 
 def _replicate(result: RunResult) -> str:
     """The resample that a run was trained on, and whose training it is."""
     resample = result.data.get("resample")
-    told = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
-    return ", ".join([*told, *([f"training of {result.reused}"] if result.reused else [])])
+    drawn = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
+    return ", ".join([*drawn, *([f"training of {result.reused}"] if result.reused else [])])
 
 
 def _code(runs: Sequence[Run]) -> list[Code]:

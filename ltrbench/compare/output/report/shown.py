@@ -10,13 +10,15 @@ from markupsafe import Markup
 
 from ltrbench.compare.analysis.slices import Slice
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import Cell, Column, Folded, Part, Table, named
+from ltrbench.compare.output.report.parts import Folded, PagePart
 from ltrbench.compare.output.report.svg import css_colour
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Drawn
 from ltrbench.plots.drawing.styles import styles_of
+from ltrbench.statistics import BETTER, WORSE, Interval
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
+from ltrbench.tables.numbers import Form
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +67,9 @@ class Shown:
         baseline = self.comparison.baseline
         return [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
 
-    def of_row(self, label: str, note: str = "") -> Cell:
+    def of_row(self, label: str, note: str = "") -> TableCell:
         """The cell that names a row, with its colour."""
-        return named(label, note, self._swatches[label])
+        return TableCell(label, note=note, drawing=self._swatches[label])
 
     @cached_property
     def _swatches(self) -> dict[str, Markup]:
@@ -96,12 +98,20 @@ def series_of(comparison: Comparison) -> list[Drawn]:
     ]
 
 
+def emphasis_of(pair: Pair) -> str:
+    """Returns what the claim better or worse of the pair's first row stands out as; empty for neither."""
+    return pair.claim if pair.claim in (BETTER, WORSE) else ""
+
+
 def pair_tables(
-    shown: Shown, caption: str, columns: Sequence[Column], cells: Callable[[Pair], Sequence[Cell]]
-) -> list[Part]:
+    shown: Shown,
+    caption: str,
+    columns: Sequence[TableColumn],
+    cells: Callable[[Pair], TableRow],
+) -> list[PagePart]:
     """A row a pair: those with the baseline, in the order of the leaderboard; the others folded away."""
     first, rest = shown.with_baseline, shown.without_baseline
-    tables = [Table(caption, columns, [cells(pair) for pair in own]) for own in (first, rest) if own]
+    tables = [Table(columns, [cells(pair) for pair in pairs], caption) for pairs in (first, rest) if pairs]
     if len(tables) < 2:
         return [*tables]
     baseline = shown.comparison.baseline
@@ -117,6 +127,6 @@ def all_folds(num_test_sets: int) -> str:
     return ", all folds together" if num_test_sets > 1 else ""
 
 
-def measured(value: float | None, text: str, note: str = "", emphasis: str = "") -> Cell:
-    """A number's cell, sorted by its value."""
-    return Cell(text, value if numbers.is_known(value) else None, note, emphasis)
+def between(interval: Interval | None, form: Form = numbers.difference) -> str:
+    """Returns an interval in brackets; empty where there is none."""
+    return "" if interval is None else numbers.interval(interval.low, interval.high, form)

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import Column, Figures, Folded, Prose, Section, Table
-from ltrbench.compare.output.report.shown import Shown, measured
+from ltrbench.compare.output.report.parts import Figures, Folded, Prose, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.report.svg import PAGE, inlined
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots.cutoffs import ndcg_by_cutoff
 from ltrbench.plots.learning_curves import curves_by_iteration
+from ltrbench.tables import Table, TableColumn, numbers
 
 
-def cutoffs(shown: Shown) -> Section:
+@section(place=100)
+def cutoffs_section(shown: Shown) -> Section:
     """NDCG@k under the comparison's convention."""
     title = "NDCG@k"
     try:
-        found = shown.comparison.ndcg_by_cutoff
+        ndcg = shown.comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError) as error:
         return Section("cutoffs", title, "", [Prose(f"NDCG is not defined here: {error}")])
     figure = ndcg_by_cutoff(shown.series, PAGE)
     if figure is None:
         return Section("cutoffs", title, "", [Prose("No query counts in NDCG.")])
-    largest = max(map(len, found.values()))
-    columns = [Column("model", numeric=False), *(Column(f"@{k}") for k in range(1, largest + 1))]
-    rows = [
-        [shown.of_row(row.label), *(measured(value, numbers.quality(value)) for value in found[row.label])]
-        for row in shown.rows
-    ]
+    largest = max(map(len, ndcg.values()))
+    cutoffs = [TableColumn(f"@{k}", numbers.quality) for k in range(1, largest + 1)]
+    rows = [[shown.of_row(row.label), *ndcg[row.label]] for row in shown.rows]
+    table = Table([TableColumn("model", left=True), *cutoffs], rows, "NDCG@k")
     lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models hang on the cutoff?"
     drawn = inlined(figure, f"{shown.name}-cutoffs", "NDCG@k on test")
-    return Section(
-        "cutoffs", title, lead, [Figures([drawn]), Folded("The numbers", [Table("NDCG@k", columns, rows)])]
-    )
+    return Section("cutoffs", title, lead, [Figures([drawn]), Folded("The numbers", [table])])
 
 
-def learning(shown: Shown) -> Section | None:
+@section(place=110)
+def learning_section(shown: Shown) -> Section | None:
     """None where no run recorded a curve."""
     figure = curves_by_iteration(shown.series, shown.comparison.metric, PAGE)
     if figure is None:

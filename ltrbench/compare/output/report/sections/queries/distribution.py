@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import Cell, Column, Figures, Section, Table
-from ltrbench.compare.output.report.shown import Shown, all_folds, measured
+from ltrbench.compare.output.report.parts import Figures, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown, all_folds
 from ltrbench.compare.output.report.svg import PAGE, inlined
 from ltrbench.plots.report.distributions import distribution_over_queries
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics.sample import DECIMALS
+from ltrbench.tables import Table, TableColumn, TableRow, numbers
 
 _QUARTERS = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=60)
+def distribution_section(shown: Shown) -> Section | None:
     """A figure and a table for all models; None where nothing can be paired."""
     comparison, queries = shown.comparison, shown.comparison.queries
     if queries is None:
@@ -29,10 +31,10 @@ def section(shown: Shown) -> Section | None:
     )
     bounded = float(rounded.max()) <= 1
     columns = [
-        Column("model", numeric=False),
-        Column("at 0", f"share of the queries whose {comparison.metric} is 0"),
-        *map(Column, _QUARTERS),
-        *([Column("at 1", f"share of the queries whose {comparison.metric} is 1")] if bounded else []),
+        TableColumn("model", left=True),
+        _share_at(0, comparison.metric),
+        *(TableColumn(name, numbers.quality) for name in _QUARTERS),
+        *([_share_at(1, comparison.metric)] if bounded else []),
     ]
     rows = [[shown.of_row(label), *_spread(values[label], bounded)] for label in shown.paired]
     lead = (
@@ -41,15 +43,16 @@ def section(shown: Shown) -> Section | None:
         "lines has fewer queries of poor quality. The mark is the median."
     )
     drawn = inlined(figure, f"{shown.name}-distribution", f"{comparison.metric} over queries")
-    table = Table(f"{comparison.metric} of a query", columns, rows, "compact")
+    table = Table(columns, rows, f"{comparison.metric} of a query", "compact")
     return Section("distribution", "Distribution over queries", lead, [Figures([drawn]), table])
 
 
-def _spread(values: PerQuery, bounded: bool) -> list[Cell]:
+def _share_at(value: int, metric: str) -> TableColumn:
+    hint = f"share of the queries whose {metric} is {value}"
+    return TableColumn(f"at {value}", numbers.share, hint=hint)
+
+
+def _spread(values: PerQuery, bounded: bool) -> TableRow:
     at_0, at_1 = float((values == 0).mean()), float((values == 1).mean())
     quarters = np.quantile(values, [*_QUARTERS.values()]).tolist()
-    return [
-        measured(at_0, numbers.share(at_0)),
-        *(measured(value, numbers.quality(value)) for value in quarters),
-        *([measured(at_1, numbers.share(at_1))] if bounded else []),
-    ]
+    return [at_0, *quarters, *([at_1] if bounded else [])]

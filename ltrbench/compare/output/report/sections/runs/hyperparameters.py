@@ -6,44 +6,36 @@ from collections.abc import Mapping, Sequence
 
 from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.grouping import flatten
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import (
-    CHANGED,
-    Cell,
-    Column,
-    Folded,
-    Part,
-    Prose,
-    Section,
-    Table,
-    named,
-)
+from ltrbench.compare.output.report.parts import Folded, PagePart, Prose, Section
+from ltrbench.compare.output.report.sections import section
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.pairing.fairness import parameters
+from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, numbers
 
-Settings = Mapping[str, Mapping[str, str]]
+SettingsByRow = Mapping[str, Mapping[str, str]]
 """Setting -> label -> its value, of the models that have it."""
 
 _OF_THE_RUN = ("_target_", "seed")
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=150)
+def hyperparameters_section(shown: Shown) -> Section | None:
     """None where no run says how it was made, as imported scores do not."""
     settings = _settings([row for row in shown.rows if row.runs[0].result.settings.get("model")])
     if not settings:
         return None
     labels = [row.label for row in shown.rows]
-    shared = {name: own for name, own in settings.items() if len(own) > 1 or len(labels) == 1}
-    alone = {name: own for name, own in settings.items() if name not in shared}
-    differing = [name for name, own in shared.items() if len(set(own.values())) > 1]
+    shared = {name: values for name, values in settings.items() if len(values) > 1 or len(labels) == 1}
+    alone = {name: values for name, values in settings.items() if name not in shared}
+    differing = [name for name, values in shared.items() if len(set(values.values())) > 1]
     same = [name for name in shared if name not in differing]
     lead = (
         f"{len(differing)} of the {len(shared)} settings that several models have differ; a dash is a "
         "setting that the model does not have."
     )
-    own = parameters([run.result for row in shown.rows for run in row.runs if run.result.seconds])
-    lead = " ".join(filter(None, [own, lead]))
-    parts: list[Part] = [Prose("No shared setting differs.")]
+    results = [run.result for row in shown.rows for run in row.runs if run.result.seconds]
+    lead = " ".join(filter(None, [parameters(results), lead]))
+    parts: list[PagePart] = [Prose("No shared setting differs.")]
     if differing:
         parts = [_table("Settings that differ", labels, {name: shared[name] for name in differing}, CHANGED)]
     if same:
@@ -55,25 +47,24 @@ def section(shown: Shown) -> Section | None:
     return Section("hyperparameters", "Hyperparameters", lead, parts)
 
 
-def _settings(rows: Sequence[ModelRow]) -> Settings:
+def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
     """Of each row, the value of all its runs; several where they differ."""
-    found: dict[str, dict[str, str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     for row in rows:
         runs = [flatten(run.result.settings["model"]) for run in row.runs]
         for name in dict.fromkeys(name for run in runs for name in run if name not in _OF_THE_RUN):
             values = dict.fromkeys(numbers.setting(run[name]) for run in runs if name in run)
-            found.setdefault(name, {})[row.label] = ", ".join(values)
-    return found
+            settings.setdefault(name, {})[row.label] = ", ".join(values)
+    return settings
 
 
-def _table(caption: str, labels: Sequence[str], settings: Settings, emphasis: str = "") -> Table:
-    columns = [Column("setting", numeric=False), *(Column(label, numeric=False) for label in labels)]
-    rows = [
-        [named(name), *(_cell(own.get(label), emphasis) for label in labels)]
-        for name, own in settings.items()
+def _table(caption: str, labels: Sequence[str], settings: SettingsByRow, emphasis: str = "") -> Table:
+    columns = [TableColumn(header, left=True) for header in ("setting", *labels)]
+    rows: list[TableRow] = [
+        [name, *(_cell(values.get(label), emphasis) for label in labels)] for name, values in settings.items()
     ]
-    return Table(caption, columns, rows, "settings")
+    return Table(columns, rows, caption, "settings")
 
 
-def _cell(value: str | None, emphasis: str) -> Cell:
-    return Cell() if value is None else Cell(value, value, emphasis=emphasis)
+def _cell(value: str | None, emphasis: str) -> TableCell:
+    return TableCell(value, emphasis="" if value is None else emphasis)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import Cell, Column, Section, named
-from ltrbench.compare.output.report.shown import Shown, measured, pair_tables
+from ltrbench.compare.output.report.parts import Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown, between, pair_tables
 from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.tables import TableCell, TableColumn, TableRow, numbers
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=30)
+def folds_section(shown: Shown) -> Section | None:
     """What the folds say of the methods; None where there are no folds."""
     comparison = shown.comparison
     if not any(pair.over_folds is not None for pair in comparison.family):
@@ -21,26 +23,21 @@ def section(shown: Shown) -> Section | None:
         f"the first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
     )
     columns = [
-        Column("pair", numeric=False),
-        Column("difference over folds", "With its corrected 95 % interval."),
-        Column("p", "Corrected resampled t test, unadjusted."),
-        Column("worse"),
-        Column("equal", f"Within ±{rope:g}."),
-        Column("better"),
+        TableColumn("pair", left=True),
+        TableColumn("difference over folds", numbers.difference, hint="With its corrected 95 % interval."),
+        TableColumn("p", numbers.p_value, hint="Corrected resampled t test, unadjusted."),
+        TableColumn("worse", numbers.share),
+        TableColumn("equal", numbers.share, hint=f"Within ±{rope:g}."),
+        TableColumn("better", numbers.share),
     ]
     parts = pair_tables(shown, "Inference for the methods", columns, _over_folds)
     return Section("folds", "Over folds", lead, parts)
 
 
-def _over_folds(pair: Pair) -> list[Cell]:
+def _over_folds(pair: Pair) -> TableRow:
+    name = numbers.minus(pair.a, pair.b)
     if pair.over_folds is None:
-        return [named(numbers.minus(pair.a, pair.b)), *(Cell() for _ in range(5))]
+        return [name, *[None] * 5]
     test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
-    note = numbers.interval(test.interval, numbers.difference)
-    chances = (bayes.left, bayes.within, bayes.right)
-    return [
-        named(numbers.minus(pair.a, pair.b), test.note),
-        measured(test.difference, numbers.difference(test.difference), note),
-        measured(test.p_value, numbers.p_value(test.p_value)),
-        *(measured(chance, numbers.share(chance)) for chance in chances),
-    ]
+    difference = TableCell(test.difference, note=between(test.interval))
+    return [TableCell(name, note=test.note), difference, test.p_value, bayes.left, bayes.within, bayes.right]

@@ -7,26 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import (
-    CHANGED,
-    Bullets,
-    Cell,
-    Column,
-    Folded,
-    Part,
-    Section,
-    Table,
-    named,
-)
-from ltrbench.compare.output.report.shown import Shown, measured
+from ltrbench.compare.output.report.parts import Bullets, Folded, PagePart, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.pairing.cells import EvaluatedRow, pair_queries
 from ltrbench.compare.pairing.inference import infer
 from ltrbench.compare.pairing.pairs import against, decided
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.markdown import listed
 from ltrbench.metrics import PRESETS, Convention
 from ltrbench.statistics import BETTER, SCOPES, WORSE
+from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, listed, numbers
 
 _DECIMALS = 10
 """Means that are alike to so many places are no order of models."""
@@ -56,18 +46,18 @@ class Outcome:
     reason: str = ""
     swapped: tuple[tuple[str, str], ...] = ()
 
-    def changed(self, own: Outcome) -> list[str]:
-        """The rows of which another claim is made than under the comparison's own convention."""
-        return [label for label, claim in self.claims.items() if own.claims.get(label, claim) != claim]
+    def changed(self, reference: Outcome) -> list[str]:
+        """The rows of which another claim is made than under the comparison's convention."""
+        return [label for label, claim in self.claims.items() if reference.claims.get(label, claim) != claim]
 
 
 def outcomes(comparison: Comparison) -> list[Outcome]:
     """The comparison's own convention first, then every preset that is another."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
     claims = {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
-    own = Outcome(comparison.settings.convention, _known(means), claims)
+    reference = Outcome(comparison.settings.convention, _known(means), claims)
     others = [preset for preset in PRESETS.values() if preset != comparison.settings.convention]
-    return [own, *(_outcome(comparison, preset, own.means) for preset in others)]
+    return [reference, *(_outcome(comparison, preset, reference.means) for preset in others)]
 
 
 def _outcome(comparison: Comparison, convention: Convention, reference: Mapping[str, float]) -> Outcome:
@@ -111,32 +101,30 @@ def _order(means: Mapping[str, float], a: str, b: str) -> int:
     return (difference > 0) - (difference < 0)
 
 
-def section(shown: Shown) -> Section:
+@section(place=130)
+def conventions_section(shown: Shown) -> Section:
+    """The means and the claims under every convention, and what sets each apart."""
     comparison = shown.comparison
-    found = outcomes(comparison)
-    own, *_ = defined = [outcome for outcome in found if not outcome.reason]
+    every = outcomes(comparison)
+    reference, *_ = defined = [outcome for outcome in every if not outcome.reason]
     answers = [_answer(comparison, defined), _answer_on_claims(comparison, defined)]
     lead = " ".join(["The same scores as other libraries would have counted them.", *filter(None, answers)])
     labels = [row.label for row in shown.rows]
-    name = Column("convention", numeric=False)
-    columns = [name, *map(Column, labels), Column("order of models", numeric=False)]
-    parts: list[Part] = [
-        Table(
-            f"Mean {comparison.metric} by convention",
-            columns,
-            [_cells(outcome, labels, own) for outcome in found],
-            "compact",
-        )
-    ]
-    claimed = [label for label in labels if label in own.claims]
+    name = TableColumn("convention", left=True)
+    means = [TableColumn(label, numbers.quality) for label in labels]
+    rows = [_cells(outcome, labels, reference) for outcome in every]
+    columns = [name, *means, TableColumn("order of models", left=True)]
+    parts: list[PagePart] = [Table(columns, rows, f"Mean {comparison.metric} by convention", "compact")]
+    claimed = [label for label in labels if label in reference.claims]
     if claimed and len(defined) > 1:
         pairs = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
         scopes = " or ".join(name for scope, name in SCOPES.items() if any(p.scope == scope for p in pairs))
         caption = f"Claims against {comparison.baseline} by convention: {scopes}"
-        rows = [
-            [_name(outcome, own), *(_claim(outcome, own, label) for label in claimed)] for outcome in defined
+        claims = [
+            [_name(outcome, reference), *(_claim(outcome, reference, label) for label in claimed)]
+            for outcome in defined
         ]
-        parts.append(Table(caption, [name, *(Column(label, numeric=False) for label in claimed)], rows))
+        parts.append(Table([name, *(TableColumn(label, left=True) for label in claimed)], claims, caption))
     quirks = [
         f"{outcome.convention.name}: {quirk}" for outcome in defined for quirk in outcome.convention.quirks
     ]
@@ -158,7 +146,7 @@ def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
     those = f"The order of the models changes under {listed([*map(_name_of, changed)])}"
     tested = (*comparison.pairs, *comparison.family)
     claimed = [{pair.a, pair.b} for pair in tested if pair.claim in (BETTER, WORSE)]
-    lost = [*map(_name_of, (own for own in changed if any({*pair} in claimed for pair in own.swapped)))]
+    lost = [*map(_name_of, (item for item in changed if any({*pair} in claimed for pair in item.swapped)))]
     if not lost:
         return f"{those}, but only of models that are not claimed to differ."
     return f"{those}; under {listed(lost)} it does of models that are claimed to differ."
@@ -166,14 +154,14 @@ def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
 
 def _answer_on_claims(comparison: Comparison, defined: Sequence[Outcome]) -> str:
     """Whether the claims against the baseline change."""
-    own, *others = defined
-    if not others or not own.claims:
+    reference, *others = defined
+    if not others or not reference.claims:
         return ""
     against_baseline = f"claims against {comparison.baseline}"
-    changed = [outcome for outcome in others if outcome.changed(own)]
+    changed = [outcome for outcome in others if outcome.changed(reference)]
     if not changed:
         return f"The {against_baseline} are the same under all {len(defined)} conventions."
-    names = [f"{_name_of(outcome)} ({listed(outcome.changed(own))})" for outcome in changed]
+    names = [f"{_name_of(outcome)} ({listed(outcome.changed(reference))})" for outcome in changed]
     return f"The {against_baseline} change under {listed(names)}."
 
 
@@ -181,32 +169,30 @@ def _name_of(outcome: Outcome) -> str:
     return outcome.convention.name
 
 
-def _name(outcome: Outcome, own: Outcome) -> Cell:
-    return named(_name_of(outcome), "of this comparison" if outcome is own else "")
+def _name(outcome: Outcome, reference: Outcome) -> TableCell:
+    return TableCell(_name_of(outcome), note="of this comparison" if outcome is reference else "")
 
 
-def _claim(outcome: Outcome, own: Outcome, label: str) -> Cell:
+def _claim(outcome: Outcome, reference: Outcome, label: str) -> TableCell:
     claim = outcome.claims.get(label)
-    if claim is None:
-        return Cell()
-    if label not in outcome.changed(own):
-        return Cell(claim, claim)
-    return Cell(claim, claim, f"{own.claims[label]} under {_name_of(own)}", CHANGED)
+    if claim is None or label not in outcome.changed(reference):
+        return TableCell(claim)
+    note = f"{reference.claims[label]} under {_name_of(reference)}"
+    return TableCell(claim, note=note, emphasis=CHANGED)
 
 
-def _cells(outcome: Outcome, labels: Sequence[str], own: Outcome) -> list[Cell]:
-    name = _name(outcome, own)
+def _cells(outcome: Outcome, labels: Sequence[str], reference: Outcome) -> TableRow:
+    name = _name(outcome, reference)
     if outcome.reason:
-        return [name, *(Cell() for _ in labels), Cell("not defined", note=outcome.reason)]
-    means = [outcome.means.get(label) for label in labels]
-    order = _order_of_models(outcome) if own.means and outcome is not own else Cell()
-    return [name, *(measured(mean, numbers.quality(mean)) for mean in means), order]
+        return [name, *(None for _ in labels), TableCell(text="not defined", note=outcome.reason)]
+    order = _order_of_models(outcome) if reference.means and outcome is not reference else None
+    return [name, *(outcome.means.get(label) for label in labels), order]
 
 
-def _order_of_models(outcome: Outcome) -> Cell:
+def _order_of_models(outcome: Outcome) -> TableCell:
     if not outcome.swapped:
-        return Cell("the same", 0.0)
+        return TableCell(0.0, "the same")
     swaps = ", ".join(f"{a} and {b}" for a, b in outcome.swapped[:_MOST_SWAPS])
     more = len(outcome.swapped) - _MOST_SWAPS
     rest = f" and {more} more" if more > 0 else ""
-    return Cell(f"swaps {swaps}{rest}", float(len(outcome.swapped)), emphasis=CHANGED)
+    return TableCell(float(len(outcome.swapped)), f"swaps {swaps}{rest}", emphasis=CHANGED)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import STRONG, Cell, Column, Figures, Part, Section, named
-from ltrbench.compare.output.report.shown import Shown, measured, pair_tables
+from ltrbench.compare.output.report.parts import Figures, PagePart, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown, pair_tables
 from ltrbench.compare.output.report.svg import PAGE, inlined
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import QUERIES, Power
@@ -17,11 +17,13 @@ from ltrbench.plots.report.variances import (
     variance_shares,
 )
 from ltrbench.statistics import SCOPES, Inference
+from ltrbench.tables import STRONG, TableCell, TableColumn, TableRow, numbers
 
 _MOST_BARS = 15
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=50)
+def power_section(shown: Shown) -> Section | None:
     """None where nothing is paired."""
     comparison = shown.comparison
     if not any(pair.power.detectable is not None for pair in comparison.family):
@@ -38,16 +40,16 @@ def section(shown: Shown) -> Section | None:
             "that of the additional trainings, one after another; queries cost judgments."
         )
     columns = [
-        Column("pair", numeric=False),
-        Column("minimum detectable difference", "80 % power at 5 %, two-sided."),
-        *(Column(f"{kind} for {detect:g}", "All else as it is.") for kind in kinds),
+        TableColumn("pair", left=True),
+        TableColumn("minimum detectable difference", numbers.quality, hint="80 % power at 5 %, two-sided."),
+        *(TableColumn(f"{kind} for {detect:g}", numbers.count, hint="All else as it is.") for kind in kinds),
     ]
 
-    def cells(pair: Pair) -> list[Cell]:
+    def cells(pair: Pair) -> TableRow:
         detectable = pair.power.detectable
         return [
-            named(numbers.minus(pair.a, pair.b), SCOPES[pair.scope]),
-            measured(detectable, numbers.quality(detectable), pair.reason if detectable is None else ""),
+            TableCell(numbers.minus(pair.a, pair.b), note=SCOPES[pair.scope]),
+            TableCell(detectable, note=pair.reason if detectable is None else ""),
             *(_need(pair.power, kind) for kind in kinds),
         ]
 
@@ -55,20 +57,20 @@ def section(shown: Shown) -> Section | None:
     return Section("power", "What these data can show", lead, [*parts, *_error_parts(shown)])
 
 
-def _need(power: Power, kind: str) -> Cell:
+def _need(power: Power, kind: str) -> TableCell:
     need = next((need for need in power.needs if need.kind == kind), None)
     if need is None:
-        return Cell()
+        return TableCell()
     present = f"now {numbers.count(need.present)}"
     if need.number is None:
-        return Cell("no number", None, present)
+        return TableCell(text="no number", note=present)
     is_cheapest = kind == power.cheapest != QUERIES
     time = [] if not need.seconds else [f"about {numbers.duration(need.seconds)}"]
     note = ", ".join([present, *time, *["cheapest"] * is_cheapest])
-    return measured(need.number, numbers.count(need.number), note, STRONG if is_cheapest else "")
+    return TableCell(need.number, note=note, emphasis=STRONG if is_cheapest else "")
 
 
-def _error_parts(shown: Shown) -> list[Part]:
+def _error_parts(shown: Shown) -> list[PagePart]:
     """A picture and its table; nothing where training was not repeated: there is one part only."""
     known = [
         (pair, pair.inference, pair.inference.standard_error)
@@ -86,19 +88,15 @@ def _error_parts(shown: Shown) -> list[Part]:
     caption = f"What the error is made of{rest}"
     names = [name for name in _HINTS if any(_shares(inference).get(name) for _, inference, _ in known)]
     columns = [
-        Column("pair", numeric=False),
-        Column("standard error", "Of the difference."),
-        *(Column(name, _HINTS[name]) for name in names),
+        TableColumn("pair", left=True),
+        TableColumn("standard error", numbers.quality, hint="Of the difference."),
+        *(TableColumn(name, numbers.share, hint=_HINTS[name]) for name in names),
     ]
 
-    def cells(pair: Pair) -> list[Cell]:
+    def cells(pair: Pair) -> TableRow:
         error = None if pair.inference is None else pair.inference.standard_error
         shares = _shares(pair.inference) if pair.inference is not None and error else {}
-        return [
-            named(numbers.minus(pair.a, pair.b)),
-            measured(error, numbers.quality(error)),
-            *(measured(shares.get(name), numbers.share(shares.get(name))) for name in names),
-        ]
+        return [numbers.minus(pair.a, pair.b), error, *(shares.get(name) for name in names)]
 
     tables = pair_tables(shown, "Shares of the variance", columns, cells)
     return [Figures([inlined(figure, f"{shown.name}-variance", caption)]), *tables]

@@ -6,37 +6,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.analysis.slices import ATTRIBUTES, InSlice, Interaction, Slice, interactions
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import (
-    Cell,
-    Column,
-    Figure,
-    Figures,
-    Folded,
-    Part,
-    Prose,
-    Section,
-    Table,
-    named,
-)
-from ltrbench.compare.output.report.shown import Shown, all_folds, measured
+from ltrbench.compare.output.report.parts import Figure, Figures, Folded, PagePart, Prose, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown, all_folds, between
 from ltrbench.compare.output.report.svg import PAGE, SQUARE_PAGE, inlined
 from ltrbench.compare.pairing.cells import PairedQueries
 from ltrbench.metrics import parse_metric
 from ltrbench.plots.report.differences import Differences, sorted_differences
 from ltrbench.plots.report.scatter import MOST_POINTS, QueryPairs, scatter
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 _MOST_WINS = 10
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=70)
+def queries_section(shown: Shown) -> Section | None:
     """A figure and two lists for each model against the baseline; None where nothing can be paired."""
     comparison, queries = shown.comparison, shown.comparison.queries
     others = [label for label in shown.paired if label != comparison.baseline]
     if queries is None or comparison.baseline not in queries.labels or not others:
         return None
     values = {label: _values(queries, label, comparison.baseline) for label in others}
-    reach = max(float(np.abs(own).max()) for own in values.values()) or 1.0
+    reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
     figures = [
         inlined(
             sorted_differences(_differences(shown, label, values[label], reach), comparison.metric, PAGE),
@@ -59,7 +50,7 @@ def section(shown: Shown) -> Section | None:
         _scattered(shown, queries, label, f"scatter-{number}") for number, label in enumerate(others)
     ]
     wins = Folded(f"The {_MOST_WINS} queries that each wins most", lists)
-    parts: list[Part] = [Figures(figures), Figures(scattered), wins]
+    parts: list[PagePart] = [Figures(figures), Figures(scattered), wins]
     return Section("queries", "Query by query", lead, parts)
 
 
@@ -100,35 +91,29 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Tabl
     differences = _values(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     columns = [
-        Column("query", numeric=False),
-        Column("difference"),
-        Column(winner),
-        Column(loser),
-        Column("documents"),
-        Column("relevant"),
+        TableColumn("query", left=True),
+        TableColumn("difference", numbers.difference),
+        TableColumn(winner, numbers.quality),
+        TableColumn(loser, numbers.quality),
+        TableColumn("documents", numbers.count),
+        TableColumn("relevant", numbers.count),
     ]
     won = [number for number in best.tolist() if differences[number] > 0]
     if not won:
         return Prose(f"{winner} wins no query over {loser}.")
     rows = [_query(shown, queries, number, (winner, loser)) for number in won]
-    return Table(f"{winner} over {loser}", columns, rows, "compact")
+    return Table(columns, rows, f"{winner} over {loser}", "compact")
 
 
-def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str, str]) -> list[Cell]:
-    place, own = queries.cell_of_query[number], queries.query_in_cell[number]
+def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str, str]) -> TableRow:
+    place, query = queries.cell_of_query[number], queries.query_in_cell[number]
     judgments, fold = queries.judgments[place], queries.cells[place].fold
     values = [float(queries.sample.values[queries.labels.index(label), number]) for label in rivals]
-    start, end = judgments.query_start[own : own + 2]
+    start, end = judgments.query_start[query : query + 2]
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
     relevant = int((judgments.labels[start:end] >= convention.relevance_threshold).sum())
-    difference = values[0] - values[1]
-    return [
-        named(str(judgments.query_ids[own]), "" if fold is None else f"fold {fold}"),
-        measured(difference, numbers.difference(difference)),
-        *(measured(value, numbers.quality(value)) for value in values),
-        measured(int(end - start), numbers.count(int(end - start))),
-        measured(relevant, numbers.count(relevant)),
-    ]
+    name = TableCell(str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}")
+    return [name, values[0] - values[1], *values, int(end - start), relevant]
 
 
 _TITLES = {
@@ -138,7 +123,8 @@ _TITLES = {
 }
 
 
-def slices(shown: Shown) -> Section | None:
+@section(place=90)
+def slices_section(shown: Shown) -> Section | None:
     """A table an attribute, and one of the interactions; None where queries were not sliced."""
     attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
     if not attributes:
@@ -166,26 +152,26 @@ def slices(shown: Shown) -> Section | None:
 
 def _interactions(shown: Shown, tested: list[Interaction]) -> Table:
     columns = [
-        Column("model", numeric=False),
-        Column("attribute", numeric=False),
-        Column("slices tested"),
-        Column("p"),
-        Column("p (Holm)"),
-        Column("note", numeric=False),
+        TableColumn("model", left=True),
+        TableColumn("attribute", left=True),
+        TableColumn("slices tested", numbers.count),
+        TableColumn("p", numbers.p_value),
+        TableColumn("p (Holm)", numbers.p_value),
+        TableColumn("note", left=True),
     ]
     rows = [
         [
             shown.of_row(item.label),
-            named(_TITLES.get(item.attribute, item.attribute)),
-            measured(item.num_slices, numbers.count(item.num_slices)),
-            measured(item.p_value, numbers.p_value(item.p_value)),
-            measured(item.p_adjusted, numbers.p_value(item.p_adjusted)),
-            named(item.note),
+            _TITLES.get(item.attribute, item.attribute),
+            item.num_slices,
+            item.p_value,
+            item.p_adjusted,
+            item.note,
         ]
         for item in tested
     ]
     title = f"Does the difference to {shown.comparison.baseline} vary over the slices?"
-    return Table(title, columns, rows, "compact")
+    return Table(columns, rows, title, "compact")
 
 
 def _all_folds(shown: Shown) -> str:
@@ -193,28 +179,26 @@ def _all_folds(shown: Shown) -> str:
     return "" if queries is None else all_folds(len(queries.cells))
 
 
-def _sliced(shown: Shown, attribute: str, own: list[Slice]) -> Table:
-    title = _TITLES.get(attribute, attribute)
+def _sliced(shown: Shown, attribute: str, slices_of_attribute: list[Slice]) -> Table:
     labels = shown.paired
     columns = [
-        Column(attribute.replace("_", " ") if attribute in ATTRIBUTES else attribute),
-        Column("queries"),
-        *(Column(label) for label in labels),
+        TableColumn(attribute.replace("_", " ") if attribute in ATTRIBUTES else attribute),
+        TableColumn("queries", numbers.count),
+        *(TableColumn(label, numbers.quality) for label in labels),
     ]
-    rows = [
+    rows: list[TableRow] = [
         [
-            Cell(item.name, float(number)),
-            measured(item.num_queries, numbers.count(item.num_queries)),
+            TableCell(float(number), item.name),
+            item.num_queries,
             *(_in_slice(row) for label in labels for row in item.rows if row.label == label),
         ]
-        for number, item in enumerate(own)
+        for number, item in enumerate(slices_of_attribute)
     ]
-    return Table(title, columns, rows, "compact")
+    return Table(columns, rows, _TITLES.get(attribute, attribute), "compact")
 
 
-def _in_slice(row: InSlice) -> Cell:
+def _in_slice(row: InSlice) -> TableCell:
     if row.difference is None:
-        return measured(row.mean, numbers.quality(row.mean))
-    between = numbers.interval(row.interval, numbers.difference)
-    note = f"{numbers.difference(row.difference)} {between}".rstrip()
-    return measured(row.mean, numbers.quality(row.mean), note)
+        return TableCell(row.mean)
+    note = f"{numbers.difference(row.difference)} {between(row.interval)}".rstrip()
+    return TableCell(row.mean, note=note)

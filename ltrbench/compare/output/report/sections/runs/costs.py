@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ltrbench.compare.comparison import ModelRow
-from ltrbench.compare.output.report import numbers
-from ltrbench.compare.output.report.parts import Cell, Column, Figures, Section, Table
-from ltrbench.compare.output.report.shown import Shown, measured
+from ltrbench.compare.output.report.parts import Figures, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.report.svg import PAGE, inlined
 from ltrbench.plots.costs import FIT, Cost, metric_against_cost
 from ltrbench.results import TIMES
+from ltrbench.tables import Table, TableColumn, TableRow, numbers
 
 
 def _micros_per_document(row: ModelRow) -> float | None:
@@ -52,7 +53,8 @@ _MEASURES = (
 )
 
 
-def section(shown: Shown) -> Section | None:
+@section(place=120)
+def costs_section(shown: Shown) -> Section | None:
     """None where nothing was measured, as of imported scores."""
     comparison = shown.comparison
     figures = []
@@ -72,28 +74,31 @@ def section(shown: Shown) -> Section | None:
 
 
 def _table(shown: Shown) -> Table:
+    times = {
+        TIMES["fit"]: "Wall time, the evaluator included.",
+        TIMES["monitor"]: "Part of the fit.",
+        TIMES["fit_clean"]: "Another fit without an evaluator, where timing=clean measured it.",
+        f"{TIMES['predict']} per document": "The whole test set is predicted at once.",
+    }
     columns = [
-        Column("model", numeric=False),
-        Column(shown.comparison.metric),
-        Column(TIMES["fit"], "Wall time, the evaluator included."),
-        Column(TIMES["monitor"], "Part of the fit."),
-        Column(TIMES["fit_clean"], "Another fit without an evaluator, where timing=clean measured it."),
-        Column(f"{TIMES['predict']} per document", "The whole test set is predicted at once."),
-        Column("model", "On disk."),
-        Column("memory", "How far resident memory rose during the fit."),
-        Column("trees"),
+        TableColumn("model", left=True),
+        TableColumn(shown.comparison.metric, numbers.quality),
+        *(TableColumn(header, numbers.duration, hint=hint) for header, hint in times.items()),
+        TableColumn("model", numbers.size, hint="On disk."),
+        TableColumn("memory", numbers.size, hint="How far resident memory rose during the fit."),
+        TableColumn("trees", numbers.significant),
     ]
-    return Table("Costs, means over runs", columns, [_cells(shown, row) for row in shown.rows])
+    return Table(columns, [_cells(shown, row) for row in shown.rows], "Costs, means over runs")
 
 
-def _cells(shown: Shown, row: ModelRow) -> list[Cell]:
-    value, micros = row.metrics[shown.comparison.metric], _micros_per_document(row)
-    times = [row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")]
-    times.append(None if micros is None else micros / 1e6)
+def _cells(shown: Shown, row: ModelRow) -> TableRow:
+    micros = _micros_per_document(row)
     return [
         shown.of_row(row.label),
-        measured(value, numbers.quality(value)),
-        *(measured(time, numbers.duration(time)) for time in times),
-        *(measured(size, numbers.size(size)) for size in (row.model_mb, row.peak_memory_mb)),
-        measured(row.trees, numbers.significant(row.trees)),
+        row.metrics[shown.comparison.metric],
+        *(row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")),
+        None if micros is None else micros / 1e6,
+        row.model_mb,
+        row.peak_memory_mb,
+        row.trees,
     ]

@@ -1,0 +1,1 @@
+"""Sections on what may be claimed, and on what the claims rest."""

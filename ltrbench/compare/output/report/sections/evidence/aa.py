@@ -1,0 +1,48 @@
+"""How often a claim appears between a model and itself, where it has enough replicates for two halves."""
+
+from __future__ import annotations
+
+from ltrbench.compare.analysis.aa import OF_RESAMPLES, READING, AgainstItself, row_against_itself
+from ltrbench.compare.output.report.parts import Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown
+from ltrbench.statistics.repeated.aa import SelfComparison
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
+
+_MOST_HALVINGS = 200
+"""That nobody asked for: enough to tell 5 % from 10 %. The verb `aa` judges more."""
+
+
+@section(place=40)
+def aa_section(shown: Shown) -> Section | None:
+    """A table with a row a model; None where none can be split into halves."""
+    comparison = shown.comparison
+    judged = [
+        row_against_itself(comparison.data, row.group, comparison.metric, comparison.settings, _MOST_HALVINGS)
+        for row in shown.rows
+    ]
+    rows = [(row, row.halved) for row in judged if row.halved is not None]
+    if not rows:
+        return None
+    columns = [
+        TableColumn("model", left=True),
+        TableColumn("replicates", numbers.count, hint="in every fold"),
+        TableColumn("halvings", numbers.count, hint="judged, of all that there are"),
+        TableColumn("interval excludes 0", numbers.share),
+        TableColumn("better or worse", numbers.share, hint=f"beyond ±{comparison.settings.rope:g}"),
+        TableColumn("equivalent", numbers.share, hint=f"within ±{comparison.settings.rope:g}"),
+        TableColumn("by queries alone", numbers.share, hint="Student's interval over queries excludes 0"),
+    ]
+    lead = f"{READING} {OF_RESAMPLES}" if any(row.kind == "resamples" for row, _ in rows) else READING
+    table = Table(columns, [_cells(shown, *row) for row in rows], "Models against themselves")
+    return Section("aa", "A model against itself", lead, [table])
+
+
+def _cells(shown: Shown, row: AgainstItself, halved: SelfComparison) -> TableRow:
+    counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
+    return [
+        shown.of_row(row.label),
+        TableCell(row.num_replicates, note=row.kind),
+        TableCell(halved.num_halvings, note=f"of {numbers.count(halved.num_distinct)}"),
+        *(count / halved.num_halvings for count in counts),
+    ]

@@ -1,0 +1,100 @@
+"""Every pair of models: the matrix, and the tests behind it."""
+
+from __future__ import annotations
+
+from ltrbench.compare.analysis.methods import family_of
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.output.report.parts import Folded, PagePart, Prose, Section
+from ltrbench.compare.output.report.sections import section
+from ltrbench.compare.output.report.shown import Shown, between, emphasis_of
+from ltrbench.compare.pairing.pairs import ADJUSTMENTS, Pair, against
+from ltrbench.statistics import SCOPES, TESTS
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
+
+_SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
+_FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
+
+
+@section(place=20)
+def pairs_section(shown: Shown) -> Section | None:
+    """The matrix over all pairs; the tests of the family that was asked for."""
+    comparison = shown.comparison
+    if not comparison.pairs:
+        return None
+    lead = (
+        f"The row's {comparison.metric} minus the column's, with the claim that its simultaneous 95 % "
+        f"interval over {family_of(comparison)} allows. ▲ and ▼ mark the claims better and worse."
+    )
+    if len(comparison.family) < len(comparison.pairs):
+        lead += " Nothing is claimed of the other pairs."
+    parts: list[PagePart] = [
+        _matrix(shown),
+        Folded("Tests of these trained models, as description", [Prose(_ABOUT_TESTS), _tests(comparison)]),
+    ]
+    return Section("pairs", "Pairwise claims", lead, parts)
+
+
+_ABOUT_TESTS = (
+    "These p-values speak of the trained models only, and decide nothing here. The randomisation test asks "
+    "only that under no difference a query's difference is as likely to have the other sign; t asks for a "
+    "mean close to normal; Wilcoxon's signed rank asks for differences that are symmetric about their "
+    "centre, and is about that centre rather than the mean."
+)
+
+
+def _matrix(shown: Shown) -> Table:
+    comparison = shown.comparison
+    pairs = {(pair.a, pair.b): pair for pair in comparison.pairs}
+    claimed = {label: {pair.a: pair for pair in against(comparison.family, label)} for label in shown.paired}
+    labels = shown.paired
+    rows = [[shown.of_row(a), *(_against(pairs, claimed[b].get(a), a, b) for b in labels)] for a in labels]
+    columns = [
+        TableColumn("", left=True, sortable=False),
+        *(TableColumn(b, numbers.difference, sortable=False) for b in labels),
+    ]
+    return Table(columns, rows, "Row minus column")
+
+
+def _against(pairs: dict[tuple[str, str], Pair], claimed: Pair | None, a: str, b: str) -> TableCell:
+    """Row a against column b; `claimed` is the pair in the family, None where it is not in there."""
+    if a == b:
+        return TableCell(text="")
+    pair = pairs[a, b] if (a, b) in pairs else pairs[b, a].turned()
+    if claimed is None:
+        return TableCell(pair.difference)
+    note = f"{claimed.claim}; {SCOPES[claimed.scope]}"
+    return TableCell(pair.difference, note=note, emphasis=emphasis_of(claimed))
+
+
+def _tests(comparison: Comparison) -> Table:
+    adjusted = [
+        TableColumn(
+            f"{test}, {_SHORT_NAMES[name]}", numbers.p_value, hint=f"p, adjusted by {_FULL_NAMES[name]}."
+        )
+        for name in ADJUSTMENTS
+        for test in TESTS
+    ]
+    columns = [
+        TableColumn("pair", left=True),
+        TableColumn("difference", numbers.difference, hint="With its 95 % interval."),
+        *(TableColumn(test, numbers.p_value, hint="p, unadjusted, two-sided.") for test in TESTS),
+        *adjusted,
+        TableColumn("effect size", numbers.signed),
+        TableColumn("better/tied/worse"),
+        TableColumn("queries", numbers.count),
+    ]
+    return Table(columns, [_tested(pair) for pair in comparison.family], "p-values of each pair", "compact")
+
+
+def _tested(pair: Pair) -> TableRow:
+    statistics = pair.statistics
+    counts = f"{statistics.wins:,} / {statistics.ties:,} / {statistics.losses:,}"
+    return [
+        TableCell(numbers.minus(pair.a, pair.b), note=statistics.note),
+        TableCell(statistics.difference, note=between(statistics.interval)),
+        *(statistics.p_values[test] for test in TESTS),
+        *(pair.p_adjusted[name][test] for name in ADJUSTMENTS for test in TESTS),
+        statistics.effect_size,
+        TableCell(statistics.wins - statistics.losses, counts),
+        statistics.num_queries,
+    ]

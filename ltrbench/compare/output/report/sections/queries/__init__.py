@@ -1,0 +1,1 @@
+"""Sections on single queries and kinds of queries."""

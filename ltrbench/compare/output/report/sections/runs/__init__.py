@@ -1,0 +1,1 @@
+"""Sections on the runs: quality by cutoff and iteration, costs, features, settings, data, notes."""

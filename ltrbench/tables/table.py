@@ -1,0 +1,254 @@
+"""A table: columns, and rows of raw values, which every output writes in its own way.
+
+    table.markdown()         aligned Markdown for a file
+    table.markdown(width)    the same for a terminal of so many columns; wide tables follow in blocks
+    table.latex()            a tabular with the rules of booktabs
+    table.csv()              the raw values in full, empty where there is none
+    table.records()          the raw values as JSON has them: header -> value, None where there is none
+    table.html(notes)        for a notebook, with a caption above and a list of notes below
+
+The report's page (`ltrbench.compare.output.report`) writes `table.cells()`, with hints, notes and drawings.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from ltrbench.tables.numbers import DASH, Form, OptionalNumber, figure, is_available
+from ltrbench.untrusted.escaping import in_csv, in_latex, in_markdown, in_table, visible
+
+CHANGED, STRONG = "changed", "strong"
+"""What a cell can stand out as, beside the claims "better" and "worse"; strong is bold in LaTeX too."""
+
+CellValue = OptionalNumber | str
+"""What a cell holds. A text is shown as it is in a column of figures too."""
+
+_NO_DRAWING = Markup()
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column's header, how its figures are written, and where they stand.
+
+    Attributes:
+        form: of its numbers.
+        left: set to the left, as text is; figures stand to the right.
+        hint: what a reader of the report has to know of it.
+        sortable: by a click on its header in the report.
+    """
+
+    header: str
+    form: Form = ""
+    left: bool = False
+    hint: str = ""
+    sortable: bool = True
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A value with what is shown of it.
+
+    Attributes:
+        value: what a row is sorted by, and what CSV and JSON have.
+        text: what is read; None: the value in its column's format.
+        note: a second, smaller line, in the report.
+        emphasis: what it stands out as; empty where it does not.
+        drawing: stands before the text, in the report.
+    """
+
+    value: CellValue = None
+    text: str | None = None
+    note: str = ""
+    emphasis: str = ""
+    drawing: Markup = _NO_DRAWING
+
+    @property
+    def known(self) -> CellValue:
+        """The value; None where it is no finite number."""
+        return self.value if isinstance(self.value, str) or is_available(self.value) else None
+
+
+TableRow = Sequence[TableCell | CellValue]
+"""Begins with the cell that names it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Attributes:
+        look: a class for the report's style sheet.
+    """
+
+    columns: Sequence[TableColumn]
+    rows: Sequence[TableRow]
+    caption: str = ""
+    look: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        header: Sequence[str],
+        rows: Iterable[TableRow],
+        form: Form = "",
+        caption: str = "",
+    ) -> Table:
+        """Returns a table whose first column names the rows, and whose others are figures of one format.
+
+        >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").markdown())
+        | model  | ndcg@10 |
+        |:-------|--------:|
+        | native |    0.50 |
+        """
+        columns = [TableColumn(name, form, left=not place) for place, name in enumerate(header)]
+        return cls(columns, list(rows), caption)
+
+    @property
+    def header(self) -> list[str]:
+        return [column.header for column in self.columns]
+
+    def cells(self, missing: str = DASH) -> list[list[TableCell]]:
+        """Returns the rows as cells, each with its text.
+
+        Args:
+            missing: text of a number that is not available.
+        """
+        return [
+            [_with_text(cell, column, missing) for cell, column in zip(row, self.columns, strict=True)]
+            for row in self.rows
+        ]
+
+    def markdown(self, width: int | None = None) -> str:
+        """Returns an aligned Markdown table.
+
+        Args:
+            width: of the terminal; what does not fit in follows in further tables, which repeat the first
+                column. None: Markdown for a file, in which HTML is escaped as well.
+        """
+        lines = [[_aligned_text(text, width) for text in line] for line in [self.header, *self._texts()]]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n\n".join(
+            _block(
+                [[line[place] for place in block] for line in lines],
+                [widths[place] for place in block],
+                [self.columns[place].left for place in block],
+            )
+            for block in _blocks(widths, width)
+        )
+
+    def latex(self) -> str:
+        """Returns a tabular for a paper, which needs \\usepackage{booktabs}; strong cells are bold."""
+        lines = [" & ".join(map(_latex_cell, row)) for row in self.cells()]
+        body = " \\\\\n".join(lines)
+        alignment = "".join("l" if column.left else "r" for column in self.columns)
+        return (
+            f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{' & '.join(map(in_latex, self.header))} "
+            f"\\\\\n\\midrule\n{body} \\\\\n"
+            "\\bottomrule\n\\end{tabular}\n"
+        )
+
+    def csv(self) -> str:
+        """Returns a header and the rows, numbers in full; empty where a number is not available.
+
+        >>> Table.of(["model", "ndcg@10"], [["=1+1", 0.12345], ["random", None]], ".2f").csv()
+        "model,ndcg@10\\n'=1+1,0.12345\\nrandom,\\n"
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(in_csv, self.header))
+        for values in self._values():
+            writer.writerow([in_csv(value) if isinstance(value, str) else value for value in values])
+        return text.getvalue()
+
+    def records(self) -> list[dict[str, CellValue]]:
+        """Returns the rows for JSON: header -> value, None where a number is not available.
+
+        >>> Table.of(["model", "ndcg@10"], [["native", 0.5], ["random", float("nan")]]).records()
+        [{'model': 'native', 'ndcg@10': 0.5}, {'model': 'random', 'ndcg@10': None}]
+        """
+        return [dict(zip(self.header, values, strict=True)) for values in self._values()]
+
+    def html(self, notes: Iterable[str] = ()) -> str:
+        """Returns the table for a notebook; without a header where all headers are empty.
+
+        >>> Table.of(["", ""], [["model", "a & b"]], caption="<b>").html()
+        '<table><caption>&lt;b&gt;</caption><tbody><tr><td>model</td><td>a &amp; b</td></tr></tbody></table>'
+        """
+        head = f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
+        body = "".join(_html_row("td", texts) for texts in self._texts())
+        items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
+        table = f"<table><caption>{_in_html(self.caption)}</caption>{head}<tbody>{body}</tbody></table>"
+        return f"{table}<ul>{items}</ul>" if items else table
+
+    def _texts(self) -> list[list[str]]:
+        return [[cell.text or "" for cell in row] for row in self.cells()]
+
+    def _values(self) -> list[list[CellValue]]:
+        return [[_as_cell(cell).known for cell in row] for row in self.rows]
+
+
+def _as_cell(cell: TableCell | CellValue) -> TableCell:
+    return cell if isinstance(cell, TableCell) else TableCell(cell)
+
+
+def _with_text(cell: TableCell | CellValue, column: TableColumn, missing: str) -> TableCell:
+    whole = _as_cell(cell)
+    return whole if whole.text is not None else replace(whole, text=figure(whole.value, column.form, missing))
+
+
+def _aligned_text(text: str, width: int | None) -> str:
+    return in_markdown(text, cell=True) if width is None else in_table(text)
+
+
+def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """The columns of each table, the first in every one; a single column that is too wide stands alone.
+
+    >>> _blocks([6, 7, 7, 7], width=30)
+    [[0, 1, 2], [0, 3]]
+    """
+    # A cell has " | " before it, or "| " at the left edge, and the last has " |" behind it.
+    room = None if width is None else width - (widths[0] + 4)
+    blocks, used = [[0]], 0
+    for column in range(1, len(widths)):
+        needed = widths[column] + 3
+        if room is not None and len(blocks[-1]) > 1 and used + needed > room:
+            blocks.append([0])
+            used = 0
+        blocks[-1].append(column)
+        used += needed
+    return blocks
+
+
+def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]) -> str:
+    """The first of the lines is the header."""
+
+    def line(texts: Sequence[str]) -> str:
+        aligned = [
+            text.ljust(width) if left else text.rjust(width)
+            for text, width, left in zip(texts, widths, to_left, strict=True)
+        ]
+        return f"| {' | '.join(aligned)} |"
+
+    rule = "|".join(
+        ":" + "-" * (width + 1) if left else "-" * (width + 1) + ":"
+        for width, left in zip(widths, to_left, strict=True)
+    )
+    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
+
+
+def _latex_cell(cell: TableCell) -> str:
+    text = in_latex(cell.text or "")
+    return f"\\textbf{{{text}}}" if cell.emphasis == STRONG else text
+
+
+def _html_row(tag: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_in_html(text)}</{tag}>' for text in texts)}</tr>"
+
+
+def _in_html(text: str) -> str:
+    return html.escape(visible(text))

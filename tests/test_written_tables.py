@@ -1,0 +1,60 @@
+"""The table: one object, which every output writes in its own way."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+
+from ltrbench.tables import STRONG, Table, TableCell, TableColumn, figure
+
+TABLE = Table(
+    [TableColumn("model", left=True), TableColumn("ndcg@10", ".2f")],
+    [["=native", TableCell(0.12345, emphasis=STRONG, note="seen in the report only")], ["<b>", math.nan]],
+    "means",
+)
+
+
+def test_markdown_and_latex_have_figures_in_the_format_of_their_column() -> None:
+    assert TABLE.markdown().splitlines()[2:] == ["| =native |    0.12 |", "| &lt;b>  |       - |"]
+    assert "=native & \\textbf{0.12} \\\\\n\\textless{}b> & - \\\\\n" in TABLE.latex().replace(
+        r"\textgreater{}", ">"
+    )
+    assert TABLE.latex().startswith("\\begin{tabular}{lr}\n")
+
+
+def test_csv_and_json_have_raw_values_and_nothing_where_there_is_none() -> None:
+    assert list(csv.reader(TABLE.csv().splitlines())) == [
+        ["model", "ndcg@10"],
+        ["'=native", "0.12345"],
+        ["<b>", ""],
+    ]
+    assert TABLE.records() == [
+        {"model": "=native", "ndcg@10": 0.12345},
+        {"model": "<b>", "ndcg@10": None},
+    ]
+
+
+def test_html_escapes_names_and_lists_notes() -> None:
+    assert TABLE.html(["a < b"]) == (
+        "<table><caption>means</caption><thead><tr><th>model</th><th>ndcg@10</th></tr></thead>"
+        "<tbody><tr><td>=native</td><td>0.12</td></tr><tr><td>&lt;b&gt;</td><td>-</td></tr></tbody></table>"
+        "<ul><li>a &lt; b</li></ul>"
+    )
+
+
+def test_a_text_stands_in_a_column_of_figures_and_a_cell_may_have_a_text_of_its_own() -> None:
+    table = Table.of(["model", "wins"], [["native", "baseline"], ["random", TableCell(-3, "1/0/4")]], "+d")
+    assert [row[1].text for row in table.cells()] == ["baseline", "1/0/4"]
+    assert [record["wins"] for record in table.records()] == ["baseline", -3]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_is_no_finite_number_is_a_dash(value: float | None) -> None:
+    assert figure(value, ".4f") == "-"
+
+
+def test_rows_of_another_width_than_the_header_are_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Table.of(["model", "ndcg@10"], [["native"]]).markdown()
