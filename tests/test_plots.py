@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
-from ltrbench.plots import Drawn, draw, draw_run, figures_of
+from ltrbench.plots import Series, draw_run, draw_series, figures_of
 from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
 from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
 from ltrbench.plots.drawing.panels import Page
@@ -99,10 +99,10 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
     return write_run(folder, replace(result, **own.pop("result", {})), **own)
 
 
-def series(*runs: Run, label: str | None = None, **values: Any) -> Drawn:
+def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
     """With values on test; those given stand in for its own."""
     model = runs[0].result.model
-    return Drawn(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
+    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
 
 
 def lines_of(axes: Axes, *, wider_than: float = 1.0) -> list[Line2D]:
@@ -127,7 +127,7 @@ def drawn(figure: Figure | None) -> Figure:
 def test_every_picture_is_drawn_into_a_folder_that_need_not_exist(tmp_path: Path) -> None:
     drawn_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
     folder = tmp_path / "some" / "pictures"
-    assert draw(drawn_series, "ndcg@5", folder) == [folder / name for name in PICTURES]
+    assert draw_series(drawn_series, "ndcg@5", folder) == [folder / name for name in PICTURES]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
 
 
@@ -138,7 +138,7 @@ def test_a_single_run_has_its_own_two_pictures(tmp_path: Path) -> None:
 
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     given_series = [series(write(tmp_path / name, name)) for name in ("native", "mine")]
-    first, second = (draw(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))
+    first, second = (draw_series(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert not any(word in path.read_bytes() for path in first for word in (b"tEXt", b"tIME"))
 
@@ -148,12 +148,12 @@ def test_neither_the_import_needs_matplotlib_nor_the_drawing_pyplot(tmp_path: Pa
     code = f"""
 import sys
 from pathlib import Path
-from ltrbench.plots import Drawn, draw
+from ltrbench.plots import Series, draw_series
 from ltrbench.results import read_run
 assert "matplotlib" not in sys.modules
 run = read_run(Path({str(tmp_path / "run")!r}))
-drawn = Drawn("native", "native", (run,), 0.6, {NDCG})
-assert len(draw([drawn], "ndcg@5", Path({str(tmp_path)!r}))) == 4
+drawn = Series("native", "native", (run,), 0.6, {NDCG})
+assert len(draw_series([drawn], "ndcg@5", Path({str(tmp_path)!r}))) == 4
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
@@ -194,7 +194,7 @@ def test_a_series_without_data_leaves_the_others_in(tmp_path: Path) -> None:
 
 def test_failed_runs_are_not_drawn_and_make_no_folder(tmp_path: Path) -> None:
     failed = write(tmp_path / "run", result={"status": FAILED})
-    assert draw([series(failed)], "ndcg@5", tmp_path / "pictures") == []
+    assert draw_series([series(failed)], "ndcg@5", tmp_path / "pictures") == []
     assert draw_run(failed, tmp_path / "pictures") == []
     assert not (tmp_path / "pictures").exists()
 
@@ -202,8 +202,8 @@ def test_failed_runs_are_not_drawn_and_make_no_folder(tmp_path: Path) -> None:
 # Styles
 
 
-def named(*models: str) -> list[Drawn]:
-    return [Drawn(f"{model} {number}", model, ()) for number, model in enumerate(models)]
+def named(*models: str) -> list[Series]:
+    return [Series(f"{model} {number}", model, ()) for number, model in enumerate(models)]
 
 
 @given(st.lists(st.sampled_from(["native", "lightgbm", "xgboost", "random", "mine", "yours"]), min_size=1))
@@ -383,7 +383,7 @@ def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> No
 # Time
 
 
-def time_figure(given_series: Sequence[Drawn]) -> Figure:
+def time_figure(given_series: Sequence[Series]) -> Figure:
     return drawn(metric_against_cost(given_series, [*map(fit_seconds, given_series)], FIT, "ndcg@5"))
 
 
@@ -623,7 +623,7 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     features = Importances(names, {WITHIN: np.array([3.0, 2.0, 1.0])})
     runs = [write(tmp_path / str(n), "_model $", importances=features) for n in range(2)]
     labelled = [series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}") for n, run in enumerate(runs)]
-    assert len(draw(labelled, "ndcg@5", tmp_path / "pictures")) == 4
+    assert len(draw_series(labelled, "ndcg@5", tmp_path / "pictures")) == 4
     shown = [label.get_text() for label in drawn(importance_bars(labelled)).axes[0].get_yticklabels()]
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
 

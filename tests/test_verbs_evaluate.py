@@ -16,7 +16,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.data.evaluate import DEFAULT_METRICS
+from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
 from ltrbench.config import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset
@@ -83,7 +83,7 @@ def test_a_mean_over_no_query_is_null(tmp_path: Path, printed: Callable[..., str
 
 
 def test_the_default_metrics_are_those_of_a_run() -> None:
-    assert DEFAULT_METRICS.split(",") == list(OmegaConf.load(conf_dir() / "config.yaml").metrics)
+    assert METRICS_OF_A_RUN.split(",") == list(OmegaConf.load(conf_dir() / "config.yaml").metrics)
 
 
 def test_a_convention_is_chosen_by_name_and_varied_by_setting(

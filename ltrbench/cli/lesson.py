@@ -30,7 +30,7 @@ from ltrbench.shapes import Scores
 from ltrbench.tables import Table
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
-FEATURES = {
+FEATURE_VALUES = {
     1: (0.002736, 0.025992, 0.001368, 0.188782, 0.077975, 0.075239, 0.079343, 0.147743, 0.058824, 0.071135),
     5: (0.002736, 0.027360, 0.001368, 0.195622, 0.086183, 0.077975, 0.084815, 0.147743, 0.058824, 0.073871),
 }
@@ -54,8 +54,8 @@ NAMED = (
 """What the text points to."""
 WIDTH = 100  # columns
 
-Values = NDArray[np.float64]  # (10,), one a document
-Rows = NDArray[np.bool_]  # (10,), which documents
+ValueOfDocument = NDArray[np.float64]  # (10,), one a document
+DocumentMask = NDArray[np.bool_]  # (10,), which documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Walk:
 def walk() -> Walk:
     """Fits the ten documents, and keeps what happens on the way."""
     data = RankingDataset(
-        features=np.array(list(FEATURES.values()), dtype=np.float32).T.copy(),
+        features=np.array(list(FEATURE_VALUES.values()), dtype=np.float32).T.copy(),
         labels=np.array(LABELS, dtype=np.float64),
         query_start=np.array([0, len(LABELS)]),
     )
@@ -134,7 +134,7 @@ def _of_ranking(walked: Walk) -> dict[str, Any]:
     exchanged[[0, relevant]] = exchanged[[relevant, 0]]
     columns = {
         "label": _cells(data.labels, 0),
-        **{f"feature {number}": _cells(data.features[:, f], 6) for f, number in enumerate(FEATURES)},
+        **{f"feature {number}": _cells(data.features[:, f], 6) for f, number in enumerate(FEATURE_VALUES)},
         "score": _cells(walked.scores[0]),
         "rank r": _cells(pairs.ranks, 0),
         "gain G": _cells(pairs.gains, 0),
@@ -195,7 +195,7 @@ class Cut(NamedTuple):
     """
 
     threshold: np.float32
-    left: Rows
+    left: DocumentMask
     mean_left: float
     mean_right: float
     error_left: float
@@ -205,12 +205,12 @@ class Cut(NamedTuple):
 
 
 def cuts_of(walked: Walk, feature: int) -> list[Cut]:
-    """All cuts of one of FEATURES, by rising threshold."""
-    values = walked.data.features[:, list(FEATURES).index(feature)]
+    """All cuts of one of FEATURE_VALUES, by rising threshold."""
+    values = walked.data.features[:, list(FEATURE_VALUES).index(feature)]
     return [_cut(walked.pairs[0], values <= threshold, threshold) for threshold in np.sort(values)[:-1]]
 
 
-def _cut(pairs: PairLambdas, left: Rows, threshold: np.float32) -> Cut:
+def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
     flat, lambdas_of_rows = np.ones(len(left)), -pairs.gradients
     of_counts, of_hessians = (_only_split(pairs, left, each) for each in (flat, pairs.hessians))
     quantised = quantise(pairs.gradients, flat)
@@ -228,7 +228,7 @@ def _cut(pairs: PairLambdas, left: Rows, threshold: np.float32) -> Cut:
     )
 
 
-def _only_split(pairs: PairLambdas, left: Rows, hessians: Values) -> Split:
+def _only_split(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> Split:
     """The split of a column that can be cut in one way: a bin for the left, one for the right."""
     bins = np.where(left, 0, 1).astype(np.uint8)[None, :]
     num_bins = np.array([3])  # the last for missing values
@@ -246,7 +246,7 @@ def best_cut(walked: Walk, feature: int) -> Cut:
 
 
 class OneCut(NamedTuple):
-    """A tree of one cut; the feature is a key of FEATURES."""
+    """A tree of one cut; the feature is a key of FEATURE_VALUES."""
 
     feature: int
     threshold: np.float32
@@ -256,7 +256,7 @@ class OneCut(NamedTuple):
 
 
 def one_cut(tree: Tree) -> OneCut:
-    feature, values = list(FEATURES)[tree.feature[0]], tree.value
+    feature, values = list(FEATURE_VALUES)[tree.feature[0]], tree.value
     return OneCut(feature, tree.threshold[0], tree.gain[0], values[tree.left[0]], values[tree.right[0]])
 
 
@@ -294,7 +294,7 @@ def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
     )
 
 
-def leaf_values(walked: Walk, left: Rows, leaf_value: str) -> list[float]:
+def leaf_values(walked: Walk, left: DocumentMask, leaf_value: str) -> list[float]:
     """What the two leaves come to of a tree that can be cut in one way only."""
     data = RankingDataset(
         features=np.where(left, 0, 1).astype(np.float32)[:, None],
@@ -357,7 +357,7 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
 # Tables.
 
 
-def _pairs_table(labels: Values, matrix: NDArray[np.float64], with_sums: bool = True) -> str:
+def _pairs_table(labels: ValueOfDocument, matrix: NDArray[np.float64], with_sums: bool = True) -> str:
     """Of a symmetric (10, 10) matrix the part that is not 0: irrelevant by relevant documents."""
     relevant, irrelevant = np.flatnonzero(labels), np.flatnonzero(labels == 0)
     block = matrix[np.ix_(irrelevant, relevant)]
@@ -370,7 +370,7 @@ def _pairs_table(labels: Values, matrix: NDArray[np.float64], with_sums: bool = 
     return _table(columns)
 
 
-def _lambdas_table(labels: Values, scores: Scores, pairs: PairLambdas) -> str:
+def _lambdas_table(labels: ValueOfDocument, scores: Scores, pairs: PairLambdas) -> str:
     columns = {
         "label": _cells(labels, 0),
         "score": _cells(scores),
@@ -394,6 +394,6 @@ def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:
     return [f"{value:z.{digits}f}" for value in np.asarray(values, dtype=np.float64)]
 
 
-def _documents(rows: Rows) -> str:
+def _documents(rows: DocumentMask) -> str:
     """Their numbers from 1, as in the text."""
     return " ".join(str(row + 1) for row in np.flatnonzero(rows))

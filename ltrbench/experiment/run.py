@@ -56,6 +56,7 @@ from ltrbench.results import (
     write_run,
 )
 from ltrbench.shapes import PerQuery, Scores
+from ltrbench.tables import figure
 from ltrbench.tracking import NoTracking, Tracker
 
 log = logging.getLogger("ltrbench")
@@ -551,13 +552,9 @@ def _size(dataset: RankingDataset) -> str:
 
 
 def _verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
-    values = (f"{name} {_figure(result.metrics[f'test/{name}'])}" for name in metrics)
+    values = (f"{name} {figure(result.metrics[f'test/{name}'], '.4f')}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
     return f"test {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _describe(error: BaseException) -> str:

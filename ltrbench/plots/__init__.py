@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost
 from ltrbench.plots.cutoffs import ndcg_by_cutoff
 from ltrbench.plots.drawing.panels import DPI, short_name
-from ltrbench.plots.drawing.series import Drawn, finished
+from ltrbench.plots.drawing.series import Series, finished
 from ltrbench.plots.importances import importance_bars
 from ltrbench.plots.learning_curves import curves_by_iteration
 from ltrbench.results import Run
@@ -32,10 +32,10 @@ from ltrbench.results import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawn", "draw", "draw_run", "short_name"]
+__all__ = ["Series", "draw_run", "draw_series", "short_name"]
 
 
-def draw(series: Sequence[Drawn], metric: str, folder: Path) -> list[Path]:
+def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Path]:
     """Draws every picture for which the runs hold data.
 
     Args:
@@ -57,7 +57,7 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     Returns:
         The files written; none for a run that recorded neither.
     """
-    series = finished([Drawn(run.result.model, run.result.model, (run,))])
+    series = finished([Series(run.result.model, run.result.model, (run,))])
     # A user's backend may mean something else by the name than our rule.
     stopping = run.result.settings.get("model", {}).get("early_stopping")
     stopping = stopping if isinstance(stopping, Mapping) else {}
@@ -68,7 +68,7 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     return _write(folder, figures)
 
 
-def figures_of(series: Sequence[Drawn], metric: str) -> dict[str, Figure | None]:
+def figures_of(series: Sequence[Series], metric: str) -> dict[str, Figure | None]:
     return {
         "learning_curves.png": curves_by_iteration(series, metric),
         "ndcg_at_k.png": ndcg_by_cutoff(series),

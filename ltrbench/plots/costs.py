@@ -13,7 +13,7 @@ import numpy as np
 
 from ltrbench.plots.drawing.labels import label_points
 from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, titled_panels
-from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.series import Series, data_of, over
 from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ FIT = Cost("the time to fit", "time to fit, its evaluator included, seconds", 0.
 
 
 def metric_against_cost(
-    series: Sequence[Drawn],
+    series: Sequence[Series],
     costs: Sequence[float | None],
     cost: Cost,
     metric: str,
@@ -63,9 +63,9 @@ def metric_against_cost(
 ) -> Figure | None:
     """A point a series; None where no series has both a cost and a value."""
     known = [
-        (item, (max(cost.least, own), item.value))
-        for item, own in zip(series, costs, strict=True)
-        if own is not None and item.value is not None
+        (item, (max(cost.least, spent), item.value))
+        for item, spent in zip(series, costs, strict=True)
+        if spent is not None and item.value is not None
     ]
     if not known:
         return None
@@ -73,9 +73,9 @@ def metric_against_cost(
     title = f"{data_of(drawn)}: {metric} on test against {cost.name}{over(drawn)}"
     figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
     axes.margins(0.12)
-    for (own, value), style in zip(points, styles_of(drawn), strict=True):
-        axes.plot(own, value, linestyle="none", markersize=8, **style.points)
-    highest, lowest = (extreme(own for own, _ in points) for extreme in (max, min))
+    for (spent, value), style in zip(points, styles_of(drawn), strict=True):
+        axes.plot(spent, value, linestyle="none", markersize=8, **style.points)
+    highest, lowest = (extreme(spent for spent, _ in points) for extreme in (max, min))
     logarithmic = highest > 10 * lowest
     if logarithmic:
         _make_logarithmic(axes, page.width, cost.least)
@@ -87,7 +87,7 @@ def metric_against_cost(
 
 
 def pareto_front(points: Sequence[Point]) -> list[Point]:
-    """Those than which no other costs less and is worth as much, the cheapest first.
+    """Returns the Pareto front, the cheapest first: no other point costs less and has as high a value.
 
     >>> pareto_front([(3.0, 0.5), (1.0, 0.4), (2.0, 0.3), (3.0, 0.2)])
     [(1.0, 0.4), (3.0, 0.5)]
@@ -114,7 +114,7 @@ def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
     return corners
 
 
-def fit_seconds(item: Drawn) -> float | None:
+def fit_seconds(item: Series) -> float | None:
     """Mean over runs; None where one of them has no time."""
     times = [run.result.seconds.get("fit", math.nan) for run in item.runs]
     return None if math.isnan(fmean(times)) else fmean(times)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
-from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.series import Series, data_of, over
 from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def ndcg_by_cutoff(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None:
+def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
     """A line a series that has values; None where none has."""
     drawn = [item for item in series if item.ndcg]
     if not drawn:
@@ -24,11 +24,11 @@ def ndcg_by_cutoff(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None
     figure, (axes,) = titled_panels(
         f"{data_of(drawn)}: NDCG@k on test{over(drawn)}", keys_of(drawn), page.height(HEIGHT), page
     )
-    for own, style in zip(values, styles_of(drawn), strict=True):
+    for ndcg, style in zip(values, styles_of(drawn), strict=True):
         marks = {"markersize": 4.5, **style.points}
-        axes.plot(ks[: len(own)], own, linewidth=1.3, linestyle=style.line, **marks)
+        axes.plot(ks[: len(ndcg)], ndcg, linewidth=1.3, linestyle=style.line, **marks)
     axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
-    bottom, top = limits_of_ndcg([value for own in values for value in own])
+    bottom, top = limits_of_ndcg([value for ndcg in values for value in ndcg])
     axes.set_ylim(bottom, top)
     axes.set_xlabel("k (documents from the top)", fontsize=TEXT)
     axes.set_ylabel(f"NDCG@k (the axis begins at {bottom:.2f})" if bottom else "NDCG@k", fontsize=TEXT)

@@ -19,7 +19,7 @@ from ltrbench.plots.drawing.panels import (
     short_name,
     titled_panels,
 )
-from ltrbench.plots.drawing.series import Drawn, data_of, over, to_one
+from ltrbench.plots.drawing.series import Series, data_of, over, to_one
 from ltrbench.plots.drawing.styles import Style, styles_of
 from ltrbench.rankers.models.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
 from ltrbench.results import mean_importances
@@ -33,7 +33,7 @@ _PAGE = 9.0  # inches
 _MOST_FEATURES = 15
 _MOST_PANELS = 3
 _LONGEST_FEATURE = 24  # characters
-_Worth = dict[str, dict[str, float]]
+_Importances = dict[str, dict[str, float]]
 """Kind of importance -> feature -> its value over the runs of a series."""
 
 _AXIS_OF_KIND = {
@@ -51,25 +51,26 @@ _DOT: dict[str, Any] = {
     "markeredgecolor": "black",
     "markeredgewidth": 0.5,
 }
+_WHISKERS: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
 # In lines of their own: three panels leave no room for longer ones where a page is narrow.
 _WHISKER, _MARK = "whisker: 95 %", "dot: across queries"
 
 
-def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | None:
+def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
     """The features worth most, by the first of three kinds: permutation, drop-column, SHAP or gain.
 
     Where both permutations were taken the bars are of that within queries, and dots of that across them.
     """
-    worths = [(item, _worth(item)) for item in series if item.model not in YARDSTICKS]
-    shown = [(item, worth) for item, worth in worths if worth]
+    recorded = [(item, _importances(item)) for item in series if item.model not in YARDSTICKS]
+    shown = [(item, importances) for item, importances in recorded if importances]
     if not shown:
         return None
-    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in worth for _, worth in shown)]
+    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in importances for _, importances in shown)]
     marked = WITHIN in kinds and ACROSS in kinds
     if marked:
         kinds.remove(ACROSS)
     kinds = kinds[:_MOST_PANELS]
-    features = _best_features([worth[kinds[0]] for _, worth in shown if kinds[0] in worth])
+    features = _best_features([importances[kinds[0]] for _, importances in shown if kinds[0] in importances])
     drawn = [item for item, _ in shown]
     # A bar of five points shows its hatch; a page may have no room for it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
@@ -82,10 +83,10 @@ def importance_bars(series: Sequence[Drawn], page: Page = PAPER) -> Figure | Non
         sharey=True,
     )
     for axes, kind in zip(panels, kinds, strict=True):
-        for place, ((_, worth), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
-            if kind in worth:
-                _bars(axes, worth, kind, features, (place, len(shown)), style)
-        axes.set_xlabel(_label(kind, drawn, [worth for _, worth in shown], marked), fontsize=TEXT)
+        for place, ((_, importances), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
+            if kind in importances:
+                _bars(axes, importances, kind, features, (place, len(shown)), style)
+        axes.set_xlabel(_label(kind, drawn, [importances for _, importances in shown], marked), fontsize=TEXT)
         axes.axvline(0, color="black", linewidth=0.6)
         axes.locator_params(axis="x", nbins=5)
     _name_features(panels[0], features)
@@ -102,7 +103,12 @@ def _name_features(axes: Axes, features: Sequence[str]) -> None:
 
 
 def _bars(
-    axes: Axes, worth: _Worth, kind: str, features: Sequence[str], place: tuple[int, int], style: Style
+    axes: Axes,
+    importances: _Importances,
+    kind: str,
+    features: Sequence[str],
+    place: tuple[int, int],
+    style: Style,
 ) -> None:
     """One series' bars; `place` is its number among how many, from the top of each feature's group."""
     number, count = place
@@ -111,25 +117,25 @@ def _bars(
     percent = 100 if kind in (SHAP, GAIN) else 1
 
     def of(kind: str) -> NDArray[np.float64]:
-        return percent * np.array([worth[kind].get(feature, 0.0) for feature in features])
+        return percent * np.array([importances[kind].get(feature, 0.0) for feature in features])
 
     widths = of(kind)
     axes.barh(rows, widths, thickness, **_fill(style))
     axes.barh(rows, widths, thickness, facecolor="none", edgecolor=style.colour, linewidth=0.5)
-    if kind + HIGH in worth:
+    if kind + HIGH in importances:
         halves = of(kind + HIGH) - widths
         # A feature that the model does not look at was not shuffled, and has no whisker.
-        some = halves > 0
-        axes.errorbar(widths[some], rows[some], xerr=halves[some], fmt="none", ecolor="black", elinewidth=0.7)
-    if kind == WITHIN and ACROSS in worth:
+        shuffled = halves > 0
+        axes.errorbar(widths[shuffled], rows[shuffled], xerr=halves[shuffled], **_WHISKERS)
+    if kind == WITHIN and ACROSS in importances:
         across = of(ACROSS)
-        some = across != 0
-        axes.plot(across[some], rows[some], **_DOT)
+        shuffled = across != 0
+        axes.plot(across[shuffled], rows[shuffled], **_DOT)
 
 
-def _label(kind: str, series: Sequence[Drawn], worths: Sequence[_Worth], marked: bool) -> str:
+def _label(kind: str, series: Sequence[Series], recorded: Sequence[_Importances], marked: bool) -> str:
     label = _AXIS_OF_KIND[kind].format(metric=_metric_of(series))
-    keys = [_WHISKER] if any(kind + HIGH in worth for worth in worths) else []
+    keys = [_WHISKER] if any(kind + HIGH in importances for importances in recorded) else []
     if marked and kind == WITHIN:
         keys.append(_MARK)
     return "\n".join([label, *keys])
@@ -145,14 +151,14 @@ def _fill(style: Style) -> dict[str, Any]:
     return {"facecolor": tinted, "edgecolor": edge, "hatch": style.hatch, "linewidth": 0}
 
 
-def _keys_of_bars(series: Sequence[Drawn]) -> list[Artist]:
+def _keys_of_bars(series: Sequence[Series]) -> list[Artist]:
     from matplotlib.patches import Patch
 
     looks = zip(series, styles_of(series), strict=True)
     return [Patch(label=short_name(item.label, LONGEST_LABEL), **_fill(style)) for item, style in looks]
 
 
-def _worth(item: Drawn) -> _Worth:
+def _importances(item: Series) -> _Importances:
     """The kinds of importance that every run of a series recorded, numbers throughout and not all 0."""
     means = mean_importances(item.runs)
     kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
@@ -166,12 +172,14 @@ def _worth(item: Drawn) -> _Worth:
 
 def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
     """The features with the highest mean over series, the best first; none that is worth 0 to all."""
-    names = dict.fromkeys(name for own in values for name in own if any(each.get(name) for each in values))
-    means = {name: fmean(own.get(name, 0.0) for own in values) for name in names}
+    names = dict.fromkeys(
+        name for of_series in values for name in of_series if any(each.get(name) for each in values)
+    )
+    means = {name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names}
     return sorted(names, key=lambda name: -means[name])[:_MOST_FEATURES]
 
 
-def _metric_of(series: Sequence[Drawn]) -> str:
+def _metric_of(series: Sequence[Series]) -> str:
     """What permutation importance was taken in, where the runs say so and agree."""
     names = {run.result.importance_metric for item in series for run in item.runs}
     return names.pop() or "metric" if len(names) == 1 else "metric"

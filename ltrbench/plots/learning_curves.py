@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.plots.drawing.panels import GRID, PAPER, TEXT, Page, keys_of, titled_panels
-from ltrbench.plots.drawing.series import Drawn, data_of, over
+from ltrbench.plots.drawing.panels import GRID, PAPER, TEXT, Floats, Page, keys_of, titled_panels
+from ltrbench.plots.drawing.series import Series, data_of, over
 from ltrbench.plots.drawing.styles import Style, styles_of
 from ltrbench.results import LearningCurve
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-
-Floats = NDArray[np.float64]
 
 _KEPT: dict[str, Any] = {"markersize": 7.5, "markeredgecolor": "black", "markeredgewidth": 1.2}
 _HEIGHT = 5.0  # inches
@@ -44,7 +42,7 @@ class _Curve:
     kept: tuple[tuple[int, float], ...]
 
 
-def curves_by_iteration(series: Sequence[Drawn], metric: str, page: Page = PAPER) -> Figure | None:
+def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPER) -> Figure | None:
     """Validation by iteration, and train in a smaller panel above it."""
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
     name = _curve_name([curve for curves in recorded for curve in curves], metric)
@@ -107,7 +105,7 @@ def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _keys_of_curves(series: Sequence[Drawn]) -> list[Line2D]:
+def _keys_of_curves(series: Sequence[Series]) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
     several = any(len(item.runs) > 1 for item in series)
@@ -124,7 +122,7 @@ def _curve_name(curves: Sequence[LearningCurve], metric: str) -> str:
     return metric if f"valid/{metric}" in names or not names else names[0].removeprefix("valid/")
 
 
-def _curve(item: Drawn, curves: Sequence[LearningCurve], name: str) -> _Curve | None:
+def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve | None:
     """None where a run did not record it, or a value is not a number."""
     if not all(curve.values.get(name) for curve in curves):
         return None

@@ -33,6 +33,7 @@ from mlflow.utils.mlflow_tags import (
 
 from ltrbench.measure.provenance import without_password
 from ltrbench.results import LearningCurve, Run, RunResult
+from ltrbench.tables import figure
 from ltrbench.untrusted.escaping import visible
 
 COMMAND = "python -m ltrbench"
@@ -274,11 +275,9 @@ def _drift(result: RunResult) -> str:
     if not result.drift.get("drifted"):
         return ""
     theirs, ours = result.drift["own"], result.drift["ours"]
-    return ", ".join(f"{name}: own {_figure(theirs[name])}, ours {_figure(ours[name])}" for name in ours)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.9f}"
+    return ", ".join(
+        f"{name}: own {figure(theirs[name], '.9f')}, ours {figure(ours[name], '.9f')}" for name in ours
+    )
 
 
 def run_params(result: RunResult) -> list[Param]:

@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.data.pandas_dataset import from_pandas
 
-from ltrbench.cli.verbs.data.evaluate import DEFAULT_METRICS
+from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
 from ltrbench.data import read_table
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset, with_settings
@@ -191,7 +191,7 @@ def test_two_evaluations_of_one_run_stand_side_by_side_under_their_prefixes(fram
 
 
 def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.DataFrame) -> None:
-    assert ",".join(METRICS_OF_EVALUATOR) == DEFAULT_METRICS
+    assert ",".join(METRICS_OF_EVALUATOR) == METRICS_OF_A_RUN
     result = run_evaluation(frame, evaluator_config=None)
     means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_EVALUATOR).means
     assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}

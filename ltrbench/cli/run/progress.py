@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ltrbench.tables import figure
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -184,14 +186,14 @@ def figures(progress: Progress) -> dict[str, str]:
     parts = {
         "iteration": f"{progress.iteration}{total}",
         "metric": progress.metric,
-        "train": f"train {_figure(progress.train)}",
+        "train": f"train {figure(progress.train, '.4f')}",
     }
     if progress.valid is not None:
-        parts["valid"] = f"valid {_figure(progress.valid)}"
+        parts["valid"] = f"valid {figure(progress.valid, '.4f')}"
     if progress.best is not None:
-        parts["best"] = f"best {_figure(progress.best)} @{progress.best_iteration}"
+        parts["best"] = f"best {figure(progress.best, '.4f')} @{progress.best_iteration}"
     if progress.out_of_bag is not None:
-        parts["out_of_bag"] = f"oob {_figure(progress.out_of_bag, '+')}"
+        parts["out_of_bag"] = f"oob {figure(progress.out_of_bag, '+.4f')}"
     if progress.finished:
         parts["time"] = f"in {_duration(progress.seconds)}"
     elif progress.num_iterations is not None and progress.iteration > 1:
@@ -209,10 +211,6 @@ def fitting(parts: dict[str, str], room: int) -> str:
             break
         kept.pop(name, None)
     return " ".join(kept.values())
-
-
-def _figure(value: float, sign: str = "") -> str:
-    return "-" if math.isnan(value) else f"{value:{sign}.4f}"
 
 
 def _duration(seconds: float) -> str:

@@ -13,10 +13,10 @@ from ltrbench.compare.pairing.cells import first_of_cells
 from ltrbench.compare.pairing.overlap import sharing
 from ltrbench.statistics import DataSetTest, friedman
 from ltrbench.statistics.datasets import FEWEST_DATA_SETS
+from ltrbench.tables import Table
 
 _SHOWN = 3
 """Pairs of data sets that a message names."""
-from ltrbench.tables import Table
 
 
 @dataclass(frozen=True)

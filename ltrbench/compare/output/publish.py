@@ -34,7 +34,7 @@ from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.report.shown import series_of
 from ltrbench.compare.output.tables import as_csv, as_latex, render
 from ltrbench.errors import ResultError
-from ltrbench.plots import draw
+from ltrbench.plots import draw_series
 from ltrbench.results import Run
 from ltrbench.tables import Table, TableRow, figure, listed
 from ltrbench.untrusted.escaping import in_markdown
@@ -109,7 +109,7 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw(series_of(comparison), comparison.metric, pictures)
+        draw_series(series_of(comparison), comparison.metric, pictures)
     write_report(comparisons, folder / "report.html", slices, over, command)
 
 

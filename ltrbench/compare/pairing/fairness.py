@@ -31,7 +31,7 @@ from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.metrics.functions import METRICS
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
-from ltrbench.tables import assignments, listed
+from ltrbench.tables import assignments, figure, listed
 
 SHOWN_DIGITS = 12
 """Digits of a fingerprint that are shown; enough to tell two apart."""
@@ -360,14 +360,10 @@ def _drifts(results: Sequence[RunResult]) -> Iterator[str]:
         if result.drift.get("drifted"):
             of_library, convention = result.drift["own"], result.drift["convention"]
             pairs = ", ".join(
-                f"{name} {_figure(of_library[name])} against {_figure(ours)}"
+                f"{name} {figure(of_library[name], '.9f')} against {figure(ours, '.9f')}"
                 for name, ours in result.drift["ours"].items()
             )
             yield (
                 f"{result.model} drifts: {convention} itself computes {pairs} of ours under its convention. "
                 "Do not rely on either."
             )
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.9f}"

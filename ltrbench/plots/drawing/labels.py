@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ltrbench.plots.drawing.panels import DPI, LONGEST_LABEL, SMALL, short_name
+from ltrbench.plots.drawing.panels import DPI, LONGEST_LABEL, SMALL, Floats, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
-
-Floats = NDArray[np.float64]
 
 _CLEAR = 3  # pixels between a line and a label
 

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ltrbench.plots.drawing.series import Drawn
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.plots.drawing.series import Series
 from ltrbench.plots.drawing.styles import styles_of
 from ltrbench.untrusted.escaping import visible
 
@@ -17,10 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Floats = NDArray[np.float64]
+
 DPI = 150
 HEIGHT = 4.5  # inches
 TEXT, SMALL = 9, 8  # points; nothing is smaller
 LONGEST_LABEL = 60  # characters
+LONGEST_AXIS_LABEL = 28
 GRID: dict[str, Any] = {"color": "#DDDDDD", "linewidth": 0.6}
 _ROW_OF_LEGEND = 0.17  # inches
 _LEGEND_CHARACTERS = 96 / 7  # of small text, an inch
@@ -91,7 +97,7 @@ def _columns_of_legend(labels: Sequence[str], width: float) -> int:
     return max(1, room // max(widths))
 
 
-def keys_of(series: Sequence[Drawn]) -> list[Artist]:
+def keys_of(series: Sequence[Series]) -> list[Artist]:
     from matplotlib.lines import Line2D
 
     return [

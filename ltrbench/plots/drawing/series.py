@@ -9,7 +9,7 @@ from ltrbench.results import FINISHED, Run
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Series:
     """What a picture shows as one series.
 
     Attributes:
@@ -27,25 +27,25 @@ class Drawn:
     ndcg: Sequence[float] = ()
 
 
-def finished(series: Sequence[Drawn]) -> list[Drawn]:
-    own = [
+def finished(series: Sequence[Series]) -> list[Series]:
+    kept = [
         replace(item, runs=tuple(run for run in item.runs if run.result.status == FINISHED))
         for item in series
     ]
-    return [item for item in own if item.runs]
+    return [item for item in kept if item.runs]
 
 
-def data_of(series: Sequence[Drawn]) -> str:
+def data_of(series: Sequence[Series]) -> str:
     """The names of the runs' data sets."""
     return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for item in series for run in item.runs))
 
 
-def to_one(series: Sequence[Drawn]) -> str:
+def to_one(series: Sequence[Series]) -> str:
     """The name of the only series, which then needs no legend."""
     return f" to {series[0].label}" if len(series) == 1 else ""
 
 
-def over(series: Sequence[Drawn]) -> str:
+def over(series: Sequence[Series]) -> str:
     """What a value is the mean of, such as ", mean over 5 folds"; empty where there is one run a series."""
     if max(len(item.runs) for item in series) == 1:
         return ""

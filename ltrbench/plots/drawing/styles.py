@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ltrbench.plots.drawing.series import Drawn
+from ltrbench.plots.drawing.series import Series
 
 LineStyle = tuple[int, tuple[float, ...]]
 """Matplotlib's: an offset, and the lengths of dashes and gaps in line widths; none for a solid line."""
@@ -64,7 +64,7 @@ class Style:
         return {"color": self.colour, "marker": self.marker, "fillstyle": self.filling}
 
 
-def styles_of(series: Sequence[Drawn]) -> list[Style]:
+def styles_of(series: Sequence[Series]) -> list[Style]:
     """One style a series; no two are alike up to a dozen rows of one colour."""
     colours = [colour_of(item.model) for item in series]
     of_colour, seen = Counter(colours), Counter[str]()

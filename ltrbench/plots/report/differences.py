@@ -6,19 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, SMALL, TEXT, Page, short_name, titled_panels
+from ltrbench.plots.drawing.panels import (
+    GRID,
+    HEIGHT,
+    LONGEST_AXIS_LABEL,
+    PAPER,
+    SMALL,
+    TEXT,
+    Floats,
+    Page,
+    short_name,
+    titled_panels,
+)
 from ltrbench.plots.drawing.styles import colour_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-
 _MOST_POINTS = 250
-_LONGEST_LABEL = 28  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +48,7 @@ class Differences:
 def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> Figure:
     """An area a side: above 0 the queries that `a` wins, the largest first, below 0 those of `b`."""
     descending = np.sort(drawn.values)[::-1]
-    a, b = short_name(drawn.a, _LONGEST_LABEL), short_name(drawn.b, _LONGEST_LABEL)
+    a, b = short_name(drawn.a, LONGEST_AXIS_LABEL), short_name(drawn.b, LONGEST_AXIS_LABEL)
     title = f"{drawn.a} minus {drawn.b}: {metric} of each query, sorted"
     figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
     shares, values = thinned(descending)

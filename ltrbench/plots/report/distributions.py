@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Page, keys_of, titled_panels
-from ltrbench.plots.drawing.series import Drawn, data_of
+from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Floats, Page, keys_of, titled_panels
+from ltrbench.plots.drawing.series import Series, data_of
 from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-
 _MOST_STEPS = 500
 
 
 def distribution_over_queries(
-    series: Sequence[Drawn], values: Sequence[Floats], metric: str, page: Page = PAPER
+    series: Sequence[Series], values: Sequence[Floats], metric: str, page: Page = PAPER
 ) -> Figure:
     """The empirical distribution function of each series, its median marked: the share of the queries up to a
     value.
@@ -31,11 +28,11 @@ def distribution_over_queries(
     """
     title = f"{data_of(series)}: share of the queries up to each value of {metric}"
     figure, (axes,) = titled_panels(title, keys_of(series), page.height(HEIGHT), page)
-    for own, style in zip(values, styles_of(series), strict=True):
-        ascending = evenly_thinned(np.sort(own))
+    for per_query, style in zip(values, styles_of(series), strict=True):
+        ascending = evenly_thinned(np.sort(per_query))
         axes.ecdf(ascending, linewidth=1.4, **style.stroke)
-        axes.plot([np.median(own)], [0.5], linestyle="none", markersize=5, **style.points)
-    low, high = min(own.min() for own in values), max(own.max() for own in values)
+        axes.plot([np.median(per_query)], [0.5], linestyle="none", markersize=5, **style.points)
+    low, high = min(map(np.min, values)), max(map(np.max, values))
     margin = 0.03 * (high - low or 1.0)
     axes.set_xlim(low - margin, high + margin)
     axes.set_ylim(0, 1)

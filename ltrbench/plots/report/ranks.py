@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW = 0.24  # inches
-_LONGEST_LABEL = 30  # characters
+_LONGEST_MODEL = 30  # characters
 _BAR = 0.5  # rows between the bars of groups
 
 
@@ -38,8 +38,8 @@ def critical_difference_diagram(
     bottom = depth + half + 0.6
     figure, (axes,) = titled_panels(title, [], _ROW * (bottom + 3), page)
     _draw_axis(axes, len(labels), bottom)
-    for place, own in enumerate(groups):
-        ranks = [average_ranks[number] for number in own]
+    for place, group in enumerate(groups):
+        ranks = [average_ranks[number] for number in group]
         axes.plot([min(ranks), max(ranks)], [0.4 + _BAR * place] * 2, color="black", linewidth=3)
     for place, number in enumerate(order):
         to_left = place < half
@@ -80,7 +80,7 @@ def _draw_label(axes: Axes, label: str, rank: float, row: float, to_left: bool) 
     axes.text(
         edge,
         row - 0.08,
-        f"{short_name(label, _LONGEST_LABEL)}  {rank:.2f}",
+        f"{short_name(label, _LONGEST_MODEL)}  {rank:.2f}",
         fontsize=SMALL,
         horizontalalignment="left" if to_left else "right",
         verticalalignment="bottom",

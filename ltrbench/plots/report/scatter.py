@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.plots.drawing.panels import GRID, HEIGHT, PAPER, TEXT, Page, short_name, titled_panels
+from ltrbench.plots.drawing.panels import (
+    GRID,
+    HEIGHT,
+    LONGEST_AXIS_LABEL,
+    PAPER,
+    TEXT,
+    Floats,
+    Page,
+    short_name,
+    titled_panels,
+)
 from ltrbench.plots.drawing.styles import colour_of
 
 if TYPE_CHECKING:
@@ -17,14 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-
 MOST_POINTS = 2000
 """Above this number of queries, hexagonal cells stand in place of points."""
 _FEW_POINTS = 200
 _CELLS = 24  # from left to right
 _ON_DIAGONAL = "#777777"
-_LONGEST_LABEL = 28  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +67,7 @@ def scatter(drawn: QueryPairs, metric: str, page: Page = PAPER) -> Figure:
     axes.set_xlim(*ends)
     axes.set_ylim(*ends)
     axes.set_box_aspect(1)
-    names = [short_name(label, _LONGEST_LABEL) for label in (drawn.a, drawn.b)]
+    names = [short_name(label, LONGEST_AXIS_LABEL) for label in (drawn.a, drawn.b)]
     axes.set_ylabel(f"{metric} of {names[0]}", fontsize=TEXT, parse_math=False)
     axes.set_xlabel(f"{metric} of {names[1]}", fontsize=TEXT, parse_math=False)
     axes.grid(**GRID)
@@ -97,9 +104,9 @@ def _draw_cells(axes: Axes, drawn: QueryPairs) -> None:
         if inside.any()
     ]
     # One scale for the sides, or the thin side would look as dense as the thick one.
-    most = max(float(np.max(np.asarray(own.get_array()))) for own in cells)
-    for own in cells:
-        own.set_norm(LogNorm(1, max(most, 2)))
+    most = max(float(np.max(np.asarray(side.get_array()))) for side in cells)
+    for side in cells:
+        side.set_norm(LogNorm(1, max(most, 2)))
 
 
 def _fading(colour: str) -> Colormap:

@@ -25,7 +25,7 @@ _LOOKS = {
 """Part -> its colour and hatch, in the order in which they are drawn."""
 
 _ROW, _AXIS, _TITLE = 0.3, 0.55, 0.4  # inches
-_LONGEST_LABEL = 34  # characters
+_LONGEST_PAIR = 34  # characters
 _THICKNESS = 0.62
 
 
@@ -60,7 +60,7 @@ def variance_shares(drawn: Sequence[ErrorParts], metric: str, page: Page = PAPER
     for row, item in enumerate(drawn):
         axes.text(102, row, f"SE {item.standard_error:.4f}", **look)
     axes.set_yticks(rows)
-    names = [short_name(item.label, _LONGEST_LABEL) for item in drawn]
+    names = [short_name(item.label, _LONGEST_PAIR) for item in drawn]
     axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

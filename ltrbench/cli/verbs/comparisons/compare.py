@@ -116,13 +116,12 @@ def compare_verb(
         python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
         python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
-    from ltrbench.compare import Settings, read_attributes, slices
-    from ltrbench.compare import compare as compare_runs
+    from ltrbench.compare import Settings, compare, read_attributes, slices
     from ltrbench.compare.output.publish import publish
     from ltrbench.compare.output.record import comparisons_as_json
     from ltrbench.metrics import preset, with_settings
 
-    asked = Settings(
+    compare_settings = Settings(
         metric=metric,
         family=tuple(_names(family)),
         baseline=baseline,
@@ -139,8 +138,8 @@ def compare_verb(
         _make(output)
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
-    runs += _fused(runs, asked, _names(fuse), _names(fuse_of), rrf_k)
-    comparisons = compare_runs(runs, asked)
+    runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
+    comparisons = compare(runs, compare_settings)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
         echo_json(comparisons_as_json(comparisons, by_kind))
@@ -205,7 +204,7 @@ def _is_import(source: str) -> bool:
 
 
 def _fused(
-    runs: Sequence[Run], asked: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
+    runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
 ) -> list[Run]:
     from ltrbench.compare.comparison import default_metric
     from ltrbench.compare.scores.fusion import Fusing, fuse
@@ -214,8 +213,10 @@ def _fused(
     finished = [run for run in runs if run.result.status == FINISHED]
     if not methods or not finished:
         return []
-    metric = asked.claimed_metrics[0] or default_metric(finished)
-    return fuse(finished, Fusing(tuple(methods), tuple(of), rrf_k, metric, asked.convention, asked.seed))
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    return fuse(
+        finished, Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention, settings.seed)
+    )
 
 
 def _names(text: str) -> list[str]:

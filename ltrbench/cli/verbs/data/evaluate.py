@@ -30,7 +30,7 @@ from ltrbench.metrics import PRESETS, Convention, Evaluation
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table, TableColumn, TableRow, is_available
 
-DEFAULT_METRICS = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
+METRICS_OF_A_RUN = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
 """Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""
 
 CONVENTION_OPTION = click.option(
@@ -58,7 +58,7 @@ ROPE_OPTION = click.option(
 _METRICS_OPTION = click.option(
     "--metrics",
     "names",
-    default=DEFAULT_METRICS,
+    default=METRICS_OF_A_RUN,
     show_default=True,
     metavar="NAMES",
     help="Metrics with or without a cutoff, separated by commas.",
@@ -93,13 +93,12 @@ def evaluate_verb(
         python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
         python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
     """
-    from ltrbench.metrics import evaluate as compute
-    from ltrbench.metrics import preset, with_settings
+    from ltrbench.metrics import evaluate, preset, with_settings
 
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     metrics = _parse_names(names)
     dataset = read(data, reading, whole_labels=_needs_whole_labels(convention, metrics))
-    evaluation = compute(dataset, _read_scores(scores, dataset), metrics, convention)
+    evaluation = evaluate(dataset, _read_scores(scores, dataset), metrics, convention)
     if per_query is not None:
         _write_per_query(dataset, evaluation, per_query)
     if as_object:
@@ -154,13 +153,12 @@ def _convention_row(
     dataset: RankingDataset, scores: Scores, names: Sequence[str], convention: Convention
 ) -> _ConventionRow:
     """A metric at a time: one that is not defined leaves the others standing."""
-    from ltrbench.metrics import evaluate as compute
-    from ltrbench.metrics import has_relevant_document
+    from ltrbench.metrics import evaluate, has_relevant_document
 
     means, undefined = {}, {}
     for name in names:
         try:
-            means[name] = compute(dataset, scores, [name], convention).means[name]
+            means[name] = evaluate(dataset, scores, [name], convention).means[name]
         # A DataError can only be of the labels: a label that has no gain in this convention.
         except (ConfigError, DataError) as error:
             undefined[name] = str(error)

@@ -32,13 +32,13 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
         python -m ltrbench inspect train.txt
         python -m ltrbench inspect train.csv --read label=grade --json
     """
-    from ltrbench.experiment.inspection import inspect as look
+    from ltrbench.experiment.inspection import inspect
 
-    found = look(read(data, reading), _rankers())
+    inspection = inspect(read(data, reading), _rankers())
     if as_object:
-        echo_json({"data": list(map(str, data)), **dataclasses.asdict(found)})
+        echo_json({"data": list(map(str, data)), **dataclasses.asdict(inspection)})
     else:
-        echo(_render(", ".join(map(str, data)), found))
+        echo(_render(", ".join(map(str, data)), inspection))
 
 
 def _rankers() -> dict[str, Ranker]:
@@ -56,33 +56,34 @@ def _rankers() -> dict[str, Ranker]:
         }
 
 
-def _render(data: str, found: Inspection) -> str:
+def _render(data: str, inspection: Inspection) -> str:
+    no_relevant = _of_queries(inspection.without_relevant, inspection)
     facts = [
-        ("documents", str(found.documents)),
-        ("queries", str(found.queries)),
-        ("features", str(found.features)),
-        ("labels", _listed([f"{label}: {count}" for label, count in found.labels.items()])),
-        *_label_facts(found),
-        ("query sizes", _query_sizes(found.query_sizes)),
-        ("no relevant", _of_queries(found.without_relevant, found) + ", no document of label 1 or more"),
-        ("only relevant", _of_queries(found.only_relevant, found)),
-        ("one document", _of_queries(found.single_document, found)),
-        *_feature_facts(found),
-        *_row_facts(found),
-        *_weight_facts(found),
-        ("fingerprint", found.fingerprint),
+        ("documents", str(inspection.documents)),
+        ("queries", str(inspection.queries)),
+        ("features", str(inspection.features)),
+        ("labels", _listed([f"{label}: {count}" for label, count in inspection.labels.items()])),
+        *_label_facts(inspection),
+        ("query sizes", _query_sizes(inspection.query_sizes)),
+        ("no relevant", f"{no_relevant}, no document of label 1 or more"),
+        ("only relevant", _of_queries(inspection.only_relevant, inspection)),
+        ("one document", _of_queries(inspection.single_document, inspection)),
+        *_feature_facts(inspection),
+        *_row_facts(inspection),
+        *_weight_facts(inspection),
+        ("fingerprint", inspection.fingerprint),
     ]
     width = max(len(name) for name, _ in facts) + 2
     lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
-    return "\n".join([data, "", *lines, "", *_concerns(found.concerns)])
+    return "\n".join([data, "", *lines, "", *_concerns(inspection.concerns)])
 
 
-def _label_facts(found: Inspection) -> Iterator[tuple[str, str]]:
-    if found.fractional_labels:
+def _label_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    if inspection.fractional_labels:
         yield (
             "not whole",
-            f"labels of {found.fractional_labels} documents. The gain 2^label - 1 is meant for grades: a run "
-            "refuses others unless data.whole_labels=false",
+            f"labels of {inspection.fractional_labels} documents. The gain 2^label - 1 is meant for grades: "
+            "a run refuses others unless data.whole_labels=false",
         )
 
 
@@ -94,12 +95,12 @@ def _query_sizes(sizes: Mapping[str, float]) -> str:
     )
 
 
-def _of_queries(count: int, found: Inspection) -> str:
-    return f"{count} queries ({count / found.queries:.1%})"
+def _of_queries(count: int, inspection: Inspection) -> str:
+    return f"{count} queries ({count / inspection.queries:.1%})"
 
 
-def _feature_facts(found: Inspection) -> Iterator[tuple[str, str]]:
-    faults = found.feature_faults
+def _feature_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
     yield "missing", _counted(missing, "features lack a value in some documents")
     yield "constant", _counted(faults.constant, "features have one value in all documents")
@@ -109,8 +110,8 @@ def _feature_facts(found: Inspection) -> Iterator[tuple[str, str]]:
     )
 
 
-def _row_facts(found: Inspection) -> Iterator[tuple[str, str]]:
-    order = found.row_order
+def _row_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    order = inspection.row_order
     fact = (
         f"of {order.mixed} queries with different labels {order.best_first} are sorted best label first, "
         f"{order.worst_first} worst first; query ids {'ascend' if order.query_ids_ascend else 'are mixed'}"
@@ -122,18 +123,19 @@ def _row_facts(found: Inspection) -> Iterator[tuple[str, str]]:
     yield "rows", fact
 
 
-def _weight_facts(found: Inspection) -> Iterator[tuple[str, str]]:
-    weights = found.query_weights
+def _weight_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    weights = inspection.query_weights
     if weights is not None:
-        vary = "; they vary within queries" if found.weights_vary_within_queries else ""
+        vary = "; they vary within queries" if inspection.weights_vary_within_queries else ""
         yield (
             "query weights",
             f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
         )
-    if found.positions is not None:
+    positions = inspection.positions
+    if positions is not None:
         yield (
             "positions",
-            f"{found.positions['min']} to {found.positions['max']}. They train nothing unless a backend is "
+            f"{positions['min']} to {positions['max']}. They train nothing unless a backend is "
             "told to learn position biases: see below",
         )
 

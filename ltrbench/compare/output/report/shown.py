@@ -14,7 +14,7 @@ from ltrbench.compare.output.report.parts import Folded, PagePart
 from ltrbench.compare.output.report.svg import css_colour
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.plots import Drawn
+from ltrbench.plots import Series
 from ltrbench.plots.drawing.styles import styles_of
 from ltrbench.statistics import BETTER, WORSE, Interval
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
@@ -46,7 +46,7 @@ class Shown:
         return sorted(self.comparison.rows, key=order)
 
     @cached_property
-    def series(self) -> list[Drawn]:
+    def series(self) -> list[Series]:
         """The rows as pictures show them, in the order of the comparison, which decides their looks."""
         return series_of(self.comparison)
 
@@ -80,14 +80,14 @@ class Shown:
         }
 
 
-def series_of(comparison: Comparison) -> list[Drawn]:
+def series_of(comparison: Comparison) -> list[Series]:
     """Rows as pictures show them."""
     try:
         ndcg = comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError):  # which the report says in words
         ndcg = {}
     return [
-        Drawn(
+        Series(
             label=row.label,
             model=row.runs[0].result.model,
             runs=row.runs,

@@ -63,10 +63,10 @@ def _fitted(svg: bytes, name: str) -> Markup:
                 parent.remove(child)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-        own = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        if own.get("id", "").encode() not in referred:
-            own.pop("id", None)
-        element.attrib = {key: _attribute(key, value, name) for key, value in own.items()}
+        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        if attributes.get("id", "").encode() not in referred:
+            attributes.pop("id", None)
+        element.attrib = {key: _attribute(key, value, name) for key, value in attributes.items()}
         element.text, element.tail = _without_blanks(element.text), _without_blanks(element.tail)
     box = root.attrib["viewBox"]
     root.attrib = {"viewBox": box, "style": f"--width: {box.split()[2]}", "aria-hidden": "true"}
@@ -80,7 +80,7 @@ def _attribute(key: str, value: str, name: str) -> str:
     if key == "href":
         return f"#{name}-{value[1:]}"
     if key in _PLACES:
-        return _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.1f}", " ".join(value.split()))
+        return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", " ".join(value.split()))
     if key == "style":
         value = _FONTS.sub("", css_colour(value))
     return value.replace("url(#", f"url(#{name}-")
@@ -88,7 +88,7 @@ def _attribute(key: str, value: str, name: str) -> str:
 
 def css_colour(text: str) -> str:
     """With what the style sheet calls the colours in it."""
-    return _COLOUR.sub(lambda found: _COLOURS[found[0].lower()], text)
+    return _COLOUR.sub(lambda colour: _COLOURS[colour[0].lower()], text)
 
 
 def _without_blanks(text: str | None) -> str | None:
