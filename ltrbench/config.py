@@ -220,9 +220,9 @@ def _refuse_unused(settings: Mapping[str, Any]) -> None:
 
 def _importance(config: DictConfig) -> ImportanceSettings | None:
     settings = config.importance
-    found = None if settings is None else OmegaConf.to_object(settings)
-    assert found is None or isinstance(found, ImportanceSettings)  # as the schema has it
-    return found
+    node = None if settings is None else OmegaConf.to_object(settings)
+    assert node is None or isinstance(node, ImportanceSettings)  # as the schema has it
+    return node
 
 
 def build_tracker(config: DictConfig) -> Tracker:
@@ -290,8 +290,8 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
         where = getattr(error, "full_key", None)
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
-        told = str(error)
-        raise ConfigError(told if told.startswith(f"{key}.") else f"{key}: {told}") from None
+        message = str(error)
+        raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
     assert isinstance(instance, kind)  # what find_class made sure of; said again for the type checker
     return instance
 
@@ -332,7 +332,7 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     """
     module_name, _, class_name = target.rpartition(".")
     try:
-        found = getattr(import_user_module(module_name), class_name)
+        target_class = getattr(import_user_module(module_name), class_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.startswith(error.name):
             raise ConfigError(
@@ -346,15 +346,17 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}") from None
     except AttributeError:
         raise ConfigError(f"{key}._target_ is '{target}', but {module_name} has no '{class_name}'.") from None
-    if not (isinstance(found, type) and issubclass(found, kind)) or not _can_be_built(found):
+    if not (isinstance(target_class, type) and issubclass(target_class, kind)) or not _can_be_built(
+        target_class
+    ):
         raise ConfigError(
             f"{key}._target_ is '{target}', which is not a dataclass that makes a {kind.__name__} whole."
         )
-    return found
+    return target_class
 
 
-def _can_be_built(found: type[Any]) -> bool:
-    return dataclasses.is_dataclass(found) and not inspect.isabstract(found)
+def _can_be_built(target_class: type[Any]) -> bool:
+    return dataclasses.is_dataclass(target_class) and not inspect.isabstract(target_class)
 
 
 def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:

@@ -14,7 +14,7 @@ from run_cases import finished_run, judged, noisy
 from ltrbench.cli import main
 from ltrbench.compare import Settings, best_by_validation, compare
 from ltrbench.compare.scores.fused_scores import learn_weights, min_max, reciprocal_ranks, z_scores
-from ltrbench.compare.scores.fusion import METHODS, Fusing, fuse
+from ltrbench.compare.scores.fusion import FUSION_METHODS, Fusing, fuse
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import evaluate
@@ -111,7 +111,7 @@ def with_test_labels(run: Run, labels: Labels) -> Run:
     return Run(run.path, run.result, {"test": other, "valid": valid})
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FUSION_METHODS)
 def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(tmp_path: Path, method: str) -> None:
     runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 2.0))]
     labels = runs[0].scored("test").judgments.labels

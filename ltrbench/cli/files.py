@@ -80,15 +80,15 @@ def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
     Raises:
         ConfigError: where one is not key=value, or a key is given twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not (key and equals):
             raise ConfigError(f"{option} {setting}: key=value was expected, as in {option} key=value.")
-        if key in found:
-            raise ConfigError(f"{option} {key} is given twice, as '{found[key]}' and '{value}'; keep one.")
-        found[key] = value
-    return found
+        if key in values:
+            raise ConfigError(f"{option} {key} is given twice, as '{values[key]}' and '{value}'; keep one.")
+        values[key] = value
+    return values
 
 
 def parse_value(text: str) -> Any:

@@ -36,12 +36,12 @@ _FIRST_FILES = {"data": "letor", "params": "matched"}
 
 def explained_settings() -> dict[str, Key]:
     """Every key of the command line -> its value and comment, from the first YAML that has it."""
-    found: dict[str, Key] = {}
+    explained: dict[str, Key] = {}
     for item in sorted(config_files(), key=lambda item: _FIRST_FILES.get(item.group) != item.name):
         for key in (*item.groups, *item.keys):
-            if key.name not in found or not found[key.name].comment:
-                found[key.name] = key
-    return found
+            if key.name not in explained or not explained[key.name].comment:
+                explained[key.name] = key
+    return explained
 
 
 def first_clause(key: Key) -> str:
@@ -108,12 +108,12 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
     node = yaml.compose(text)
     assert isinstance(node, yaml.MappingNode)
     keys = list(_keys(node, text, len(intro), prefix))
-    own = {key.name: key.value for key in keys}
+    value_of = {key.name: key.value for key in keys}
     return ConfigFile(
         group=group,
         name=path.stem,
         intro="\n".join(intro[is_global:]),
-        target=own.get(f"{prefix}_target_"),
+        target=value_of.get(f"{prefix}_target_"),
         bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
         keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),
         groups=() if group else tuple(_groups(node, lines)),

@@ -91,10 +91,10 @@ def _number(path: Path) -> int | None:
     settings = path / ".hydra" / "hydra.yaml"
     if not settings.is_file():
         return None
-    found = re.search(
+    match = re.search(
         r"^    num: (\d+)$", settings.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
     )
-    return None if found is None else int(found[1])
+    return None if match is None else int(match[1])
 
 
 def _already_done(sweep: Sweep, jobs: Sequence[Sequence[str]], done: Mapping[Overrides, Run]) -> str:

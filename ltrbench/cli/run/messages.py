@@ -19,7 +19,7 @@ from ltrbench.config import Config, conf_dir
 from ltrbench.errors import did_you_mean
 
 # Lines of Hydra's messages that say where its own code stood.
-_HYDRAS_OWN = ("object_type=", "reference_type=", "full_key:")
+_LINES_OF_HYDRA = ("object_type=", "reference_type=", "full_key:")
 
 # Hydra's plug-ins: config group -> YAML -> the package that brings it.
 _PLUGINS = {
@@ -51,8 +51,8 @@ def composition_message(error: BaseException) -> str:
     if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
         messages.append(str(error.__cause__))
     lines = [line.strip() for message in messages for line in message.splitlines()]
-    told = itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines)
-    text = " ".join(line for line in told if line and not line.startswith(_HYDRAS_OWN))
+    before_path = itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines)
+    text = " ".join(line for line in before_path if line and not line.startswith(_LINES_OF_HYDRA))
     return text if text.endswith(".") else f"{text}."
 
 
@@ -119,11 +119,11 @@ def _missing_key(error: BaseException, text: str) -> str | None:
     if "/" in key or "@" in key:
         groups = sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
         return f"there is no group '{key}'{did_you_mean(key, groups)} The groups are {', '.join(groups)}."
-    own = f" A parameter of a library's own is added with a plus: +{key}=VALUE." if ".extra" in parent else ""
+    hint = f" Add a parameter of the library itself with a plus: +{key}=VALUE." if ".extra" in parent else ""
     # The key itself may stand, and one before it be the misspelt one.
     missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(error.__cause__))
     wrong = name if missing is None else missing[1]
-    return f"there is no key {key}{did_you_mean(wrong, known)}{_whose_keys(error)}{own}"
+    return f"there is no key {key}{did_you_mean(wrong, known)}{_whose_keys(error)}{hint}"
 
 
 def _whose_keys(error: BaseException) -> str:

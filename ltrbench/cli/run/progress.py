@@ -94,14 +94,14 @@ class Lines:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._told: Progress | None = None
+        self._last_shown: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        told = self._told
-        is_due = told is None or progress.seconds - told.seconds >= SECONDS_BETWEEN_LINES
-        is_last = progress.finished and (told is None or progress.iteration > told.iteration)
+        last = self._last_shown
+        is_due = last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
+        is_last = progress.finished and (last is None or progress.iteration > last.iteration)
         if is_due or is_last:
-            self._told = progress
+            self._last_shown = progress
             parts = figures(progress)
             iteration, metric = parts.pop("iteration"), parts.pop("metric")
             log.info("%s %s: %s %s", self._model, iteration, metric, ", ".join(parts.values()))

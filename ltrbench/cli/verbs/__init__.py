@@ -36,8 +36,8 @@ def all_verbs() -> dict[str, click.Command]:
 
 
 def _modules() -> list[str]:
-    found = pkgutil.walk_packages(__path__, prefix=f"{__name__}.")
-    return [module.name for module in found if not module.ispkg]
+    modules = pkgutil.walk_packages(__path__, prefix=f"{__name__}.")
+    return [module.name for module in modules if not module.ispkg]
 
 
 def _commands_of(module: str) -> dict[str, click.Command]:

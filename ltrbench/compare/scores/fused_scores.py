@@ -18,7 +18,7 @@ from ltrbench.shapes import Scores
 
 RRF_K = 60.0  # the paper's own
 
-Part = NDArray[np.float64]
+FusionPart = NDArray[np.float64]
 """(D,), what a run adds to the fused scores; of M runs, (M, D)."""
 
 # Coordinate ascent: how finely a share is tried, from where else it starts, and when it gives up.
@@ -27,7 +27,7 @@ _RESTARTS = 2
 _MOST_ROUNDS = 10
 
 
-def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> Part:
+def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> FusionPart:
     """(D,), 1 / (k + r) for the document at rank r of its query, from 1 (Cormack, Clarke and Buettcher, 2009,
     "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR).
 
@@ -40,7 +40,7 @@ def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> 
     return np.where(np.isneginf(scores), 0.0, 1.0 / (k + ranks))
 
 
-def z_scores(judgments: Judgments, scores: Scores) -> Part:
+def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
     """(D,), (s - mean) / sd over the documents of the query; 0 where all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
     sizes = judgments.query_sizes
@@ -49,7 +49,7 @@ def z_scores(judgments: Judgments, scores: Scores) -> Part:
     return _over(centred, np.repeat(deviations, sizes), ~_is_tied(judgments, finite))
 
 
-def min_max(judgments: Judgments, scores: Scores) -> Part:
+def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
     """(D,), (s - min) / (max - min) over the documents of the query; 0 where all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
     sizes = judgments.query_sizes
@@ -58,7 +58,7 @@ def min_max(judgments: Judgments, scores: Scores) -> Part:
     return _over(risen, np.repeat(highest - lowest, sizes), ~_is_tied(judgments, finite))
 
 
-def _finite(judgments: Judgments, scores: Scores) -> Part:
+def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     """Infinite scores become the lowest and highest finite ones of their query, or 0 where there are none.
 
     So a document that was not retrieved adds as much as the last one that was (Fox and Shaw, 1994, give it
@@ -77,19 +77,19 @@ def _finite(judgments: Judgments, scores: Scores) -> Part:
     return np.where(np.isneginf(given), low, np.where(np.isposinf(given), high, given))
 
 
-def _is_tied(judgments: Judgments, scores: Part) -> NDArray[np.bool_]:
+def _is_tied(judgments: Judgments, scores: FusionPart) -> NDArray[np.bool_]:
     """(D,), whether all documents of the query have one score: rounding must not order them."""
     start, sizes = judgments.query_start[:-1], judgments.query_sizes
     same = np.minimum.reduceat(scores, start) == np.maximum.reduceat(scores, start)
     return np.repeat(same, sizes)
 
 
-def _over(values: Part, by: Part, where: NDArray[np.bool_]) -> Part:
+def _over(values: FusionPart, by: FusionPart, where: NDArray[np.bool_]) -> FusionPart:
     return np.divide(values, by, out=np.zeros_like(values), where=where & (by > 0))
 
 
 def learn_weights(
-    judgments: Judgments, parts: Part, metric: str, convention: Convention = DEFAULT, seed: int = 0
+    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, seed: int = 0
 ) -> NDArray[np.float64]:
     """(M,), weights of 0 or more that add up to 1, under which the weighted sum reaches the highest metric.
 

@@ -33,13 +33,13 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         rerun = Path(folder, committed.name)
         publish(compare(find_runs([runs])), rerun)
-        found = hold_against(committed, rerun)
-    asked = "the same to the bit" if found.exact else f"within {TOLERANCE}"
+        reproduction = hold_against(committed, rerun)
+    demand = "the same to the bit" if reproduction.exact else f"within {TOLERANCE}"
     echo(
-        f"{committed}: {found.num_figures} figures, asked to be {asked} ({found.reason}); largest difference "
-        f"{found.largest:.3g}."
+        f"{committed}: {reproduction.num_figures} figures, which must be {demand} ({reproduction.reason}); "
+        f"largest difference {reproduction.largest:.3g}."
     )
-    for difference in found.differences:
+    for difference in reproduction.differences:
         echo(f"- {difference}")
-    echo("Reproduced." if not found.differences else f"{len(found.differences)} differ.")
-    return RUN_FAILED if found.differences else OK
+    echo("Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} differ.")
+    return RUN_FAILED if reproduction.differences else OK

@@ -60,30 +60,30 @@ def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, 
     """
     from ltrbench.results import naming, read_run
 
-    asked = _Asked(read_run(run), split, metric, convention)
-    with naming(asked.run):
-        text = "".join(_WRITERS[kind](asked, asked.run.scored(split)))
+    export = _Export(read_run(run), split, metric, convention)
+    with naming(export.run):
+        text = "".join(_WRITERS[kind](export, export.run.scored(split)))
     _write(text, output)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Export:
     run: Run
     split: str
     metric: str
     convention: str
 
 
-def _trec_run(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+def _trec_run(export: _Export, scored: ScoredSplit) -> Iterator[str]:
     from ltrbench.data.formats.trec import document_names, trec_run_lines
 
     names, reason = document_names(scored.judgments, scored.file_rows)
     _say_of_names(reason)
     _say_of_ties(scored)
-    return trec_run_lines(scored.judgments, scored.scores, names, asked.run.result.model)
+    return trec_run_lines(scored.judgments, scored.scores, names, export.run.result.model)
 
 
-def _qrels(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+def _qrels(export: _Export, scored: ScoredSplit) -> Iterator[str]:
     from ltrbench.data.formats.trec import document_names, qrels_lines
 
     names, reason = document_names(scored.judgments, scored.file_rows)
@@ -91,27 +91,27 @@ def _qrels(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
     return qrels_lines(scored.judgments, names)
 
 
-def _ranklib_idv(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+def _ranklib_idv(export: _Export, scored: ScoredSplit) -> Iterator[str]:
     from ltrbench.data.formats.ranklib import idv_lines
     from ltrbench.metrics import evaluate, preset
 
-    evaluation = evaluate(scored.judgments, scored.scores, [asked.metric], preset(asked.convention))
-    values = evaluation.per_query[asked.metric]
+    evaluation = evaluate(scored.judgments, scored.scores, [export.metric], preset(export.convention))
+    values = evaluation.per_query[export.metric]
     counted = ~np.isnan(values)
     if not counted.all():
         left_out = f"{(~counted).sum()} of {len(counted)} queries"
-        _say(f"{left_out} do not count under the convention {asked.convention}, and have no line.")
+        _say(f"{left_out} do not count under the convention {export.convention}, and have no line.")
     queries = scored.judgments.query_ids[counted].tolist()
     pairs = zip(queries, values[counted].tolist(), strict=True)
-    return idv_lines(asked.metric, pairs, evaluation.means[asked.metric])
+    return idv_lines(export.metric, pairs, evaluation.means[export.metric])
 
 
-def _scores(asked: _Asked, scored: ScoredSplit) -> Iterator[str]:
+def _scores(export: _Export, scored: ScoredSplit) -> Iterator[str]:
     in_file = scored.scores if scored.file_rows is None else scored.scores[np.argsort(scored.file_rows)]
     return (f"{score!r}\n" for score in in_file.tolist())
 
 
-_WRITERS: dict[str, Callable[[_Asked, ScoredSplit], Iterator[str]]] = {
+_WRITERS: dict[str, Callable[[_Export, ScoredSplit], Iterator[str]]] = {
     "trec-run": _trec_run,
     "qrels": _qrels,
     "ranklib-idv": _ranklib_idv,
