@@ -1,6 +1,6 @@
 """Whether runs may stand in one table, and what a reader of it has to be warned of.
 
-A table of runs that were trained or judged on different documents is refused, with what differs. What only
+A table of runs that were trained or evaluated on different documents is refused, with what differs. What only
 may matter (threads, machines, settings tried, a model chosen by test) is a note under the table.
 """
 
