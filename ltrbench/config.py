@@ -94,13 +94,6 @@ def register_schema() -> None:
     ConfigStore.instance().store(name="schema", node=Config)
 
 
-def conf_dir() -> Path:
-    """The folder of our YAMLs: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
 def build_experiment(
     config: DictConfig,
     choices: dict[str, Any],

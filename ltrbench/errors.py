@@ -7,7 +7,7 @@ exit code 1.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class LtrbenchError(Exception):
@@ -44,3 +44,41 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(word, list(choices), n=1)
     return f"; did you mean '{close[0]}'?" if close else "."
+
+
+def require(
+    name: str,
+    value: float | None,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Raises ConfigError where a value, if set, is out of its range.
+
+    >>> require("num_leaves", 31, at_least=2)
+    """
+    if value is None:
+        return
+    inside = (
+        (at_least is None or value >= at_least)
+        and (above is None or value > above)
+        and (at_most is None or value <= at_most)
+    )
+    if not inside:
+        bounds = [
+            f"{word} {bound}"
+            for word, bound in (("at least", at_least), ("more than", above), ("at most", at_most))
+            if bound is not None
+        ]
+        raise ConfigError(f"{name} is {value}; it must be {' and '.join(bounds)}.")
+
+
+def require_choice(name: str, value: str | None, choices: Collection[str]) -> None:
+    """Raises ConfigError where a value, if set, is none of the words that it may be.
+
+    >>> require_choice("objective", "ndcg", ["ndcg", "map"])
+    """
+    if value is not None and value not in choices:
+        close = did_you_mean(value, choices)
+        raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")

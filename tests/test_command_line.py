@@ -20,7 +20,7 @@ import pytest
 from ltrbench.cli import main
 from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first_clause
 from ltrbench.cli.verbs import all_verbs
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
 from ltrbench.results import read_run

@@ -21,7 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
 from ltrbench.cli.run.messages import composition_message
-from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, build_tracker, register_schema
 from ltrbench.errors import ConfigError
 
 

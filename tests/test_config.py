@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from ltrbench.config import build, build_tracker, conf_dir, find_class
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, build_tracker, find_class
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.random import RandomRanker

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from pickling_backends import PICKLING
 from scipy.sparse import csr_array
 
-from ltrbench.config import build, build_experiment, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, build_experiment, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment.run import check_drift

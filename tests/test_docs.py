@@ -37,7 +37,8 @@ from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.run.launch import flags_and_overrides
 from ltrbench.cli.run.sweep import with_folds, with_resamples
 from ltrbench.cli.verbs import all_verbs, find_verb
-from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, build_tracker, register_schema
 from ltrbench.metrics import PRESETS
 from ltrbench.metrics.functions import METRICS
 from ltrbench.rankers import BoostingRanker

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ltrbench.cli import main
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset
 from ltrbench.experiment import inspection
 from ltrbench.experiment.inspection import inspect

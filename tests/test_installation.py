@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 
 CHECKOUT = Path(__file__).parents[1]
 

@@ -10,7 +10,8 @@ import pytest
 from golden_files import golden_file
 from hydra import compose, initialize_config_dir
 
-from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, register_schema
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.native import NativeRanker

@@ -6,6 +6,7 @@ RankLib's has a file of its own, test_native_ranklib.py.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -13,13 +14,17 @@ from hydra import compose, initialize_config_dir
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.cli.verbs.data.explain import pair_settings
+from ltrbench.conf_folder import conf_dir, settings_in
+from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT
 from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.dialects import IN_ROW_ORDER, PRESETS, PairSettings
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.rankers.base import check_types
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.translation import objective_of
+from ltrbench.rankers.native.settings import objective_of
 
 NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
 
@@ -41,19 +46,32 @@ def made_up(seed: int = 0) -> RankingDataset:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_yaml_has_the_pairs_that_explain_shows(name: str) -> None:
-    settings = objective_of(make(name))
-    assert isinstance(settings, PairSettings)
-    expected = PRESETS[name]
-    if name == "pyltr":
-        # All pairs, of which those below rank 10 do not change its NDCG@10.
-        expected = replace(expected, truncation=10)
-    # A preset's convention is named after its library, and holds what that refuses; it computes the same.
-    ours, theirs = settings.convention, expected.convention
-    assert (ours.ties, ours.gain, ours.discount) == (theirs.ties, theirs.gain, theirs.discount)
-    assert replace(settings, convention=IN_ROW_ORDER) == replace(
-        expected, convention=IN_ROW_ORDER, weights_within_queries=True
-    )
+def test_a_preset_from_python_is_that_of_the_command_line(name: str) -> None:
+    assert NativeRanker.from_preset(name, num_trees=7, seed=3) == make(name, "params.num_trees=7", "seed=3")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_explain_shows_the_pairs_that_a_preset_learns_from(name: str) -> None:
+    shown, learned_from = pair_settings(name, {}), objective_of(make(name))
+    assert isinstance(learned_from, PairSettings)
+    # Only `explain` refuses labels that the library refuses, under its name.
+    assert shown.convention.gain == learned_from.convention.gain
+    assert replace(shown, convention=DEFAULT) == replace(learned_from, convention=DEFAULT)
+
+
+def test_the_defaults_are_a_preset_and_what_is_none_is_refused() -> None:
+    assert NativeRanker.from_preset("native") == NativeRanker()
+    with pytest.raises(ConfigError, match="preset 'lightgmb' is unknown; did you mean 'lightgbm'"):
+        NativeRanker.from_preset("lightgmb")
+
+
+def test_every_yaml_of_the_engine_gives_each_number_the_type_of_its_field() -> None:
+    # 1e-3 is a number to Hydra, and a word to other readers of YAML, which want 1.0e-3.
+    types = get_type_hints(NativeRanker)
+    for path in conf_dir().glob("model/native*.yaml"):
+        settings = settings_in("model", path.stem)
+        del settings["_target_"]
+        check_types(settings, types)
 
 
 @pytest.mark.parametrize("name", NAMES)

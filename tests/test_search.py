@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.data.synthetic import Synthetic

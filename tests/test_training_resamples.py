@@ -14,7 +14,8 @@ from hydra import compose, initialize_config_dir
 from test_command_line import run
 
 from ltrbench.cli.run.launch import flags_and_overrides
-from ltrbench.config import build_experiment, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, ResultError

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset
 

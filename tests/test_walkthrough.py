@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from ltrbench.cli import main
 from ltrbench.cli.lesson import (
     DIALECT,
+    DIALECTS,
     WIDTH,
     Walk,
     best_cut,
@@ -22,8 +24,8 @@ from ltrbench.cli.lesson import (
     tutorial_cut,
     walk,
 )
-from ltrbench.metrics import evaluate
-from ltrbench.native.objectives.dialects import PRESETS
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.metrics.convention import Ties
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.objectives.pairs import pair_lambdas
 
@@ -127,13 +129,14 @@ def test_what_is_told_is_what_training_computes(walked: Walk) -> None:
 
 
 def test_dialects_differ_as_the_text_says(walked: Walk) -> None:
-    first = {name: pair_lambdas(walked.data.labels, np.zeros(10), item) for name, item in PRESETS.items()}
+    first = {name: pair_lambdas(walked.data.labels, np.zeros(10), item) for name, item in DIALECTS.items()}
     ranklib = first["ranklib"].gradients
     total = np.abs(ranklib).sum()
     for name in ("native", "lightgbm", "xgboost"):
         assert first[name].gradients == pytest.approx(ranklib * np.log2(1.0 + total) / total, rel=1e-5)
     assert first["xgboost"].hessians == pytest.approx(2.0 * first["native"].hessians, rel=1e-5)
-    worst = evaluate(walked.data, np.zeros(10), ["ndcg"], PRESETS["pyltr"].convention).means["ndcg"]
+    convention = replace(DEFAULT, ties=Ties(DIALECTS["pyltr"].ties))
+    worst = evaluate(walked.data, np.zeros(10), ["ndcg"], convention).means["ndcg"]
     assert worst < walked.metric("ndcg", np.zeros(10))
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from docs.pages import titled_files, write_files
 from ltrbench.cli.help.page import verbs_help
 from ltrbench.cli.verbs import verbs
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 from ltrbench.errors import ConfigError
 
 

@@ -12,7 +12,8 @@ from docs.macros.configuration import choices
 from docs.macros.reference import field_docstrings
 from docs.macros.tables import code, table, words
 from ltrbench.cli.help.settings import config_files
-from ltrbench.config import build, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.native import NativeRanker

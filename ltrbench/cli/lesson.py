@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
+from ltrbench.metrics.convention import Ties
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
-from ltrbench.native.objectives.dialects import PRESETS, PairSettings
+from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
 from ltrbench.native.tree.binning import bin_features
@@ -26,6 +27,8 @@ from ltrbench.native.tree.grower import Grower, OpenLeaf, by_deviance
 from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.tree.nodes import Tree
 from ltrbench.native.tree.splitting import Split, SplitSettings, find_split, newton_step, reference_split
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.native.settings import pairs_of
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table
 
@@ -38,7 +41,11 @@ FEATURE_VALUES = {
 TUTORIAL_THRESHOLD = np.float32(0.058824)
 """Where the tutorials cut feature 1."""
 
-DIALECT = PRESETS["ranklib"]
+DIALECTS = {
+    name: pairs_of(NativeRanker.from_preset(name))
+    for name in ("native", "lightgbm", "xgboost", "ranklib", "pyltr")
+}
+DIALECT = DIALECTS["ranklib"]
 """The lambdas of Burges, 2010, as they are; its truncation leaves no pair of ten documents out."""
 SETTINGS = BoostingSettings(
     num_leaves=2,  # a tree of one cut can be followed by hand
@@ -75,7 +82,8 @@ class Walk:
     pairs: list[PairLambdas]
 
     def metric(self, name: str, scores: Scores) -> float:
-        return evaluate(self.data, scores, [name], DIALECT.convention).means[name]
+        convention = replace(DIALECT.convention, ties=Ties(DIALECT.ties))
+        return evaluate(self.data, scores, [name], convention).means[name]
 
 
 def walk() -> Walk:
@@ -342,8 +350,8 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
         "all that pushes up": _cells(pushes),
     }
     dialects = {
-        name: _cells(-pair_lambdas(walked.data.labels, walked.scores[0], preset).gradients)
-        for name, preset in PRESETS.items()
+        name: _cells(-pair_lambdas(walked.data.labels, walked.scores[0], settings).gradients)
+        for name, settings in DIALECTS.items()
     }
     return {
         "distance": distance,

@@ -26,6 +26,7 @@ what stands beside them here; each lists its files in reading order:
 
 What the loop uses besides:
 
+    settings       how a setting is declared, once: its default, range and documentation
     sampling       the queries, documents and features that a tree learns from
     dart           earlier trees left out while a new one is learned
     ensemble       the trees so far, their weights, and the scores that they give

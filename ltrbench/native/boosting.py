@@ -19,7 +19,7 @@ Nothing here measures, prints or stops by itself: whoever wants to watch or to s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,11 +33,12 @@ from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.ensemble import BoostedTrees
 from ltrbench.native.forest.scoring import Forest
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
-from ltrbench.native.objectives.dialects import NATIVE, PairSettings
-from ltrbench.native.sampling import GossSettings, Sampler, SamplingSettings, one_side_sample
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
+from ltrbench.native.settings import setting
 from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, Rows, ThresholdRule, bin_features
 from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
-from ltrbench.native.tree.grower import Grower, GrownTree
+from ltrbench.native.tree.grower import ORDERS, Grower, GrownTree
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.nodes import Tree
 from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step
@@ -51,33 +52,37 @@ of train that `Sampler.left_out` names; True ends the fit."""
 BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL_WIDTH}
 
 
-@dataclass(frozen=True)
-class BoostingSettings:
-    """All settings of the engine, as in NativeRanker.
+@dataclass(kw_only=True)
+class TreeOptions:
+    """How a tree is grown."""
 
-    Attributes:
-        binning: where thresholds lie, a name in BINNINGS.
-        growth: which leaf is cut next, a name in ORDERS.
-        split_criterion: "newton", second-order gain; or "least_squares".
-        leaf_value: "newton", -sum g / (sum h + l2); or "mean", of -g.
-        monotone: sign by name of feature: 1 if scores may only rise with it, -1 if only fall.
-        goss: None where it is off.
-    """
+    binning: str = setting("quantile", choices=tuple(BINNINGS))
+    """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
+    `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
+    split_criterion: str = setting("newton", choices=("newton", "least_squares"))
+    """What a cut is chosen by. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
+    with every hessian 1 (RankLib, and the friedman_mse of pyltr), so that documents whose order the model is
+    sure of already keep their say in where the cuts lie. min_sum_hessian then counts documents in a cut."""
+    leaf_value: str = setting("newton", choices=("newton", "mean"))
+    """What a leaf adds, before shrinkage. `newton`: -G / (H + l2), on which all libraries agree; `mean`: of
+    the negative gradients, a plain gradient step, smaller where the hessians are below 1."""
+    growth: str = setting("best_first", choices=tuple(ORDERS))
+    """Which leaf is cut next. `best_first`: that of the highest gain (LightGBM); `by_deviance`: that of the
+    most differing gradients, whatever the gain (RankLib); `depth_wise`: level by level (XGBoost, pyltr)."""
+
+
+@dataclass(kw_only=True)
+class BoostingSettings(TreeOptions):
+    """All settings of the engine; `num_trees` to `max_bins` are those of BoostingRanker."""
 
     num_trees: int = 100
     learning_rate: float = 0.1
     num_leaves: int = 31
     max_bins: int = 255
-    binning: str = "quantile"
-    growth: str = "best_first"
-    split_criterion: str = "newton"
-    leaf_value: str = "newton"
-    monotone: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
-    objective: ObjectiveSettings = NATIVE
+    objective: ObjectiveSettings = field(default_factory=PairSettings)
     splits: SplitSettings = field(default_factory=SplitSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    goss: GossSettings | None = None
     dart: DartSettings = field(default_factory=DartSettings)
 
 
@@ -108,6 +113,8 @@ def boost(
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng)
     features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
+    goss_rates = settings.sampling.goss_rates
+    num_unsampled = int(1.0 / settings.learning_rate)
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
     ensemble = BoostedTrees(train.features, valid_features, start, may_drop, in_float32)
@@ -117,22 +124,22 @@ def boost(
         sample = sampler.draw()
         gradients, hessians = objective(ensemble.train_scores, sample.queries, rng)
         task = _Task(sample.rows, gradients, hessians, document_weights)
-        if settings.goss is not None and ensemble.num_trees >= settings.goss.num_warm_up:
-            task = _one_sided(task, settings.goss, rng)
+        if goss_rates is not None and ensemble.num_trees >= num_unsampled:
+            task = _one_sided(task, goss_rates, rng)
         split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
         quantised = quantise(task.gradients, split_hessians)
         grown = grower.grow(quantised, task.rows, sample.features, features_of_leaf)
         leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
         tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits)
-        ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.normalize))
+        ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize))
         if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
             break
     return ensemble
 
 
 def _constrained_search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch | None:
-    if settings.monotone or settings.splits.l1 > 0:
-        return prepare_constrained(monotone_signs(train.feature_names, settings.monotone))
+    if settings.splits.monotone or settings.splits.l1 > 0:
+        return prepare_constrained(monotone_signs(train.feature_names, settings.splits.monotone))
     return None
 
 
@@ -152,8 +159,8 @@ class _Task(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def _one_sided(task: _Task, settings: GossSettings, rng: np.random.Generator) -> _Task:
-    rows, factors = one_side_sample(task.gradients, task.hessians, settings, rng)
+def _one_sided(task: _Task, rates: tuple[float, float], rng: np.random.Generator) -> _Task:
+    rows, factors = one_side_sample(task.gradients, task.hessians, *rates, rng)
     return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
 
 

@@ -3,7 +3,7 @@
 Vinayak and Gilad-Bachrach, 2015, "DART: Dropouts meet Multiple Additive Regression Trees". In plain boosting
 the first trees decide the ranking and late ones mend a few documents. DART drops k trees at random before an
 iteration, takes the lambdas of the scores that the others give, and weighs the new tree and the dropped ones
-so that together they do not overshoot. With the learning rate eta, by `normalize`:
+so that together they do not overshoot. With the learning rate eta, by `drop_normalize`:
 
     name     new tree's weight   dropped trees' times   of
     mean     eta / (k + 1)       k / (k + 1)            the paper, algorithm 1 (eta = 1); LightGBM
@@ -23,26 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.native.settings import setting
+
 Weights = NDArray[np.float64]  # (T,), what each tree's values are multiplied by
-
-
-@dataclass(frozen=True)
-class DartSettings:
-    """Which trees are dropped.
-
-    Attributes:
-        drop_rate: the chance of a tree to be dropped; 0: plain boosting.
-        skip_drop: the chance of an iteration to drop none.
-        max_drop: how many are dropped at the most; 0: any number.
-        by_weight: make the chance proportional to the tree's weight, drop_rate in the mean.
-        normalize: a name in `NORMALIZATIONS`.
-    """
-
-    drop_rate: float = 0.0
-    skip_drop: float = 0.0
-    max_drop: int = 0
-    by_weight: bool = False
-    normalize: str = "tree"
 
 
 class Rescaling(NamedTuple):
@@ -78,6 +61,23 @@ NORMALIZATIONS: dict[str, Callable[[int, float], Rescaling]] = {
 }
 
 
+@dataclass(kw_only=True)
+class DartSettings:
+    """Which trees are left out."""
+
+    drop_rate: float = setting(0.0, at_least=0, at_most=1)
+    """DART: the chance of an earlier tree to be left out while a tree is learned; 0: no DART."""
+    skip_drop: float = setting(0.0, at_least=0, at_most=1)
+    """DART: the chance of an iteration to leave none out (LightGBM's default: 0.5)."""
+    max_drop: int = setting(0, at_least=0)
+    """DART: how many trees are left out at the most; 0: any number (LightGBM's default: 50)."""
+    drop_by_weight: bool = setting(False)
+    """DART: a tree's chance is proportional to its weight, drop_rate in the mean (LightGBM's default;
+    XGBoost's sample_type=weighted)."""
+    drop_normalize: str = setting("tree", choices=tuple(NORMALIZATIONS))
+    """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
+
+
 def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling:
     """The weights of a new tree and of those that were dropped for it, as the table says.
 
@@ -100,7 +100,7 @@ def choose_dropped(weights: Weights, settings: DartSettings, rng: np.random.Gene
     if settings.drop_rate == 0 or len(weights) == 0 or rng.random() < settings.skip_drop:
         return np.empty(0, dtype=np.int64)
     chances = np.full(len(weights), settings.drop_rate)
-    if settings.by_weight:
+    if settings.drop_by_weight:
         chances *= weights / weights.mean()
     if settings.max_drop:
         chances *= min(1.0, settings.max_drop / chances.sum())

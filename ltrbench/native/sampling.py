@@ -24,12 +24,16 @@ gradients say little about which documents are hard.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.native.settings import setting
 from ltrbench.native.tree.binning import Rows
 from ltrbench.shapes import Gradients, Hessians
 
@@ -40,23 +44,48 @@ ROOTS = {"sqrt": math.sqrt, "log2": math.log2}
 """The sizes that have a name, as random forests know them (Breiman, 2001)."""
 
 
-@dataclass(frozen=True)
+def _refuse_no_size(name: str, size: SampleSize, words: Collection[str] = ()) -> None:
+    if isinstance(size, str):
+        is_size = size in words
+    else:
+        is_size = 0 < size <= 1 or (size > 1 and float(size).is_integer())
+    if not is_size:
+        alternatives = "".join(f" or {word}" for word in words)
+        raise ConfigError(
+            f"{name} is {size}; it must be a share above 0 and up to 1, or a count from 2{alternatives}."
+        )
+
+
+_refuse_no_size_of_features = partial(_refuse_no_size, words=ROOTS)
+
+
+@dataclass(kw_only=True)
 class SamplingSettings:
-    """What a tree learns from.
+    """What a tree learns from."""
 
-    Attributes:
-        queries: how many of the queries.
-        documents: how many of those queries' documents.
-        features: how many of the features; drawn for each tree, whatever `every` says.
-        features_per_split: how many of those a leaf may be cut by, drawn for each leaf.
-        every: how many trees in turn learn from one draw of queries and documents.
-    """
+    queries_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
+    """How many queries a tree learns from: a share up to 1, above 1 a count."""
+    documents_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
+    """How many of those queries' documents it learns from; the lambdas are those of whole queries."""
+    features_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
+    """How many features it may use, drawn for each tree whatever resample_every is; also sqrt or log2 of
+    all."""
+    features_per_split: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
+    """How many of these a leaf may be cut by, drawn for each (pyltr's max_features, feature_fraction_bynode,
+    colsample_bynode), so that a strong feature does not hide the others; also sqrt or log2 of them."""
+    resample_every: int = setting(1, at_least=1)
+    """How many trees in turn learn from one draw of queries and documents (LightGBM's bagging_freq)."""
+    goss_top_rate: float | None = setting(None, above=0, at_most=1)
+    """GOSS (LightGBM): the share of the documents that is kept for its large gradients; None: no GOSS."""
+    goss_other_rate: float | None = setting(None, above=0, at_most=1)
+    """GOSS: the share that is drawn from the other documents, whose gradients are amplified."""
 
-    queries: SampleSize = 1.0
-    documents: SampleSize = 1.0
-    features: SampleSize = 1.0
-    features_per_split: SampleSize = 1.0
-    every: int = 1
+    @property
+    def goss_rates(self) -> tuple[float, float] | None:
+        """The two rates of GOSS; None where it is off."""
+        if self.goss_top_rate is None or self.goss_other_rate is None:
+            return None
+        return self.goss_top_rate, self.goss_other_rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +115,7 @@ class Sampler:
         self._num_drawn = 0
 
     def draw(self) -> Sample:
-        if self._num_drawn % self._settings.every == 0:
+        if self._num_drawn % self._settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
         # A copy, because growing a tree puts its rows in another order.
@@ -110,17 +139,18 @@ class Sampler:
 
     def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows]:
         queries, rows = None, np.arange(self._train.num_documents, dtype=np.uint32)
-        num_queries = sample_size(self._settings.queries, self._train.num_queries)
+        num_queries = sample_size(self._settings.queries_per_tree, self._train.num_queries)
         if num_queries < self._train.num_queries:
             queries = self._choose(self._train.num_queries, num_queries)
             rows = rows[self._of_queries(queries)]
-        num_rows = sample_size(self._settings.documents, len(rows))
+        num_rows = sample_size(self._settings.documents_per_tree, len(rows))
         if num_rows < len(rows):
             rows = rows[self._choose(len(rows), num_rows)]
         return queries, rows
 
     def _draw_features(self) -> NDArray[np.bool_]:
-        return self._draw_from(np.ones(self._train.num_features, dtype=np.bool_), self._settings.features)
+        features = np.ones(self._train.num_features, dtype=np.bool_)
+        return self._draw_from(features, self._settings.features_per_tree)
 
     def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
         """(F,), a sample of the features that are True; where it takes all, the array itself."""
@@ -156,28 +186,18 @@ def sample_size(size: SampleSize, count: int) -> int:
     return min(count, max(1, round(size * count if size <= 1 else size)))
 
 
-@dataclass(frozen=True)
-class GossSettings:
-    """Which documents a tree learns from.
+def one_side_sample(
+    gradients: Gradients, hessians: Hessians, top_rate: float, other_rate: float, rng: np.random.Generator
+) -> tuple[Rows, NDArray[np.float64]]:
+    """Returns the rows to learn from, rising, and the (D,) factors of every document's gradient and hessian.
 
-    Attributes:
+    Args:
         top_rate: a, the share of the documents that is kept for its gradients.
         other_rate: b, the share that is drawn from the others.
-        num_warm_up: how many trees learn from all documents first.
     """
-
-    top_rate: float = 0.2
-    other_rate: float = 0.1
-    num_warm_up: int = 10
-
-
-def one_side_sample(
-    gradients: Gradients, hessians: Hessians, settings: GossSettings, rng: np.random.Generator
-) -> tuple[Rows, NDArray[np.float64]]:
-    """The rows to learn from, rising, and the (D,) factors of every document's gradient and hessian."""
     num_documents = len(gradients)
-    num_top = max(1, int(settings.top_rate * num_documents))
-    num_other = min(max(1, int(settings.other_rate * num_documents)), num_documents - num_top)
+    num_top = max(1, int(top_rate * num_documents))
+    num_other = min(max(1, int(other_rate * num_documents)), num_documents - num_top)
     is_in = _largest(np.abs(gradients * hessians), num_top)
     others = rng.choice(np.flatnonzero(~is_in), num_other, replace=False)
     is_in[others] = True

@@ -61,7 +61,7 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
 def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
     boost(four_documents(), settings, objective=correction)
     # Rows that a tree has not learned from take another way to their score, which is also predict's.
-    boost(four_documents(), replace(settings, sampling=SamplingSettings(documents=0.5)))
+    boost(four_documents(), replace(settings, sampling=SamplingSettings(documents_per_tree=0.5)))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError, ResultError, require
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
@@ -265,34 +265,6 @@ SHARED = tuple(
     if item.name not in (*OF_EVERY_RANKER, "early_stopping", "extra")
 )
 """The hyperparameters that conf/params holds equal for every backend."""
-
-
-def require(
-    name: str,
-    value: float | None,
-    *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-) -> None:
-    """Raises ConfigError where a value, if set, is out of its range.
-
-    >>> require("num_leaves", 31, at_least=2)
-    """
-    if value is None:
-        return
-    inside = (
-        (at_least is None or value >= at_least)
-        and (above is None or value > above)
-        and (at_most is None or value <= at_most)
-    )
-    if not inside:
-        bounds = [
-            f"{word} {bound}"
-            for word, bound in (("at least", at_least), ("more than", above), ("at most", at_most))
-            if bound is not None
-        ]
-        raise ConfigError(f"{name} is {value}; it must be {' and '.join(bounds)}.")
 
 
 def available_cores() -> int:

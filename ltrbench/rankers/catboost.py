@@ -33,13 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
     check_features,
     check_fitted,
-    require,
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
@@ -50,7 +49,6 @@ from ltrbench.rankers.library import (
     read_model,
     refuse_collisions,
     refuse_unknown,
-    require_choice,
     unset_fields,
     write_model,
 )

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -58,16 +58,6 @@ def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'eta': 0.2}
     """
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def require_choice(name: str, value: str | None, choices: Sequence[str]) -> None:
-    """Raises ConfigError where a value, if set, is none of the words that it may be.
-
-    >>> require_choice("objective", "ndcg", ["ndcg", "map"])
-    """
-    if value is not None and value not in choices:
-        close = did_you_mean(value, choices)
-        raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")
 
 
 def refuse_collisions(extra: Mapping[str, Any], instead: Mapping[str, str]) -> None:

@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
     check_features,
     check_fitted,
-    require,
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
@@ -44,7 +43,6 @@ from ltrbench.rankers.library import (
     refuse_collisions,
     refuse_deep,
     refuse_unknown,
-    require_choice,
     ties_by_row,
     unset_fields,
     write_model,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import (
     FitSummary,
@@ -19,7 +20,6 @@ from ltrbench.rankers.base import (
     check_fitted,
     read_model_json,
     refused_as_saved,
-    require,
 )
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import (
     BoostingRanker,
     FitSummary,
     check_features,
     check_fitted,
-    require,
     resolve_threads,
 )
 from ltrbench.rankers.early_stopping import Monitor, OnIteration
@@ -40,7 +39,6 @@ from ltrbench.rankers.library import (
     read_model,
     refuse_collisions,
     refuse_deep,
-    require_choice,
     ties_by_row,
     unset_fields,
     write_model,

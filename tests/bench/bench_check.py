@@ -16,7 +16,8 @@ from hydra.types import RunMode
 
 from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
-from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, build_tracker, register_schema
 
 MODELS = ("native", "lightgbm", "xgboost", "random")
 

@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.native.settings import pairs_of
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
 """For properties: the first call of a kernel takes seconds, and every call does where it is not compiled."""
 COMPILED = pytest.mark.skipif(config.DISABLE_JIT, reason="for compiled loops: threads, many documents")
 """A test that would take uncompiled loops minutes, or says nothing of them."""
 USUAL_QUERIES = 12 if config.DISABLE_JIT else 40
+
+
+def dialect(name: str) -> PairSettings:
+    """The pairs of a library, as its preset has them."""
+    return pairs_of(NativeRanker.from_preset(name))
 
 
 def query(labels: list[float], features: Any = None) -> RankingDataset:

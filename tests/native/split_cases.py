@@ -87,6 +87,6 @@ any_settings = st.builds(
     max_delta_step=st.sampled_from([0.0, 0.2]),
     l2=st.sampled_from([0.0, 1.0]),
     cut_without_gain=st.booleans(),
-    highest_of_equals=st.booleans(),
-    counts_by_hessian=st.booleans(),
+    equal_cuts=st.sampled_from(["lowest", "highest"]),
+    document_counts=st.sampled_from(["exact", "by_hessian"]),
 )

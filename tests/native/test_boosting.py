@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, dataset, make_dataset, query
+from engine_cases import COMPILED, dataset, dialect, make_dataset, query
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
@@ -16,9 +16,8 @@ from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.dart import DartSettings
 from ltrbench.native.forest.scoring import Forest, add_scores, plant
-from ltrbench.native.objectives.dialects import PRESETS
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
-from ltrbench.native.sampling import GossSettings, SamplingSettings
+from ltrbench.native.sampling import SamplingSettings
 from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.native.tree.splitting import SplitSettings
 from ltrbench.shapes import Scores
@@ -32,10 +31,14 @@ DIALECT = replace(
     split_criterion="least_squares",
     splits=SplitSettings(min_docs_in_leaf=3, cut_without_gain=True),
 )
-SAMPLED = replace(SMALL, sampling=SamplingSettings(queries=0.7, documents=0.8, features=0.6))
-GOSS = replace(SMALL, goss=GossSettings(top_rate=0.3, other_rate=0.2, num_warm_up=2))
+SAMPLED = replace(
+    SMALL,
+    sampling=SamplingSettings(queries_per_tree=0.7, documents_per_tree=0.8, features_per_tree=0.6),
+)
+# From the third tree on.
+GOSS = replace(SMALL, learning_rate=0.5, sampling=SamplingSettings(goss_top_rate=0.3, goss_other_rate=0.2))
 DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
-IN_FLOAT32 = replace(SMALL, objective=PRESETS["xgboost"])
+IN_FLOAT32 = replace(SMALL, objective=dialect("xgboost"))
 
 
 def learn(data: RankingDataset, settings: BoostingSettings) -> Forest:
@@ -121,7 +124,7 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
 @pytest.mark.parametrize("settings", [SMALL, SAMPLED, DART])
 def test_scores_in_float32_are_sums_in_float32(settings: BoostingSettings) -> None:
     train, valid = make_dataset(2), make_dataset(3)
-    ensemble = boost(train, replace(settings, objective=PRESETS["xgboost"]), valid.features)
+    ensemble = boost(train, replace(settings, objective=dialect("xgboost")), valid.features)
     expected = np.zeros(train.num_documents, dtype=np.float32)
     for tree, weight in zip(ensemble.forest.trees(), ensemble.weights, strict=True):
         expected += np.float32(weight) * scores_of(plant([tree], [1.0]), train).astype(np.float32)
@@ -249,7 +252,9 @@ def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(dialect: dict[st
 
 def test_a_tree_uses_no_more_features_than_its_share() -> None:
     data = make_dataset(8, num_features=10)
-    trees = learn(data, replace(SMALL, num_trees=20, sampling=SamplingSettings(features=0.2))).trees()
+    trees = learn(
+        data, replace(SMALL, num_trees=20, sampling=SamplingSettings(features_per_tree=0.2))
+    ).trees()
     used = [set(tree.feature[tree.feature != NO_FEATURE].tolist()) for tree in trees]
     assert max(len(features) for features in used) <= 2
     assert len(set.union(*used)) > 2
@@ -260,7 +265,10 @@ def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
     features = np.tile(np.arange(4.0), 2)[:, None]
     data = dataset(features, np.array([0, 0, 1, 1, 1, 1, 0, 0]), [4, 4])
     settings = replace(
-        SMALL, num_trees=1, sampling=SamplingSettings(queries=0.5), splits=SplitSettings(min_docs_in_leaf=1)
+        SMALL,
+        num_trees=1,
+        sampling=SamplingSettings(queries_per_tree=0.5),
+        splits=SplitSettings(min_docs_in_leaf=1),
     )
     for seed in range(4):
         scores = scores_of(learn(data, replace(settings, seed=seed)), data)

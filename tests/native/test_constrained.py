@@ -106,12 +106,12 @@ def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float
     return scores
 
 
+SIGNS = {"1": 1, "2": -1}
 MONOTONE = BoostingSettings(
     num_trees=15,
     num_leaves=12,
     learning_rate=0.3,
-    monotone={"1": 1, "2": -1},
-    splits=SplitSettings(min_docs_in_leaf=2),
+    splits=SplitSettings(min_docs_in_leaf=2, monotone=SIGNS),
 )
 
 
@@ -122,14 +122,15 @@ MONOTONE = BoostingSettings(
         {},
         {"split_criterion": "least_squares", "leaf_value": "mean"},
         {"growth": "depth_wise", "max_bins": 600},
-        {"splits": SplitSettings(min_docs_in_leaf=2, l1=0.1, l2=1.0, max_delta_step=0.5)},
+        {"splits": SplitSettings(min_docs_in_leaf=2, monotone=SIGNS, l1=0.1, l2=1.0, max_delta_step=0.5)},
     ],
     ids=str,
 )
 def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict[str, Any]) -> None:
     data = make_dataset(1, num_queries=80)
-    forest = boost(data, replace(MONOTONE, **changes)).forest
-    free = boost(data, replace(MONOTONE, monotone={}, **changes)).forest
+    settings = replace(MONOTONE, **changes)
+    forest = boost(data, settings).forest
+    free = boost(data, replace(settings, splits=replace(settings.splits, monotone={}))).forest
     grid = np.linspace(-3, 3, 61, dtype=np.float32)
     broken = 0
     for document in data.features[:40]:
@@ -181,12 +182,12 @@ def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float, num
     }
     train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
     expected = np.asarray(lgb.train(parameters, train_set, 1).predict(data.features), dtype=np.float64)
+    monotone = {str(f + 1): sign for f, sign in enumerate(signs)}
     settings = BoostingSettings(
         num_trees=1,
         num_leaves=num_leaves,
         learning_rate=1.0,
-        monotone={str(f + 1): sign for f, sign in enumerate(signs)},
-        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5, l1=l1),
+        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5, monotone=monotone, l1=l1),
     )
     # LightGBM's gradients are float32 and its sigmoid comes from a table.
     np.testing.assert_allclose(

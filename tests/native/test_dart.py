@@ -30,7 +30,7 @@ def test_an_iteration_may_skip_dropping() -> None:
 
 
 def test_by_weight_the_chance_follows_the_weight_and_is_the_drop_rate_in_the_mean() -> None:
-    observed = shares([0.1, 0.2, 0.3], replace(SOME, by_weight=True))
+    observed = shares([0.1, 0.2, 0.3], replace(SOME, drop_by_weight=True))
     np.testing.assert_allclose(observed, [0.15, 0.3, 0.45], atol=0.03)
 
 

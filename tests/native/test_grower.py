@@ -122,7 +122,9 @@ def test_the_open_leaf_of_the_highest_gain_is_cut_first() -> None:
 def test_memory_kept_from_tree_to_tree_leaves_no_trace() -> None:
     data = make_dataset(2)
     gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
-    grower = Grower(bin_features(data.features, 255, np.random.default_rng(0)), 7, SplitSettings(3))
+    grower = Grower(
+        bin_features(data.features, 255, np.random.default_rng(0)), 7, SplitSettings(min_docs_in_leaf=3)
+    )
     used = np.ones(data.num_features, dtype=np.bool_)
     trees = []
     for g in (gradients, -gradients, gradients):

@@ -15,16 +15,17 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
+from engine_cases import dialect
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics.convention import TableGain, linear_gain
 from ltrbench.native.objectives import CrossEntropy, ObjectiveSettings, prepare
-from ltrbench.native.objectives.dialects import PRESETS, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.dialects import PairSettings
 
 Values = NDArray[np.float64]
 
-LIGHTGBM, XGBOOST = PRESETS["lightgbm"], PRESETS["xgboost"]
+LIGHTGBM, XGBOOST = dialect("lightgbm"), dialect("xgboost")
 PLAIN: dict[str, Any] = {"normalize_query": False, "normalize_distance": False}
 
 
@@ -202,7 +203,7 @@ def test_drawn_pairs_count_as_xgboosts_where_there_is_but_one_to_draw(
         truncation=None,
         pairs_per_document=3,
         normalize_query=normalize,
-        query_norm=QueryNorm.PAIRS,
+        query_norm="pairs",
     )
     parameters = {
         "objective": name,
@@ -215,5 +216,5 @@ def test_drawn_pairs_count_as_xgboosts_where_there_is_but_one_to_draw(
 
 def test_without_the_table_lambdas_are_lightgbms_to_half_a_bin() -> None:
     case = make_case(6)
-    got = steps(case, replace(LIGHTGBM, sigmoid=Sigmoid.EXACT), 1.0)
+    got = steps(case, replace(LIGHTGBM, sigmoid="exact"), 1.0)
     np.testing.assert_allclose(got, steps_of_lightgbm(case, 1.0, objective="lambdarank"), rtol=0, atol=3e-5)

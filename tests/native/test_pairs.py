@@ -8,25 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import GOLDEN_DIALECTS, golden_lambdas
+from engine_cases import GOLDEN_DIALECTS, dialect, golden_lambdas
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import evaluate, preset
-from ltrbench.native.objectives.dialects import PRESETS, PairSettings
+from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
 
 documents = st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=2, max_size=8)
 
 
-@pytest.mark.parametrize(("dialect", "varied", "golden_name"), GOLDEN_DIALECTS)
+@pytest.mark.parametrize(("preset_name", "varied", "golden_name"), GOLDEN_DIALECTS)
 def test_lambdas_are_the_librarys_on_real_queries(
-    dialect: str, varied: dict[str, Any], golden_name: str
+    preset_name: str, varied: dict[str, Any], golden_name: str
 ) -> None:
-    settings = replace(PRESETS[dialect], **varied)
+    settings = replace(dialect(preset_name), **varied)
     # The libraries add up in float32, and XGBoost keeps scores in it as well.
-    tolerance = {"lightgbm": 1e-6, "xgboost": 2e-6}[dialect]
+    tolerance = {"lightgbm": 1e-6, "xgboost": 2e-6}[preset_name]
     for golden in golden_lambdas():
         pairs = pair_lambdas(np.array(golden["labels"]), np.array(golden["scores"]), settings)
         np.testing.assert_allclose(pairs.gradients, golden[golden_name]["g"], rtol=0, atol=tolerance)
@@ -38,9 +38,9 @@ def test_lambdas_are_the_librarys_on_real_queries(
     [("ndcg@10", 4.0, "ndcg10"), ("ndcg@3", 4.0, "ndcg3"), ("err@10", 2.0, "err10"), ("map", 4.0, "ap")],
 )
 def test_lambdas_are_pyltrs_on_real_queries(metric: str, highest_grade: float, golden_name: str) -> None:
-    pyltr = PRESETS["pyltr"]
-    convention = replace(pyltr.convention, highest_grade=highest_grade)
-    settings = replace(pyltr, metric=metric, convention=convention)
+    pairs_of_ndcg = dialect("pyltr")
+    convention = replace(pairs_of_ndcg.convention, highest_grade=highest_grade)
+    settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         pairs = pair_lambdas(np.array(golden["labels"]), np.array(golden["scores"]), settings)
         # pyltr's lambdas are positive where a document should rise.
@@ -50,19 +50,19 @@ def test_lambdas_are_pyltrs_on_real_queries(metric: str, highest_grade: float, g
 
 def test_the_worked_example_of_ranklibs_tutorial_comes_out() -> None:
     labels = np.array([0, 0, 0, 1, 1, 0, 1, 1, 0, 0], dtype=np.float64)
-    pairs = pair_lambdas(labels, np.zeros(10), PRESETS["ranklib"])
+    pairs = pair_lambdas(labels, np.zeros(10), dialect("ranklib"))
     assert pairs.delta[0, [3, 4, 6, 7]].round(3).tolist() == [0.222, 0.239, 0.260, 0.267]
     expected = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
     assert (-pairs.gradients).round(3).tolist() == expected
 
 
-@pytest.mark.parametrize("dialect", PRESETS)
+@pytest.mark.parametrize("preset_name", ["native", "lightgbm", "xgboost", "ranklib", "pyltr"])
 @given(documents)
 def test_what_one_document_of_a_pair_gains_the_other_loses(
-    dialect: str, documents: list[tuple[int, int]]
+    preset_name: str, documents: list[tuple[int, int]]
 ) -> None:
     labels, scores = np.array(documents, dtype=np.float64).T
-    matrix = pair_lambdas(labels, scores, PRESETS[dialect]).lambda_matrix
+    matrix = pair_lambdas(labels, scores, dialect(preset_name)).lambda_matrix
     np.testing.assert_array_equal(matrix, -matrix.T)
     # The document of the higher label is pushed up, which is a negative gradient.
     assert ((matrix * (labels[:, None] - labels[None, :])) <= 0).all()

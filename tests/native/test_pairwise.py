@@ -12,6 +12,7 @@ from engine_cases import (
     GOLDEN_DIALECTS,
     MAY_COMPILE,
     dataset,
+    dialect,
     golden_lambdas,
     make_dataset,
     query,
@@ -24,7 +25,7 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.convention import Denominator, TableGain, Ties, letor_discount, linear_gain
+from ltrbench.metrics.convention import Denominator, TableGain, letor_discount, linear_gain
 from ltrbench.native.objectives import (
     CrossEntropy,
     ObjectiveSettings,
@@ -32,14 +33,7 @@ from ltrbench.native.objectives import (
     check_labels,
     prepare,
 )
-from ltrbench.native.objectives.dialects import (
-    IN_ROW_ORDER,
-    NATIVE,
-    PRESETS,
-    PairSettings,
-    QueryNorm,
-    Sigmoid,
-)
+from ltrbench.native.objectives.dialects import NATIVE, ORDERS_OF_TIES, PairSettings
 from ltrbench.native.objectives.lambdas import LambdaSettings
 from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
 from ltrbench.native.objectives.preparation import fast_kernel_computes
@@ -68,9 +62,8 @@ documents = st.lists(
 )
 conventions = st.builds(
     replace,
-    st.just(IN_ROW_ORDER),
+    st.just(DEFAULT),
     gain=st.sampled_from([DEFAULT.gain, linear_gain, TableGain((0.0, 0.0, 1.0, 5.0, 5.5))]),
-    ties=st.sampled_from([Ties.ROW_ORDER, Ties.WORST, Ties.BEST]),
     discount=st.sampled_from([DEFAULT.discount, letor_discount]),
     relevance_threshold=st.sampled_from([1.0, 3.0]),
     highest_grade=st.sampled_from([4.0, 6.0]),
@@ -83,7 +76,7 @@ pairs_chosen: st.SearchStrategy[dict[str, Any]] = st.one_of(
         dict,
         truncation=st.none(),
         pairs_per_document=st.integers(1, 4),
-        query_norm=st.sampled_from(list(QueryNorm)),
+        query_norm=st.sampled_from(["log2", "pairs"]),
     ),
 )
 any_settings = st.builds(
@@ -92,12 +85,13 @@ any_settings = st.builds(
     metric=st.sampled_from([*METRICS, None]),
     convention=conventions,
     sigma=st.sampled_from([0.5, 1.0, 2.0]),
-    sigmoid=st.sampled_from(list(Sigmoid)),
+    sigmoid=st.sampled_from(["exact", "table", "float32"]),
     normalize_distance=st.booleans(),
     distance_offset=st.sampled_from([0.01, 1.0]),
     normalize_query=st.booleans(),
     hessian_factor=st.sampled_from([1.0, 2.0]),
     least_hessian=st.sampled_from([0.0, 1e-3]),
+    ties=st.sampled_from(list(ORDERS_OF_TIES)),
     float32_scores=st.booleans(),
     float32_sums=st.booleans(),
     float32_norm=st.booleans(),
@@ -139,7 +133,7 @@ def test_a_pair_weighs_what_swapping_its_documents_does_to_the_metric(
     labels, scores = np.array(documents, dtype=np.float64).T
     plain = replace(GENERAL, metric=metric, truncation=None, normalize_distance=False, normalize_query=False)
     ranks = pair_lambdas(labels, scores, plain).ranks
-    swaps = change_by_swapping(labels, ranks, metric, IN_ROW_ORDER)
+    swaps = change_by_swapping(labels, ranks, metric, DEFAULT)
     higher = np.sign(labels[:, None] - labels[None, :])
     wrong = 1.0 / (1.0 + np.exp(higher * (scores[:, None] - scores[None, :])))
     gradients, _ = computed(query(labels.tolist()), scores, plain)
@@ -152,15 +146,13 @@ def test_every_metric_that_the_engine_learns_from_is_held_to_its_swaps() -> None
 
 OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "metric": [{"metric": "map"}, {"metric": "ndcg@5"}, {"metric": None}],
-    "convention": [
-        {"convention": replace(IN_ROW_ORDER, ties=Ties.WORST)},
-        {"convention": replace(IN_ROW_ORDER, discount=letor_discount)},
-    ],
-    "sigmoid": [{"sigmoid": Sigmoid.TABLE}, {"sigmoid": Sigmoid.FLOAT32}],
+    "convention": [{"convention": replace(DEFAULT, discount=letor_discount)}],
+    "sigmoid": [{"sigmoid": "table"}, {"sigmoid": "float32"}],
     "distance_offset": [{"distance_offset": 0.5}],
-    "query_norm": [{"query_norm": QueryNorm.PAIRS, "pairs_per_document": 1, "truncation": None}],
+    "query_norm": [{"query_norm": "pairs", "pairs_per_document": 1, "truncation": None}],
     "hessian_factor": [{"hessian_factor": 2.0}],
     "least_hessian": [{"least_hessian": 1e-16}],
+    "ties": [{"ties": "worst"}, {"ties": "best"}],
     "pairs_per_document": [{"pairs_per_document": 1, "truncation": None}],
     "float32_scores": [{"float32_scores": True}],
     "float32_sums": [{"float32_sums": True}],
@@ -177,8 +169,7 @@ def test_the_fast_kernel_is_left_for_every_value_that_it_does_not_compute() -> N
 
 
 def test_every_setting_of_pairs_is_one_of_the_fast_kernel_or_leaves_it() -> None:
-    read_nowhere = {"weights_within_queries"}  # a refusal of data, not a part of the formulas
-    names = {field.name for field in fields(PairSettings)} - read_nowhere
+    names = {field.name for field in fields(PairSettings)}
     assert names == OTHER_SETTINGS.keys() | set(LambdaSettings._fields)
 
 
@@ -192,19 +183,19 @@ def test_the_fast_kernel_and_the_general_one_agree(documents: list[tuple[int, fl
 
 
 # Without the table p is off by up to half a bin's change, 1.2e-5 of the weight of a pair.
-EXACT = ("lightgbm", {"sigmoid": Sigmoid.EXACT}, "lightgbm", 3e-5)
+EXACT = ("lightgbm", {"sigmoid": "exact"}, "lightgbm", 3e-5)
 # float32, of which XGBoost rounds scores, gradients and hessians to begin with.
 TOLERANCES = {"lightgbm": 1e-7, "xgboost": 1e-6}
 
 
 @pytest.mark.parametrize(
-    ("dialect", "varied", "golden_name", "tolerance"),
+    ("preset_name", "varied", "golden_name", "tolerance"),
     [*((*case, TOLERANCES[case[0]]) for case in GOLDEN_DIALECTS), EXACT],
 )
 def test_the_engines_lambdas_are_the_librarys_on_real_queries(
-    dialect: str, varied: dict[str, Any], golden_name: str, tolerance: float
+    preset_name: str, varied: dict[str, Any], golden_name: str, tolerance: float
 ) -> None:
-    settings = replace(PRESETS[dialect], **varied)
+    settings = replace(dialect(preset_name), **varied)
     for golden in golden_lambdas():
         gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
         np.testing.assert_allclose(gradients, golden[golden_name]["g"], rtol=0, atol=tolerance)
@@ -218,9 +209,9 @@ def test_the_engines_lambdas_are_the_librarys_on_real_queries(
 def test_the_engines_lambdas_are_pyltrs_on_real_queries(
     metric: str, highest_grade: float, golden_name: str
 ) -> None:
-    pyltr = PRESETS["pyltr"]
-    convention = replace(pyltr.convention, highest_grade=highest_grade)
-    settings = replace(pyltr, metric=metric, convention=convention)
+    pairs_of_ndcg = dialect("pyltr")
+    convention = replace(pairs_of_ndcg.convention, highest_grade=highest_grade)
+    settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
         # pyltr's lambdas are positive where a document should rise.
@@ -230,7 +221,7 @@ def test_the_engines_lambdas_are_pyltrs_on_real_queries(
 
 OBJECTIVES: list[ObjectiveSettings] = [
     NATIVE,
-    PRESETS["xgboost"],
+    dialect("xgboost"),
     replace(NATIVE, metric="err@5"),
     replace(NATIVE, metric="map", truncation=None, pairs_per_document=2),
     replace(NATIVE, metric=None),
@@ -336,10 +327,14 @@ def test_mart_approaches_the_labels_themselves() -> None:
         ([0.0, 2000.0], CrossEntropy(), "whose gain is infinite"),
         (
             [0.0, 2.0],
-            replace(NATIVE, convention=replace(IN_ROW_ORDER, gain=TableGain((0.0, 1.0)))),
+            replace(NATIVE, convention=replace(DEFAULT, gain=TableGain((0.0, 1.0)))),
             "the table of gains ends with label 1",
         ),
-        ([0.0, 31.0], PRESETS["lightgbm"], "lightgbm takes labels up to 30"),
+        (
+            [0.0, 31.0],
+            replace(NATIVE, convention=replace(DEFAULT, name="lightgbm", largest_label=30.0)),
+            "lightgbm takes labels up to 30",
+        ),
     ],
 )
 def test_labels_that_an_objective_has_no_meaning_for_are_refused(
@@ -353,7 +348,7 @@ def test_labels_that_an_objective_has_no_meaning_for_are_refused(
 def test_graded_labels_are_relevant_from_the_threshold_on() -> None:
     graded, binary = [0.0, 1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 1.0, 1.0, 0.0]
     scores = [0.3, 0.2, 0.1, 0.0, -0.1]
-    at_two = replace(IN_ROW_ORDER, relevance_threshold=2.0)
+    at_two = replace(DEFAULT, relevance_threshold=2.0)
     got = computed(query(graded), scores, replace(NATIVE, metric="map", convention=at_two))
     np.testing.assert_allclose(got, computed(query(binary), scores, replace(NATIVE, metric="map")))
 
@@ -363,11 +358,13 @@ def test_graded_labels_are_relevant_from_the_threshold_on() -> None:
     [
         ({"metric": "ndgc"}, "unknown metric 'ndgc'; did you mean 'ndcg'"),
         ({"pairs_per_document": 2}, "pairs_per_document is 2 and truncation is 30"),
-        ({"query_norm": QueryNorm.PAIRS}, "query_norm is pairs.* set it"),
-        ({"distance_offset": 0.0}, "distance_offset is 0"),
+        ({"query_norm": "pairs"}, "query_norm is pairs.* set it"),
+        ({"distance_offset": 0.0}, "distance_offset is 0.0; it must be more than 0"),
+        ({"sigmoid": "tabel"}, "sigmoid is 'tabel'; did you mean 'table'"),
+        ({"ties": "expected"}, "ties is 'expected'. It must be one of row_order, worst, best"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_settings_out_of_range_or_in_contradiction_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         replace(NATIVE, **fields)
 
@@ -377,7 +374,6 @@ def test_settings_that_contradict_each_other_are_refused(fields: dict[str, Any],
     [
         (replace(NATIVE, metric="auc"), "metric 'auc' is none that the engine learns from"),
         (replace(NATIVE, metric="precision"), "is the same in every order; give a cutoff"),
-        (replace(NATIVE, convention=DEFAULT), "ties is expected"),
     ],
 )
 def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, message: str) -> None:
@@ -399,7 +395,7 @@ def test_a_query_of_ten_thousand_documents_costs_no_more_than_its_pairs() -> Non
 
 
 def test_labels_of_another_kind_than_numbers_of_grades_take_the_linear_gain() -> None:
-    linear = replace(NATIVE, convention=replace(IN_ROW_ORDER, gain=linear_gain))
+    linear = replace(NATIVE, convention=replace(DEFAULT, gain=linear_gain))
     gradients, _ = computed(query([0.25, 1.5, 0.0]), np.zeros(3), linear)
     assert np.argmin(gradients) == 1
     with pytest.raises(DataError):

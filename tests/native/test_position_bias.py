@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from engine_cases import COMPILED, MAY_COMPILE
+from engine_cases import COMPILED, MAY_COMPILE, dialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.dialects import NATIVE, PRESETS, PairSettings
+from ltrbench.native.objectives.dialects import NATIVE, PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     Propensities,
@@ -87,7 +87,7 @@ def test_biases_are_those_that_lightgbm_learns() -> None:
     printed = re.findall(r"\[Debug\]\s+(\d+)\s+(-?[\d.e-]+)", "".join(messages))
     theirs = np.array([float(bias) for _, bias in printed]).reshape(4, SIZE)
 
-    objective = prepare(CLICKED, PRESETS["lightgbm"])
+    objective = prepare(CLICKED, dialect("lightgbm"))
     ours = AdditiveBias(objective, CLICKED, rate, l2)
     for iteration in range(4):
         raw = booster.predict(CLICKED.features, num_iteration=iteration) if iteration else np.zeros(2400)
@@ -108,7 +108,7 @@ def xgboost_config(booster: xgb.Booster) -> Propensities:
     return Propensities(np.array(objective["ti+"]), np.array(objective["tj-"]))
 
 
-XGBOOST = replace(PRESETS["xgboost"], truncation=8)
+XGBOOST = replace(dialect("xgboost"), truncation=8)
 XGBOOST_PARAMETERS = {
     "objective": "rank:ndcg",
     "lambdarank_unbiased": True,
@@ -179,7 +179,7 @@ def test_the_kernel_computes_what_the_formulas_say(
     )
     assert data.positions is not None
     scores = rng.integers(0, 4, n).astype(np.float64)
-    dialect = PairSettings(
+    pairs = PairSettings(
         truncation=truncation,
         sigma=sigma,
         normalize_distance=normalize[0],
@@ -187,11 +187,11 @@ def test_the_kernel_computes_what_the_formulas_say(
         hessian_factor=2.0,
     )
     t = Propensities(rng.choice([0.0, 0.3, 1.0, 1.5], truncation), rng.choice([0.0, 0.5, 1.0], truncation))
-    correction = UnbiasedPairs(data, dialect, norm=0.0, mirrored=mirrored)
+    correction = UnbiasedPairs(data, pairs, norm=0.0, mirrored=mirrored)
     correction.propensities = [t]
     g, h = call(correction, scores)
     g_expected, h_expected, plus, minus = reference_unbiased(
-        data.labels, scores, data.positions, t, dialect, mirrored
+        data.labels, scores, data.positions, t, pairs, mirrored
     )
     np.testing.assert_allclose(g, g_expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(h, h_expected, rtol=1e-9, atol=1e-12)
@@ -204,9 +204,9 @@ def test_the_kernel_computes_what_the_formulas_say(
 def test_without_propensities_pairs_are_those_of_the_dialect() -> None:
     scores = RNG.normal(size=CLICKED.num_documents)
     rng = np.random.default_rng(0)
-    for dialect in (NATIVE, PRESETS["ranklib"]):
-        g, h = call(UnbiasedPairs(CLICKED, dialect, norm=1.0, mirrored=False), scores)
-        expected_g, expected_h = prepare(CLICKED, dialect)(scores, None, rng)
+    for pairs in (NATIVE, dialect("ranklib")):
+        g, h = call(UnbiasedPairs(CLICKED, pairs, norm=1.0, mirrored=False), scores)
+        expected_g, expected_h = prepare(CLICKED, pairs)(scores, None, rng)
         np.testing.assert_allclose(g, expected_g, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(h, expected_h, rtol=1e-9, atol=1e-12)
 
@@ -259,7 +259,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("dialect", [replace(NATIVE, metric="map"), PRESETS["pyltr"]])
-def test_pairs_of_other_objectives_are_not_weighted(dialect: PairSettings) -> None:
+@pytest.mark.parametrize("pairs", [replace(NATIVE, metric="map"), dialect("pyltr")])
+def test_pairs_of_other_objectives_are_not_weighted(pairs: PairSettings) -> None:
     with pytest.raises(ConfigError, match="position_bias=additive, which corrects any objective"):
-        UnbiasedPairs(CLICKED, dialect, norm=1.0, mirrored=False)
+        UnbiasedPairs(CLICKED, pairs, norm=1.0, mirrored=False)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.native.sampling import (
-    GossSettings,
     Sample,
     Sampler,
     SampleSize,
@@ -19,7 +18,7 @@ from ltrbench.native.sampling import (
 DATA = make_dataset(0)
 RNG = np.random.default_rng(0)
 GRADIENTS, HESSIANS = RNG.normal(size=1000), RNG.uniform(0.1, 1.0, size=1000)
-GOSS = GossSettings(top_rate=0.2, other_rate=0.1)
+GOSS_RATES = (0.2, 0.1)
 
 
 def draw(settings: SamplingSettings, times: int = 1, seed: int = 0) -> list[Sample]:
@@ -40,7 +39,7 @@ def test_a_sample_is_neither_empty_nor_larger_than_what_it_is_of(size: SampleSiz
 
 
 def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
-    for sample in draw(SamplingSettings(queries=10, documents=0.5), times=5):
+    for sample in draw(SamplingSettings(queries_per_tree=10, documents_per_tree=0.5), times=5):
         assert sample.queries is not None
         assert len(set(sample.queries)) == len(sample.queries) == 10
         assert (np.diff(sample.rows.astype(np.int64)) > 0).all()
@@ -49,11 +48,13 @@ def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
 
 
 def test_features_may_be_a_root_of_all() -> None:
-    for sample in draw(SamplingSettings(features="sqrt"), times=5):
+    for sample in draw(SamplingSettings(features_per_tree="sqrt"), times=5):
         assert sample.features.sum() == round(np.sqrt(DATA.num_features))
 
 
-@pytest.mark.parametrize("settings", [SamplingSettings(queries=0.3), SamplingSettings(documents=0.3)])
+@pytest.mark.parametrize(
+    "settings", [SamplingSettings(queries_per_tree=0.3), SamplingSettings(documents_per_tree=0.3)]
+)
 def test_every_document_is_drawn_about_as_often(settings: SamplingSettings) -> None:
     times = 400
     counts = sum(
@@ -64,14 +65,18 @@ def test_every_document_is_drawn_about_as_often(settings: SamplingSettings) -> N
 
 
 def test_a_draw_serves_as_many_trees_as_asked_but_features_are_drawn_for_each() -> None:
-    samples = draw(SamplingSettings(queries=0.5, documents=0.5, features=2, every=3), times=9)
+    settings = SamplingSettings(
+        queries_per_tree=0.5, documents_per_tree=0.5, features_per_tree=2, resample_every=3
+    )
+    samples = draw(settings, times=9)
     rows = [sample.rows.tolist() for sample in samples]
     assert rows[0] == rows[1] == rows[2] != rows[3] == rows[4]
     assert len({tuple(sample.features) for sample in samples[:3]}) > 1
 
 
 def test_a_draw_is_unharmed_by_the_order_that_growing_leaves_its_rows_in() -> None:
-    sampler = Sampler(DATA, SamplingSettings(documents=0.5, every=2), np.random.default_rng(0))
+    settings = SamplingSettings(documents_per_tree=0.5, resample_every=2)
+    sampler = Sampler(DATA, settings, np.random.default_rng(0))
     first = sampler.draw().rows
     before = first.copy()
     first[:] = first[::-1].copy()
@@ -82,19 +87,19 @@ def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents()
     rng = np.random.default_rng(0)
     assert Sampler(DATA, SamplingSettings(), rng).left_out() is None
 
-    by_query = Sampler(DATA, SamplingSettings(queries=0.5, documents=0.5), rng)
+    by_query = Sampler(DATA, SamplingSettings(queries_per_tree=0.5, documents_per_tree=0.5), rng)
     queries = by_query.draw().queries
     assert queries is not None
     rest = np.setdiff1d(np.arange(DATA.num_queries), queries)
     np.testing.assert_array_equal(by_query.left_out(), np.flatnonzero(np.isin(DATA.query_of_document, rest)))
 
-    by_document = Sampler(DATA, SamplingSettings(documents=0.5), rng)
+    by_document = Sampler(DATA, SamplingSettings(documents_per_tree=0.5), rng)
     rows = by_document.draw().rows
     np.testing.assert_array_equal(by_document.left_out(), np.setdiff1d(np.arange(DATA.num_documents), rows))
 
 
 def test_the_largest_are_kept_as_they_are_and_the_drawn_amplified() -> None:
-    rows, factors = one_side_sample(GRADIENTS, HESSIANS, GOSS, np.random.default_rng(1))
+    rows, factors = one_side_sample(GRADIENTS, HESSIANS, *GOSS_RATES, np.random.default_rng(1))
     largest = np.argsort(-np.abs(GRADIENTS * HESSIANS))[:200]
     drawn = np.setdiff1d(rows, largest)
     assert len(rows) == 200 + 100
@@ -107,7 +112,7 @@ def test_sums_over_the_sample_are_in_the_mean_those_over_all() -> None:
     rng = np.random.default_rng(2)
     sums = []
     for _ in range(400):
-        rows, factors = one_side_sample(GRADIENTS, HESSIANS, GOSS, rng)
+        rows, factors = one_side_sample(GRADIENTS, HESSIANS, *GOSS_RATES, rng)
         sums.append([(factors * values)[rows].sum() for values in (GRADIENTS, HESSIANS)])
     mean, error = np.mean(sums, axis=0), np.std(sums, axis=0) / np.sqrt(len(sums))
     assert (np.abs(mean - [GRADIENTS.sum(), HESSIANS.sum()]) < 4 * error).all()
@@ -122,8 +127,7 @@ def test_of_equal_gradients_no_more_are_taken_than_asked_for(
     sizes: list[float], top_rate: float, other_rate: float
 ) -> None:
     g = np.array(sizes)
-    settings = GossSettings(top_rate, other_rate)
-    rows, _ = one_side_sample(g, np.ones(len(g)), settings, np.random.default_rng(0))
+    rows, _ = one_side_sample(g, np.ones(len(g)), top_rate, other_rate, np.random.default_rng(0))
     num_top = max(1, int(top_rate * len(g)))
     assert len(rows) == min(len(g), num_top + max(1, int(other_rate * len(g))))
     # No document that was left out is larger than the smallest of those kept for their size.

@@ -120,7 +120,7 @@ def test_of_a_features_cuts_that_gain_the_same_the_lowest_or_the_highest_is_made
     column = np.arange(7.0)
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 0, 0, 0, 1, 1]), np.ones(7))
     leaf = leaf._replace(rows=np.array([0, 1, 5, 6], dtype=np.uint32))
-    split = leaf.find(SplitSettings(min_docs_in_leaf=1, highest_of_equals=highest))
+    split = leaf.find(SplitSettings(min_docs_in_leaf=1, equal_cuts="highest" if highest else "lowest"))
     assert split is not None
     # Of features that cut alike the first is taken all the same.
     assert (split.column, split.bin) == (0, expected_bin)
@@ -129,7 +129,7 @@ def test_of_a_features_cuts_that_gain_the_same_the_lowest_or_the_highest_is_made
 def test_counting_by_hessian_takes_heavy_documents_for_many() -> None:
     gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
     leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
-    split = leaf.find(SplitSettings(min_docs_in_leaf=3, counts_by_hessian=True))
+    split = leaf.find(SplitSettings(min_docs_in_leaf=3, document_counts="by_hessian"))
     assert split is not None
     # Of 10 documents and a hessian of 26, one of 9 counts as round(90 / 26) = 3, the light ones as none.
     assert split.bin == 0

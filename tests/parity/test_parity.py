@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ltrbench.config import build, conf_dir, register_schema, run_study
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, register_schema, run_study
 from ltrbench.data import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.rankers import BoostingRanker

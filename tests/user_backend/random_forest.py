@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sklearn.ensemble import RandomForestRegressor
 
-from ltrbench.rankers.base import require
+from ltrbench.errors import require
 from ltrbench.rankers.scikit_learn import SklearnRanker
 
 

@@ -31,7 +31,8 @@ from ltrbench.cli.help.settings import explained_settings, first_clause
 from ltrbench.cli.hydra_internals import Hydra, create_config_search_path, get_args_parser
 from ltrbench.cli.program import SCRIPT
 from ltrbench.cli.verbs import all_verbs, find_verb, verbs
-from ltrbench.config import conf_dir, register_schema
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import register_schema
 
 Candidate = tuple[str, str]
 """A whole word that may stand at the cursor, and its description, which may be empty."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from ltrbench.config import conf_dir
+from ltrbench.conf_folder import conf_dir
 
 FIRST_SETTINGS = (
     "model",

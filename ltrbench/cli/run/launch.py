@@ -47,7 +47,8 @@ from ltrbench.cli.run.keys import check_keys
 from ltrbench.cli.run.messages import composition_message, unwritable_message
 from ltrbench.cli.run.progress import showing
 from ltrbench.cli.run.sweep import RESAMPLE, register_sweeper, swept_settings
-from ltrbench.config import build_experiment, build_tracker, conf_dir, register_schema, run_study
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, build_tracker, register_schema, run_study
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.run import run
 from ltrbench.rankers.models.saved import SavedModelError

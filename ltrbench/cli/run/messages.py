@@ -15,7 +15,8 @@ from hydra.errors import OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.config import Config, conf_dir
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import Config
 from ltrbench.errors import did_you_mean
 
 # Lines of Hydra's messages that say where its own code stood.

@@ -15,7 +15,6 @@ The names of `preparation` are those of this package too.
 """
 
 from ltrbench.native.objectives.preparation import (
-    ORDERS_OF_TIES,
     CrossEntropy,
     Objective,
     ObjectiveSettings,
@@ -27,7 +26,6 @@ from ltrbench.native.objectives.preparation import (
 )
 
 __all__ = [
-    "ORDERS_OF_TIES",
     "CrossEntropy",
     "Objective",
     "ObjectiveSettings",

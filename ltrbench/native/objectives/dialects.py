@@ -1,110 +1,136 @@
-"""Dialects: what LambdaMART implementations differ in, pair by pair, as named settings.
+"""Dialects: what LambdaMART implementations differ in, as named settings.
 
-All dialects are one algorithm with other `PairSettings`; `PRESETS` are those of libraries, held to the
-libraries' own lambdas by tests. `pairs.py` says what the settings mean, for reading and testing;
-`pairwise.py` computes it for training, and `lambdas.py` native's own choice, faster.
+All dialects are one algorithm with other `PairSettings`. Those of libraries are the presets in conf/model,
+native_lightgbm.yaml and others, held to the libraries' own lambdas by tests. `pairs.py` says what the
+settings mean, for reading and testing; `pairwise.py` computes it for training, and `lambdas.py` native's own
+choice, faster.
 
-A difference that no setting reaches yet is one more field here, with a line in `pairs.py` and one in
-`pairwise.py`, which one test holds together.
+A difference that no setting reaches yet is one more field of `PairOptions`, with a line in `pairs.py` and one
+in `pairwise.py`, which one test holds together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 
 import numpy as np
 
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT, Convention, parse_metric
-from ltrbench.metrics.convention import Ties
+from ltrbench.native.settings import check, setting
 
 FLOAT32_OFFSET = float(np.float32(0.01))
 """LightGBM's literal is a float32, and its digits are seen at 1e-7."""
 
+ORDERS_OF_TIES = {"row_order": 0.0, "worst": 1.0, "best": -1.0}
+"""An order of documents with tied scores -> `Compiled.low_labels_first`."""
 
-class Sigmoid(Enum):
-    """How the probability p of the wrong order is computed."""
-
-    EXACT = "exact"  # 1 / (1 + exp(sigma d)) in float64: native, RankLib, pyltr
-    TABLE = "table"  # at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma]: LightGBM
-    FLOAT32 = "float32"  # 1 - 1 / (1 + exp(-sigma d) + 1e-16) in float32: XGBoost
-
-
-class QueryNorm(Enum):
-    """What a query's lambdas and hessians are multiplied by."""
-
-    LOG2 = "log2"  # log2(1 + S) / S, S the sum of 2 lambda: LightGBM, XGBoost's topk
-    PAIRS = "pairs"  # 1 / pairs_per_document: XGBoost's mean
+OF_LAMBDARANK = {"objective": ("lambdarank",)}
+OF_PAIRS = {"objective": ("lambdarank", "ranknet")}
+OF_GAINS = {**OF_LAMBDARANK, "metric": ("ndcg", "dcg")}
+OF_RELEVANCE = {**OF_LAMBDARANK, "metric": ("map", "mrr", "precision")}
+OF_ERR = {**OF_LAMBDARANK, "metric": ("err",)}
 
 
-IN_ROW_ORDER = replace(DEFAULT, ties=Ties.ROW_ORDER)
-"""Lambdas need one order: a stable sort's, as the engine and most libraries have it."""
+@dataclass(kw_only=True)
+class ObjectiveOptions:
+    """What the trees are fitted to: an objective, and the metric of lambdarank."""
+
+    objective: str = setting("lambdarank", choices=("lambdarank", "ranknet", "xendcg", "mart"))
+    """What the trees are fitted to. `lambdarank`: pairs, weighted by their change of `metric`; `ranknet`:
+    pairs, all alike (XGBoost's rank:pairwise), so that the bottom of a list counts as much as its top;
+    `xendcg`: the cross entropy of whole lists (LightGBM's rank_xendcg), which looks at no pair and costs
+    less; `mart`: the squared error of each document by itself (RankLib's MART), which learns labels and not
+    an order."""
+    metric: str = setting("ndcg", only_with=OF_LAMBDARANK)
+    """lambdarank: the metric whose change, when the two documents of a pair change places, weighs the pair.
+    `ndcg`: with the discounts in full however deep the pair stands (LightGBM, XGBoost, RankLib), so that
+    documents are pulled up from any depth; with a cutoff, as in ndcg@10: the true change, so that two
+    documents below the cutoff do not matter (pyltr, QuickRank). Also dcg, map (XGBoost's rank:map), mrr, err
+    (pyltr, RankLib), precision@k and wta."""
+    gain: str = setting("exponential", choices=("exponential", "linear"), only_with=OF_GAINS)
+    """The gain of a label in ndcg and dcg: `exponential`, 2^label - 1, or `linear`, the label, which gives
+    the highest grades less weight (XGBoost's ndcg_exp_gain=false)."""
+    label_gain: list[float] | None = setting(None, only_with=OF_GAINS)
+    """The gains of label 0, 1, 2, ... instead (LightGBM)."""
+    relevance_threshold: float = setting(1.0, above=0, only_with=OF_RELEVANCE)
+    """map, mrr and precision: the lowest label of a relevant document."""
+    highest_grade: float = setting(4.0, above=0, only_with=OF_ERR)
+    """err: the highest possible label (RankLib's -gmax); the higher, the less a document satisfies."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairSettings:
-    """What the dialects of LambdaMART differ in, where each comes from, and what it does to learning.
+@dataclass(kw_only=True)
+class PairOptions:
+    """What a pair of documents adds to their gradients and hessians."""
+
+    sigma: float = setting(1.0, above=0, only_with=OF_PAIRS)
+    """Slope of the logistic function of a pair's score difference (LightGBM's sigmoid): the steeper, the
+    sooner a pair in the right order is left alone."""
+    sigmoid: str = setting("exact", choices=("exact", "table", "float32"), only_with=OF_PAIRS)
+    """How that function, the probability p of the wrong order, is computed. `exact`: 1 / (1 + exp(sigma d))
+    in float64; `table`: at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma] (LightGBM);
+    `float32`: 1 - 1 / (1 + exp(-sigma d) + 1e-16) in float32 (XGBoost). It changes the last digits only."""
+    normalize_distance: bool = setting(True, only_with=OF_PAIRS)
+    """Divides a pair's weight by distance_offset + |score difference|, if not all scores of the query are
+    equal: one half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Close pairs then
+    weigh up to 1 / distance_offset as much as pairs that are apart."""
+    distance_offset: float | None = setting(None, above=0, only_with=OF_PAIRS)
+    """Number that is added to that difference: the smaller, the more close pairs count; None: LightGBM's
+    0.01, which is a float32's."""
+    normalize_query: bool = setting(True, only_with=OF_PAIRS)
+    """Multiplies a query's gradients and hessians by its query_norm, so that queries of many pairs outweigh
+    others less: the other half of lambdarank_norm, XGBoost's lambdarank_normalization."""
+    query_norm: str = setting("log2", choices=("log2", "pairs"), only_with=OF_PAIRS)
+    """What that norm is. `log2`: log2(1 + S) / S, where S is the sum of 2 lambda over the pairs (LightGBM,
+    XGBoost's topk); `pairs`: 1 / pairs_per_document (XGBoost's mean)."""
+    hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
+    """Factor of hessians. XGBoost's is 2, so that its steps are half as long."""
+    least_hessian: float = setting(0.0, at_least=0, only_with=OF_PAIRS)
+    """Minimum of a pair's p (1 - p), which keeps the steps of pairs far apart small (XGBoost: 1e-16)."""
+    ties: str = setting("row_order", choices=tuple(ORDERS_OF_TIES), only_with=OF_PAIRS)
+    """The order of documents whose scores tie, as all do before the first tree. `row_order`: a stable sort's
+    (most libraries), so that the order of the file teaches; `worst`: by rising label (pyltr), so that
+    relevant documents are pulled up as if they stood last; `best`: by falling label."""
+    pairs_per_document: int | None = setting(None, at_least=1, only_with=OF_PAIRS)
+    """Number of partners that each document draws, anew for each tree, from those of other labels in the
+    whole list (XGBoost's lambdarank_pair_method=mean): an estimate of all pairs, cheaper and noisier the
+    fewer; needs truncation=null. None: all pairs above truncation count."""
+    float32_scores: bool = setting(False, only_with=OF_PAIRS)
+    """Keeps the scores that it learns from, and their differences, in float32 (XGBoost), so that more of them
+    tie."""
+    float32_sums: bool = setting(False, only_with=OF_PAIRS)
+    """Adds up a document's gradients and hessians in float32, in the order of ranks (LightGBM, XGBoost). It
+    changes the last digits only."""
+    float32_norm: bool = setting(False, only_with=OF_PAIRS)
+    """Multiplies a query's gradients by a float32, and takes S from lambdas in float32 (XGBoost). It changes
+    the last digits only."""
+
+
+@dataclass(kw_only=True)
+class PairSettings(PairOptions):
+    """The settings of pairs, as the engine computes them.
 
     Attributes:
-        metric: whose change is a pair's weight delta, so that trees work on what the metric sees. `ndcg`:
-            the discounts in full however deep the pair stands, and max_dcg over the first `truncation` ranks
-            (LightGBM, XGBoost, RankLib): documents are pulled up from any depth as far as their gain goes.
-            Any other name, also with a cutoff as in ndcg@10 or err@10: its true change, so that two documents
-            below the cutoff do not matter (pyltr, QuickRank); map is XGBoost's rank:map. None: every pair
-            weighs 1, which is RankNet and XGBoost's rank:pairwise, and minds the bottom as much as the top.
-        convention: gains, relevance and the rest of what the metric's name leaves open, and the order of tied
-            documents. Row order (most libraries) lets the order of the file teach while scores tie, as all
-            do before the first tree; worst case (pyltr) pulls tied relevant documents as if they stood last.
+        metric: the metric whose change is a pair's weight delta. `ndcg` has its discounts in full however
+            deep the pair stands, and max_dcg over the first `truncation` ranks. Any other name, also with a
+            cutoff as in ndcg@10 or err@10, has its true change. None: every pair weighs 1, which is RankNet.
+        convention: gains, relevance and the rest of what the metric's name leaves open; not the order of tied
+            documents, which is `ties`.
         truncation: a pair counts if one of its documents ranks above it. LightGBM's and XGBoost's lever on
             speed and on how much the top matters. None: every pair counts.
-        sigma: slope of the sigmoid (LightGBM's `sigmoid`): the larger, the sooner a pair in the right order
-            is left alone.
-        sigmoid: how p is computed; of no weight for learning, but for the digits of a library.
-        normalize_distance: divide delta by the distance of the scores, if not all of the query are equal:
-            one half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Close pairs
-            then weigh up to 1 / distance_offset as much as pairs that are apart.
-        distance_offset: what is added to that distance.
-        normalize_query: multiply a query's lambdas and hessians by its `query_norm`, so that queries of many
-            pairs do not outweigh others: the other half of lambdarank_norm, XGBoost's
-            lambdarank_normalization.
-        query_norm: what that is.
-        hessian_factor: 2 in XGBoost, whose steps are half as long for it.
-        least_hessian: a floor under p (1 - p), so that a pair far apart does not make a leaf's step explode;
-            XGBoost's is 1e-16.
-        pairs_per_document: partners that each document draws, anew in every iteration, from those of other
-            labels (XGBoost's lambdarank_pair_method=mean): a cheap estimate of all pairs, noisier the fewer.
-            Such a pair counts wherever it stands, so that `truncation` must be None. None: no sampling.
-        float32_scores: keep scores in float32, and round their differences to it (XGBoost), so that scores
-            that hardly differ tie.
-        float32_sums: add up a document's lambdas and hessians in float32, in the order of ranks (LightGBM,
-            XGBoost); of no weight for learning, but for the digits of a library.
-        float32_norm: take S from lambdas in float32, and multiply by a float32 (XGBoost); likewise of no
-            weight but for the digits.
-        weights_within_queries: whether documents of one query may weigh differently; XGBoost refuses it.
 
     Raises:
-        ConfigError: on a metric that does not exist, or settings that contradict each other.
+        ConfigError: on a metric that does not exist, a setting that is out of its range, or settings that
+            contradict each other.
     """
 
     metric: str | None = "ndcg"
-    convention: Convention = IN_ROW_ORDER
-    truncation: int | None = 30
-    sigma: float = 1.0
-    sigmoid: Sigmoid = Sigmoid.EXACT
-    normalize_distance: bool = True
-    distance_offset: float = FLOAT32_OFFSET
-    normalize_query: bool = True
-    query_norm: QueryNorm = QueryNorm.LOG2
-    hessian_factor: float = 1.0
-    least_hessian: float = 0.0
-    pairs_per_document: int | None = None
-    float32_scores: bool = False
-    float32_sums: bool = False
-    float32_norm: bool = False
-    weights_within_queries: bool = True
+    convention: Convention = DEFAULT
+    truncation: int | None = setting(30, at_least=1)
+    distance_offset: float = setting(FLOAT32_OFFSET, above=0)
 
     def __post_init__(self) -> None:
+        check(self)
         if self.metric is not None:
             parse_metric(self.metric)
         if self.pairs_per_document is not None and self.truncation is not None:
@@ -112,49 +138,11 @@ class PairSettings:
                 f"pairs_per_document is {self.pairs_per_document} and truncation is {self.truncation}, but "
                 "partners are drawn from the whole list; unset one of them."
             )
-        if self.query_norm is QueryNorm.PAIRS and self.pairs_per_document is None:
+        if self.query_norm == "pairs" and self.pairs_per_document is None:
             raise ConfigError(
                 "query_norm is pairs, which divides by pairs_per_document, and that is not set; set it, or "
                 "query_norm=log2."
             )
-        if self.normalize_distance and self.distance_offset <= 0:
-            raise ConfigError(
-                f"distance_offset is {self.distance_offset:g}, so that a pair of equal scores would weigh "
-                "infinitely; give a number above 0, or normalize_distance=false."
-            )
 
 
 NATIVE = PairSettings()
-
-PRESETS: dict[str, PairSettings] = {
-    "native": NATIVE,
-    # LightGBM 4.7: src/objective/rank_objective.hpp.
-    "lightgbm": PairSettings(
-        convention=replace(IN_ROW_ORDER, name="lightgbm", largest_label=30.0),
-        sigmoid=Sigmoid.TABLE,
-        float32_sums=True,
-    ),
-    # XGBoost 3.2: src/objective/lambdarank_obj.h, rank:ndcg with lambdarank_pair_method=topk.
-    "xgboost": PairSettings(
-        convention=replace(IN_ROW_ORDER, name="xgboost", largest_label=31.0),
-        truncation=32,
-        sigmoid=Sigmoid.FLOAT32,
-        distance_offset=0.01,
-        hessian_factor=2.0,
-        least_hessian=1e-16,
-        float32_scores=True,
-        float32_sums=True,
-        float32_norm=True,
-        weights_within_queries=False,
-    ),
-    # RankLib 2.x: ciir.umass.edu.learning.tree.LambdaMART with -metric2t NDCG@10, its default.
-    "ranklib": PairSettings(truncation=10, normalize_distance=False, normalize_query=False),
-    # pyltr 0.2.6: pyltr/models/lambdamart.py with NDCG(k=10).
-    "pyltr": PairSettings(
-        metric="ndcg@10",
-        convention=replace(DEFAULT, ties=Ties.WORST),
-        truncation=None,
-        normalize_distance=False,
-        normalize_query=False,
-    ),
-}

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import Convention, evaluate, parse_metric, rank
+from ltrbench.metrics.convention import Ties
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.objectives.dialects import NATIVE, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.dialects import NATIVE, PairSettings
 from ltrbench.shapes import Labels, Scores, Values
 
 Pairs = NDArray[np.float64]  # (n, n), one for each pair of its documents
@@ -62,10 +63,10 @@ def logistic_in_float32(differences: Pairs, sigma: float) -> Pairs:
     return p
 
 
-_SIGMOIDS: dict[Sigmoid, Callable[[Pairs, float], Pairs]] = {
-    Sigmoid.EXACT: logistic,
-    Sigmoid.TABLE: logistic_from_table,
-    Sigmoid.FLOAT32: logistic_in_float32,
+_SIGMOIDS: dict[str, Callable[[Pairs, float], Pairs]] = {
+    "exact": logistic,
+    "table": logistic_from_table,
+    "float32": logistic_in_float32,
 }
 
 
@@ -110,8 +111,8 @@ def pair_lambdas(
         UndefinedMetricError: where the library whose convention it is does not take the labels.
         DataError: on a label that has no gain, or an infinite one.
 
-    >>> from ltrbench.native.objectives.dialects import PRESETS
-    >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), PRESETS["ranklib"])
+    >>> as_in_the_paper = PairSettings(normalize_distance=False, normalize_query=False)
+    >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), as_in_the_paper)
     >>> pairs.gradients.round(4).tolist(), pairs.hessians.round(4).tolist()
     ([0.1845, -0.1845], [0.0923, 0.0923])
     """
@@ -119,7 +120,7 @@ def pair_lambdas(
     query = Judgments(labels=labels, query_start=np.array([0, n]))
     dtype = np.float32 if settings.float32_scores else np.float64
     s = np.asarray(scores).astype(dtype).astype(np.float64)
-    order = rank(query, s, settings.convention.ties).order
+    order = rank(query, s, Ties(settings.ties)).order
     ranks = np.empty(n, dtype=np.int64)
     ranks[order] = np.arange(n)
 
@@ -160,7 +161,7 @@ def _query_scale(push: Pairs, settings: PairSettings) -> float:
     """What the lambdas and hessians of a query are multiplied by."""
     if not settings.normalize_query:
         return 1.0
-    if settings.query_norm is QueryNorm.PAIRS:
+    if settings.query_norm == "pairs":
         scale = 1.0 / (settings.pairs_per_document or 1)
     else:
         # Each pair stands in the matrix twice, so that the sum of all is that of 2 lambda over the pairs.

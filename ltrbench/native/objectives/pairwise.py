@@ -47,7 +47,7 @@ class Change(IntEnum):
 
 
 class Probability(IntEnum):
-    """`Sigmoid` for the kernel."""
+    """`PairSettings.sigmoid` for the kernel."""
 
     EXACT = 0
     TABLE = 1

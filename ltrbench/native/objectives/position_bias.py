@@ -31,7 +31,7 @@ The pairs themselves are those of `pairwise.py`, which divides and adds up the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -39,14 +39,35 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.metrics.convention import Ties, logarithmic_discount
-from ltrbench.native.objectives.dialects import PairSettings, Sigmoid
+from ltrbench.metrics.convention import logarithmic_discount
+from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.objectives.pairs import logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
 from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
+from ltrbench.native.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name what was learned of each, (P,)
+
+
+@dataclass(kw_only=True)
+class PositionBiasSettings:
+    """How clicks are corrected for the positions that they were made at."""
+
+    position_bias: str | None = setting(None, choices=("additive", "propensity"))
+    """How clicks are corrected for the positions that they were made at, which the training data must have.
+    `additive`: a position's bias is added to scores in training (LightGBM), with any objective; `propensity`:
+    pairs are weighted (Unbiased LambdaMART, XGBoost's lambdarank_unbiased), lambdarank on ndcg only."""
+    position_bias_l2: float = setting(0.0, at_least=0, only_with={"position_bias": ("additive",)})
+    """additive: the penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
+    position_bias_norm: float = setting(1.0, at_least=0, only_with={"position_bias": ("propensity",)})
+    """propensity: raises them to the power 1 / (1 + norm); the higher, the less is corrected (XGBoost's
+    lambdarank_bias_norm)."""
+    position_bias_cost: str = setting(
+        "logistic", choices=("logistic", "mirrored"), only_with={"position_bias": ("propensity",)}
+    )
+    """propensity: the cost of pairs that they are learned from: `logistic`, the paper's; `mirrored`:
+    XGBoost's, of the opposite order."""
 
 
 class BiasCorrection(Protocol):
@@ -152,7 +173,7 @@ class UnbiasedPairs:
         assert train.positions is not None  # checked by the caller
         depth = settings.truncation or int(train.query_sizes.max())
         exact = replace(
-            settings, sigmoid=Sigmoid.EXACT, float32_scores=False, float32_sums=False, float32_norm=False
+            settings, sigmoid="exact", float32_scores=False, float32_sums=False, float32_norm=False
         )
         self._pairs = prepare_pairs(train, exact)
         self._score_dtype = np.float32 if settings.float32_scores else np.float64
@@ -198,8 +219,7 @@ class UnbiasedPairs:
 def correctable(settings: ObjectiveSettings) -> PairSettings:
     """Returns the settings; raises ConfigError where `UnbiasedPairs` does not correct their pairs."""
     if isinstance(settings, PairSettings):
-        convention = settings.convention
-        ranks_alike = convention.ties is Ties.ROW_ORDER and convention.discount is logarithmic_discount
+        ranks_alike = settings.ties == "row_order" and settings.convention.discount is logarithmic_discount
         if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
             return settings
     raise ConfigError(

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
-from ltrbench.metrics.convention import Ties, logarithmic_discount
+from ltrbench.metrics.convention import logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.objectives.dialects import FLOAT32_OFFSET, PairSettings, QueryNorm, Sigmoid
+from ltrbench.native.objectives.dialects import ORDERS_OF_TIES, PairSettings
 from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data
 from ltrbench.native.objectives.pairwise import (
     Compiled,
@@ -35,6 +34,7 @@ from ltrbench.native.objectives.pairwise import (
 )
 from ltrbench.native.objectives.swaps import Swaps, lay_out, parse_layout
 from ltrbench.native.objectives.xendcg import xendcg
+from ltrbench.native.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Values
 
 Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
@@ -57,9 +57,6 @@ class SquaredError:
     """
 
 
-ORDERS_OF_TIES = {Ties.ROW_ORDER: 0.0, Ties.WORST: 1.0, Ties.BEST: -1.0}
-"""The order of tied documents -> `Compiled.low_labels_first`."""
-
 ObjectiveSettings = PairSettings | CrossEntropy | SquaredError
 
 
@@ -81,16 +78,9 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
 
 
 def check_settings(settings: ObjectiveSettings) -> None:
-    """Raises ConfigError on settings that only the specification computes."""
-    if not isinstance(settings, PairSettings):
-        return
-    if settings.metric is not None:
+    """Raises ConfigError on a metric that only the specification computes."""
+    if isinstance(settings, PairSettings) and settings.metric is not None:
         parse_layout(settings.metric)
-    if settings.convention.ties not in ORDERS_OF_TIES:
-        raise ConfigError(
-            f"ties is {settings.convention.ties.value}, but lambdas need one order of tied documents; it may "
-            f"be {', '.join(item.value for item in ORDERS_OF_TIES)}."
-        )
 
 
 def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
@@ -106,28 +96,14 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
 def fast_kernel_computes(settings: PairSettings) -> bool:
     """Returns whether the kernel of `lambdas.py` computes these settings; `pairwise.py` computes the others.
 
-    It takes any gain, and any value of the fields of `LambdaSettings`.
+    It takes any value of the fields of `LambdaSettings`, and any gain; all else must have its default.
     """
-    return (
-        settings.metric == "ndcg"
-        and settings.convention.ties is Ties.ROW_ORDER
-        and settings.convention.discount is logarithmic_discount
-        and settings.pairs_per_document is None
-        and settings.sigmoid is Sigmoid.EXACT
-        and settings.distance_offset == FLOAT32_OFFSET
-        and settings.hessian_factor == 1.0
-        and settings.least_hessian == 0.0
-        and not (settings.float32_scores or settings.float32_sums or settings.float32_norm)
-    )
+    is_free = {*LambdaSettings._fields, "convention"}.issuperset(changed(settings, PairSettings))
+    return is_free and settings.convention.discount is logarithmic_discount
 
 
 def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
-    fast = LambdaSettings(
-        sigma=settings.sigma,
-        truncation=_depth(train, settings),
-        normalize_distance=settings.normalize_distance,
-        normalize_query=settings.normalize_query,
-    )
+    fast = part(settings, LambdaSettings, truncation=_depth(train, settings))
     data = ndcg_data(train, fast.truncation, settings.convention.of("ndcg").gain)
     order = any_order(data)
 
@@ -177,32 +153,20 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
 
 
 def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Compiled:
-    """The settings for the kernel; each of the type that it is compiled for."""
-    by_pairs = settings.normalize_query and settings.query_norm is QueryNorm.PAIRS
-    return Compiled(
+    """The settings for the kernel: those of the same name, and what is computed from others."""
+    by_pairs = settings.normalize_query and settings.query_norm == "pairs"
+    return part(
+        settings,
+        Compiled,
         change=int(swaps.change),
         # Below the last rank of weight no change of places changes the metric.
         truncation=min(_depth(train, settings), int(np.count_nonzero(swaps.rank_weights))),
-        sigma=float(settings.sigma),
-        probability=_PROBABILITIES[settings.sigmoid],
+        probability=int(Probability[settings.sigmoid.upper()]),
         distances_count=settings.normalize_distance,
-        distance_offset=float(settings.distance_offset),
         log2_norm=settings.normalize_query and not by_pairs,
         factor=1.0 / (settings.pairs_per_document or 1) if by_pairs else 1.0,
-        hessian_factor=float(settings.hessian_factor),
-        least_hessian=float(settings.least_hessian),
-        low_labels_first=ORDERS_OF_TIES[settings.convention.ties],
-        float32_scores=settings.float32_scores,
-        float32_sums=settings.float32_sums,
-        float32_norm=settings.float32_norm,
+        low_labels_first=ORDERS_OF_TIES[settings.ties],
     )
-
-
-_PROBABILITIES = {
-    Sigmoid.EXACT: int(Probability.EXACT),
-    Sigmoid.TABLE: int(Probability.TABLE),
-    Sigmoid.FLOAT32: int(Probability.FLOAT32),
-}
 
 
 def _depth(train: RankingDataset, settings: PairSettings) -> int:

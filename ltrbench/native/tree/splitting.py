@@ -42,26 +42,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.errors import ConfigError
+from ltrbench.native.settings import setting
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.tree.histogram import Histogram, Quantised
 from ltrbench.shapes import Gradients, Hessians, Values
 
 
-@dataclass(frozen=True)
-class SplitSettings:
-    """What a leaf and its cut must fulfil, as in NativeRanker; 0: no limit on the step, or on the depth."""
+def _refuse_other_signs(name: str, monotone: dict[str, int]) -> None:
+    for feature, sign in monotone.items():
+        if sign not in (-1, 0, 1):
+            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for neither, 0.")
+
+
+@dataclass(kw_only=True)
+class SplitOptions:
+    """Which leaves are cut, and where."""
+
+    max_depth: int = setting(0, at_least=0)
+    """Levels of cuts in a tree at the most (XGBoost, LightGBM, pyltr), which bounds how many features may act
+    together; 0: no limit."""
+    min_docs_in_split: int = setting(2, at_least=2)
+    """Minimum number of documents that a leaf needs to be cut (pyltr's min_samples_split)."""
+    cut_without_gain: bool = setting(False)
+    """Cuts a leaf by its best cut also where that gains nothing, unless all its gradients are alike (RankLib,
+    pyltr), so that trees reach num_leaves; min_split_gain must then be 0."""
+    l1: float = setting(0.0, at_least=0)
+    """Subtracted from a leaf's |G| before its step (LightGBM's lambda_l1, XGBoost's reg_alpha): where the
+    gradients nearly cancel out, the leaf takes no step at all. In units of LightGBM's gradients."""
+    monotone: dict[str, int] = setting({}, refuse=_refuse_other_signs)
+    """Name of a feature -> 1: scores may only rise with it, other features equal; -1: only fall (LightGBM's
+    basic monotone_constraints, XGBoost's). For what is known beforehand; cuts that deny it are refused."""
+    equal_cuts: str = setting("lowest", choices=("lowest", "highest"))
+    """Which of a feature's cuts that gain the same is made, as those do between which no document of the leaf
+    lies: `lowest` (XGBoost, RankLib) or `highest` (LightGBM) threshold. Other documents may fall between."""
+    document_counts: str = setting("exact", choices=("exact", "by_hessian"))
+    """How documents are counted for min_docs_in_leaf: `exact`; `by_hessian`: from the share of the leaf's
+    hessian, as LightGBM does, which then makes smaller leaves of documents that weigh much."""
+
+
+@dataclass(kw_only=True)
+class SplitSettings(SplitOptions):
+    """What a leaf and its cut must fulfil; the fields that all backends share are those of BoostingRanker."""
 
     min_docs_in_leaf: int = 20
-    min_docs_in_split: int = 2
     min_sum_hessian: float = 1e-3
     min_split_gain: float = 0.0
     max_delta_step: float = 0.0
     l2: float = 0.0
-    l1: float = 0.0
-    max_depth: int = 0
-    cut_without_gain: bool = False
-    highest_of_equals: bool = False
-    counts_by_hessian: bool = False
+
+    @property
+    def highest_of_equals(self) -> bool:
+        return self.equal_cuts == "highest"
+
+    @property
+    def counts_by_hessian(self) -> bool:
+        return self.document_counts == "by_hessian"
 
     @property
     def gain_to_exceed(self) -> float:

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.rankers.base import Ranker, require
+from ltrbench.rankers.base import Ranker
 from ltrbench.shapes import PerQuery, Scores
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"

@@ -1,8 +1,6 @@
 """The native LambdaMART of `ltrbench.native` behind the Ranker contract.
 
-    fields          every setting, with its meaning
-    checks          what is refused
-    translation     the engine's settings
+    settings        every setting, as the engine declares it, what is refused, and the engine's settings
     departures      what was not matched with other backends, in words
 
 and here fitting, predicting and the saved model.
@@ -21,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import announcing_compilation, threads
+from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
+from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
 from ltrbench.native.forest.scoring import Forest, add_scores
@@ -35,10 +34,15 @@ from ltrbench.rankers.base import FitSummary, check_features, check_fitted, reso
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
-from ltrbench.rankers.native.checks import check
 from ltrbench.rankers.native.departures import departures
-from ltrbench.rankers.native.fields import NativeFields
-from ltrbench.rankers.native.translation import draws_at_random, in_words, objective_of, settings_of
+from ltrbench.rankers.native.settings import (
+    NativeSettings,
+    check_settings_of,
+    draws_at_random,
+    in_words,
+    objective_of,
+    settings_of,
+)
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted.reading import load_npz
 
@@ -54,7 +58,7 @@ log = logging.getLogger("ltrbench")
 
 
 @dataclass(kw_only=True)
-class NativeRanker(NativeFields):
+class NativeRanker(NativeSettings):
     """Boosted trees on the lambdas of NDCG, or on another objective."""
 
     def __post_init__(self) -> None:
@@ -62,7 +66,33 @@ class NativeRanker(NativeFields):
         self._forest: Forest | None = None
         self.feature_names: tuple[str, ...] = ()
         self.position_factors: Factors = {}
-        check(self)
+        check_settings_of(self)
+
+    @classmethod
+    def from_preset(cls, name: str, **fields: Any) -> Self:
+        """Returns a ranker with the settings of conf/model/native_NAME.yaml, those of a library; `native` are
+        the defaults.
+
+        Args:
+            fields: what is to differ, or is not in the YAML, such as num_trees.
+
+        Raises:
+            ConfigError: where there is no such YAML.
+
+        >>> NativeRanker.from_preset("xgboost", num_trees=50).hessian_factor
+        2.0
+        """
+        presets = {
+            path.stem.removeprefix("native_"): path.stem for path in conf_dir().glob("model/native*.yaml")
+        }
+        if name not in presets:
+            raise ConfigError(
+                f"preset '{name}' is unknown{did_you_mean(name, presets)} Presets are "
+                f"{', '.join(sorted(presets))}."
+            )
+        settings = settings_in("model", presets[name])
+        del settings["_target_"]
+        return cls(**{**settings, **fields})
 
     def fit(
         self,

@@ -15,7 +15,9 @@ import numpy as np
 
 from ltrbench.data import RankingDataset
 from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.dialects import PRESETS, PairSettings, Sigmoid
+from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.native.settings import pairs_of
 from ltrbench.shapes import Features, Scores
 from ltrbench.studies.parity.rows import ParityRow
 
@@ -44,10 +46,10 @@ class _Golden:
 
 
 def _of_libraries() -> list[_Golden]:
-    light, extreme = PRESETS["lightgbm"], PRESETS["xgboost"]
+    light, extreme = (pairs_of(NativeRanker.from_preset(name)) for name in ("lightgbm", "xgboost"))
     variants: list[tuple[str, str, PairSettings, dict[str, Any], float, str]] = [
         ("lightgbm", "LightGBM 4.7.0", light, {}, 1e-7, _FLOAT32),
-        ("lightgbm", "LightGBM 4.7.0", light, {"sigmoid": Sigmoid.EXACT}, 3e-5, _TABLE),
+        ("lightgbm", "LightGBM 4.7.0", light, {"sigmoid": "exact"}, 3e-5, _TABLE),
         ("lightgbm,norm=false", "LightGBM 4.7.0", light, _OFF, 1e-7, _FLOAT32),
         ("lightgbm,truncation=3", "LightGBM 4.7.0", light, {"truncation": 3}, 1e-7, _FLOAT32),
         ("lightgbm,sigma=2", "LightGBM 4.7.0", light, {"sigma": 2.0}, 1e-7, _FLOAT32),
@@ -62,21 +64,23 @@ def _of_libraries() -> list[_Golden]:
         _Golden(
             "lightgbm_xgboost_lambdas.json",
             *(name, against, replace(settings, **varied), tolerance, reason),
-            "lambdas and hessians" + "".join(f", {key}={_word(value)}" for key, value in varied.items()),
+            "lambdas and hessians"
+            + "".join(f", {key}={str(value).lower()}" for key, value in varied.items()),
         )
         for name, against, settings, varied, tolerance, reason in variants
     ]
 
 
 def _of_pyltr() -> list[_Golden]:
-    settings = PRESETS["pyltr"]
+    # All pairs: below rank 10 they change other metrics than NDCG@10.
+    pairs = replace(pairs_of(NativeRanker.from_preset("pyltr")), truncation=None)
     metrics = {"ndcg@10": "ndcg10", "ndcg@3": "ndcg3", "err@10": "err10", "map": "ap"}
     # As the file was made.
-    convention = replace(settings.convention, highest_grade=2.0)
+    convention = replace(pairs.convention, highest_grade=2.0)
     return [
         _Golden(
             "pyltr_lambdas.json",
-            *(name, "pyltr 0.2.6", replace(settings, metric=metric, convention=convention), 1e-9),
+            *(name, "pyltr 0.2.6", replace(pairs, metric=metric, convention=convention), 1e-9),
             "float64, added up in another order",
             f"lambdas and hessians of {metric}",
             ("lambdas", "weights"),
@@ -119,10 +123,6 @@ def _difference(query: dict[str, Any], golden: _Golden) -> float:
     gradients, hessians = objective(np.asarray(query["scores"]), None, np.random.default_rng(0))
     expected = [np.asarray(query[golden.name][key]) for key in golden.keys]
     return float(max(abs(golden.sign * gradients - expected[0]).max(), abs(hessians - expected[1]).max()))
-
-
-def _word(value: Any) -> str:
-    return value.value if isinstance(value, Sigmoid) else str(value).lower()
 
 
 def ranklib_trees(path: Path) -> list[ElementTree.Element]:

@@ -6,10 +6,11 @@ adds to them comes from its specification, `ltrbench.native.objectives.pairs`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 import numpy as np
@@ -28,11 +29,6 @@ Sums = NDArray[np.float64]  # (n,), one a document of the query
 
 MOST_SHOWN = 11
 """Documents that the terminal shows, the first by rank: their matrix fits 100 columns; --json holds all."""
-
-_NUMBERS = ("sigma", "distance_offset", "hessian_factor", "least_hessian")
-_SWITCHES = ("normalize_distance", "normalize_query", "float32_scores", "float32_sums", "float32_norm")
-_COUNTS = ("truncation", "pairs_per_document")
-_CHOICES = ("sigmoid", "query_norm")
 
 
 @click.command("explain")
@@ -80,7 +76,7 @@ def explain_verb(
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))
     dataset = read(data, reading).with_mean_weight_one()
-    if dataset.document_weights is not None and not chosen.weights_within_queries:
+    if dataset.document_weights is not None and preset_name == "xgboost":
         raise DataError(
             f"{data}: weights vary within a query, which {preset_name} refuses; give the rows of a query one "
             "weight, or take --preset native or lightgbm."
@@ -112,22 +108,22 @@ def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSetting
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
-    """A preset's settings with some of them set from text; those of a convention are set there.
+    """Returns a preset's settings with some of them set from text; those of a convention are set there.
 
     Raises:
         ConfigError: on an unknown preset or setting, or a value that it cannot have.
     """
-    from ltrbench.metrics import with_settings
+    from ltrbench.metrics import PRESETS, with_settings
     from ltrbench.metrics.convention import SETTABLE
     from ltrbench.native.objectives import check_settings
-    from ltrbench.native.objectives.dialects import PRESETS
+    from ltrbench.native.objectives.dialects import PairSettings
+    from ltrbench.rankers.native import NativeRanker
+    from ltrbench.rankers.native.settings import pairs_of
 
-    if preset_name not in PRESETS:
-        raise ConfigError(
-            f"--preset '{preset_name}' is unknown{did_you_mean(preset_name, PRESETS)} Presets are "
-            f"{', '.join(PRESETS)}."
-        )
-    known = ("metric", *_COUNTS, *_CHOICES, *_NUMBERS, *_SWITCHES, *SETTABLE)
+    preset = pairs_of(NativeRanker.from_preset(preset_name))
+    types = get_type_hints(PairSettings)
+    del types["convention"]
+    known = tuple(dict.fromkeys([*types, *SETTABLE]))
     values: dict[str, Any] = {}
     for key, text in settings.items():
         if key not in known:
@@ -135,43 +131,37 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
                 f"--set {key}: there is no such setting{did_you_mean(key, known)} Settings are "
                 f"{', '.join(known)}."
             )
-        if key not in SETTABLE:
-            values[key] = _value(key, text)
-    preset = PRESETS[preset_name]
-    of_convention = {key: text for key, text in settings.items() if key in SETTABLE}
-    chosen = replace(preset, **values, convention=with_settings(preset.convention, of_convention))
+        if key in types:
+            values[key] = _value(key, text, types[key])
+    of_convention = {key: text for key, text in settings.items() if key not in types}
+    convention = with_settings(preset.convention, of_convention)
+    if preset_name in PRESETS:
+        # The library's own limit, under its name.
+        largest_label = PRESETS[preset_name].of("ndcg").largest_label
+        convention = replace(convention, name=preset_name, largest_label=largest_label)
+    chosen = replace(preset, **values, convention=convention)
     check_settings(chosen)
     return chosen
 
 
-def _value(key: str, text: str) -> Any:
-    """What a setting of pairs is, from text; a metric is checked with the others."""
-    from ltrbench.native.objectives.dialects import QueryNorm, Sigmoid
-
-    if key == "metric":
-        return None if text == "none" else text
-    if key in _CHOICES:
-        choices = {item.value: item for item in (Sigmoid if key == "sigmoid" else QueryNorm)}
-        if text not in choices:
-            raise ConfigError(f"--set {key}={text}: it may be {', '.join(choices)}.")
-        return choices[text]
-    if key in _SWITCHES:
+def _value(key: str, text: str, declared: Any) -> Any:
+    """Returns a setting of pairs from text, of its declared type; its range is checked with the others."""
+    possible = get_args(declared) or (declared,)
+    if text == "none" and type(None) in possible:
+        return None
+    if bool in possible:
         if text not in ("true", "false"):
             raise ConfigError(f"--set {key}={text}: it may be true or false.")
         return text == "true"
-    if key in _COUNTS:
-        if text == "none":
-            return None
-        if not (text.isascii() and text.isdigit() and int(text) > 0):
-            unit = "rank" if key == "truncation" else "number"
-            raise ConfigError(f"--set {key}={text}: give a {unit} of 1 or more, or none for all pairs.")
-        return int(text)
+    if str in possible:
+        return text
     try:
-        number = float(text)
+        number = int(text) if int in possible else float(text)
     except ValueError:
         number = float("nan")
-    if not 0 <= number < float("inf") or (key == "sigma" and number == 0):
-        raise ConfigError(f"--set {key}={text}: give a finite number of 0 or more, and sigma above 0.")
+    if not math.isfinite(number):
+        kind = "whole number, or none" if int in possible else "finite number"
+        raise ConfigError(f"--set {key}={text}: give a {kind}.")
     return number
 
 
@@ -293,14 +283,14 @@ def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
     factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
     curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
     lines = [
-        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))){_HOW[settings.sigmoid.value]}, sigma {settings.sigma:g}; "
+        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))){_HOW[settings.sigmoid]}, sigma {settings.sigma:g}; "
         "hi has the higher label",
         f"   lambda = sigma p delta{distance}",
         f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
     ]
     if settings.normalize_distance:
         lines.append("   delta is divided only where not all scores of the query are equal")
-    if settings.normalize_query and settings.query_norm.value == "pairs":
+    if settings.normalize_query and settings.query_norm == "pairs":
         lines.append(f"   then all times 1 / {settings.pairs_per_document}, the pairs that a document draws")
     elif settings.normalize_query:
         lines.append("   then all times log2(1 + S) / S, S the sum of 2 lambda over the pairs")

@@ -45,7 +45,8 @@ def _rankers() -> dict[str, Ranker]:
     """Model -> the ranker that its YAML in conf/model gives under the default settings."""
     from hydra import compose, initialize_config_dir
 
-    from ltrbench.config import build, conf_dir, register_schema
+    from ltrbench.conf_folder import conf_dir
+    from ltrbench.config import build, register_schema
     from ltrbench.rankers import Ranker
 
     register_schema()

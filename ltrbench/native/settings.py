@@ -1,0 +1,122 @@
+"""Settings: how the engine declares a setting, checks it, and reads it from an object of the same names.
+
+A setting is one field of a settings dataclass. The field has the name that users write; `setting` holds its
+default, its range, and what it needs to have an effect; the text below it is its documentation:
+
+    hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
+    '''Factor of hessians.'''
+
+`ltrbench.rankers.native.NativeRanker` inherits these dataclasses, so that each field is a key of the command
+line, an argument of the class and a row of the documentation. `part` maps them back by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, field, fields
+from functools import partial
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from ltrbench.errors import ConfigError, require, require_choice
+
+Value = TypeVar("Value")
+Settings = TypeVar("Settings")
+
+Check = Callable[[str, Any], None]
+"""Takes name and value of a setting, and raises ConfigError where it is out of its range."""
+
+Needs = Mapping[str, Collection[str]]
+"""Name of another setting -> the values of it with which a setting has an effect."""
+
+
+def setting(
+    default: Value,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    choices: Collection[str] | None = None,
+    refuse: Check | None = None,
+    only_with: Needs | None = None,
+) -> Value:
+    """Declares a field of a settings dataclass.
+
+    Args:
+        default: of the field; a dict is copied for each object.
+        at_least, above, at_most: range of a number.
+        choices: the words that it may be.
+        refuse: check of a value for which neither a range nor choices suffice.
+        only_with: what it needs to have an effect.
+    """
+    if choices is not None:
+        refuse = partial(require_choice, choices=choices)
+    metadata = {
+        "refuse": refuse or partial(require, at_least=at_least, above=above, at_most=at_most),
+        "only_with": only_with or {},
+    }
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)  # type: ignore[return-value]
+    return field(default=default, metadata=metadata)
+
+
+def check(settings: Any) -> None:
+    """Raises ConfigError on the first setting that is out of its range."""
+    for item in fields(settings):
+        if "refuse" in item.metadata:
+            item.metadata["refuse"](item.name, getattr(settings, item.name))
+
+
+def check_effects(settings: Any, chosen: Mapping[str, str | None]) -> None:
+    """Raises ConfigError on the first setting that is set, but has no effect beside the others.
+
+    Args:
+        chosen: name of a setting that others need -> what their `only_with` is compared with.
+    """
+    for item in fields(settings):
+        value, default = getattr(settings, item.name), _default(item)
+        for other, values in item.metadata.get("only_with", {}).items():
+            if chosen[other] not in values and value != default:
+                raise ConfigError(
+                    f"{item.name} is {value}, but has no effect with {other}="
+                    f"{_word(getattr(settings, other))}; set {item.name}={json.dumps(default)}, or "
+                    f"{other} to {' or '.join(values)}."
+                )
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def _word(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def changed(settings: Any, *kinds: type[Any]) -> list[str]:
+    """Returns the names of those settings, declared in `kinds`, that do not have their default."""
+    declared = [item for kind in kinds for item in fields(kind)]
+    return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
+
+
+def part(source: object, kind: type[Settings], **others: Any) -> Settings:
+    """Returns a dataclass or named tuple `kind` with the values that `source` has under the names of its
+    fields.
+
+    None leaves the default of `kind`. A whole number becomes a float where `kind` declares a float, because
+    kernels are compiled for the types of their arguments.
+
+    Args:
+        others: values of fields that `source` does not have, or that it has in another form.
+    """
+    values = {
+        name: float(value) if is_float and isinstance(value, int) else value
+        for name, is_float in _floats(kind).items()
+        if name not in others and (value := getattr(source, name)) is not None
+    }
+    return kind(**values, **others)
+
+
+def _floats(kind: type[Any]) -> dict[str, bool]:
+    """Name of a field -> whether it is a float, and never a whole number."""
+    types = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
+    return {name: float in possible and int not in possible for name, possible in types.items()}
