@@ -21,7 +21,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from ltrbench.errors import ConfigError, require, require_choice
 
 Value = TypeVar("Value")
-Settings = TypeVar("Settings")
+Kind = TypeVar("Kind")
 
 Check = Callable[[str, Any], None]
 """Takes name and value of a setting, and raises ConfigError where it is out of its range."""
@@ -98,7 +98,7 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
 
 
-def part(source: object, kind: type[Settings], **others: Any) -> Settings:
+def part(source: object, kind: type[Kind], **others: Any) -> Kind:
     """Returns a dataclass or named tuple `kind` with the values that `source` has under the names of its
     fields.
 
