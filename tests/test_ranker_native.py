@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,6 @@ from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.early_stopping import EarlyStopping, Iteration
-from ltrbench.rankers.library import write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Scores
@@ -438,31 +436,6 @@ def test_a_damaged_model_is_refused(data: RankingDataset, tmp_path: Path) -> Non
     (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-20])
     with pytest.raises(ResultError):
         NativeRanker.load(tmp_path)
-
-
-def test_a_model_whose_trees_have_no_weights_is_refused(data: RankingDataset, tmp_path: Path) -> None:
-    ranker = small().fit(data)
-    ranker.save(tmp_path)
-    with np.load(tmp_path / "model.npz") as arrays:
-        content = io.BytesIO()
-        np.savez(content, **{name: arrays[name] for name in arrays if name != "weights"})
-    write_model(tmp_path, ranker, "model.npz", content.getvalue())
-    with pytest.raises(ResultError, match=r"earlier version of ltrbench.* fit again"):
-        NativeRanker.load(tmp_path)
-
-
-def test_trees_saved_before_documents_were_counted_predict_but_do_not_explain(
-    data: RankingDataset, tmp_path: Path
-) -> None:
-    ranker = small().fit(data)
-    ranker.save(tmp_path)
-    with np.load(tmp_path / "model.npz") as arrays:
-        content = io.BytesIO()
-        np.savez(content, **{name: arrays[name] for name in arrays if name != "num_documents"})
-    write_model(tmp_path, ranker, "model.npz", content.getvalue())
-    loaded = NativeRanker.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
-    assert loaded.contributions(data.features) is None
 
 
 def test_importance_counts_every_cut_and_its_gain(data: RankingDataset) -> None:

@@ -20,8 +20,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from ltrbench.errors import ConfigError, require, require_choice
 
-Value = TypeVar("Value")
-Kind = TypeVar("Kind")
+ValueT = TypeVar("ValueT")
+SettingsT = TypeVar("SettingsT")
 
 Check = Callable[[str, Any], None]
 """Takes name and value of a setting, and raises ConfigError where it is out of its range."""
@@ -31,7 +31,7 @@ Needs = Mapping[str, Collection[str]]
 
 
 def setting(
-    default: Value,
+    default: ValueT,
     *,
     at_least: float | None = None,
     above: float | None = None,
@@ -39,7 +39,7 @@ def setting(
     choices: Collection[str] | None = None,
     refuse: Check | None = None,
     only_with: Needs | None = None,
-) -> Value:
+) -> ValueT:
     """Declares a field of a settings dataclass.
 
     Args:
@@ -98,7 +98,7 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
 
 
-def part(source: object, kind: type[Kind], **others: Any) -> Kind:
+def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
     """Returns a dataclass or named tuple `kind` with the values that `source` has under the names of its
     fields.
 

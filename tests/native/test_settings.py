@@ -11,7 +11,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings
 from ltrbench.native.settings import changed, check, check_effects, part, setting
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import settings_of
+from ltrbench.rankers.native.settings import engine_settings
 
 
 @dataclass(kw_only=True)
@@ -69,4 +69,4 @@ def test_changed_are_those_without_their_default() -> None:
 
 
 def test_a_ranker_without_settings_is_the_engine_without_settings() -> None:
-    assert settings_of(NativeRanker()) == BoostingSettings()
+    assert engine_settings(NativeRanker()) == BoostingSettings()

@@ -109,14 +109,13 @@ def _wrong_sums(forest: Forest) -> Iterator[str]:
 
 
 def _wrong_counts(forest: Forest) -> Iterator[str]:
-    """Trees of earlier versions counted no documents: then there are 0 at every node."""
+    """Documents of a node are those of its children, and a node that is cut has some."""
     nodes, documents = forest.nodes, forest.nodes.num_documents
     is_cut = nodes.feature != NO_FEATURE
     below = np.zeros(len(documents))
     below[is_cut] = documents[nodes.left[is_cut]].astype(np.float64) + documents[nodes.right[is_cut]]
     yield from _at(is_cut & (documents != below), "num_documents", documents, "not the sum of its children's")
-    of_root = np.repeat(documents[forest.roots[:-1]], np.diff(forest.roots))
-    yield from _at(is_cut & (documents == 0) & (of_root > 0), "num_documents", documents, "none to be split")
+    yield from _at(is_cut & (documents == 0), "num_documents", documents, "none to be split")
 
 
 def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:

@@ -39,9 +39,9 @@ from ltrbench.rankers.native.settings import (
     NativeSettings,
     check_settings_of,
     draws_at_random,
-    in_words,
+    engine_settings,
+    flat_settings,
     objective_of,
-    settings_of,
 )
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted.reading import load_npz
@@ -113,7 +113,7 @@ class NativeRanker(NativeSettings):
         with threads(resolve_threads(self.num_threads)):
             ensemble = boost(
                 train,
-                settings_of(self),
+                engine_settings(self),
                 valid_features,
                 monitor.should_stop if monitor.wants_scores else None,
                 None if start is None else start._forest,
@@ -135,7 +135,7 @@ class NativeRanker(NativeSettings):
             mirrored = self.position_bias_cost == "mirrored"
             return UnbiasedPairs(train, objective_of(self), float(self.position_bias_norm), mirrored)
         objective = prepare(train, objective_of(self))
-        return AdditiveBias(objective, train, settings_of(self).learning_rate, self.position_bias_l2)
+        return AdditiveBias(objective, train, engine_settings(self).learning_rate, self.position_bias_l2)
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:
         """The model of `warm_start`, which must be of the features of train and have fewer than num_trees
@@ -182,11 +182,9 @@ class NativeRanker(NativeSettings):
             for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
         }
 
-    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+    def contributions(self, features: Features) -> NDArray[np.float64]:
         forest = check_fitted(self._forest)
         features = check_features(features, len(self.feature_names))
-        if (forest.nodes.num_documents[forest.roots[:-1]] == 0).any():
-            return None  # saved, or continued from what was, before trees counted their documents
         with threads(resolve_threads(self.num_threads)):
             return tree_shap(forest, features)
 
@@ -217,14 +215,8 @@ class NativeRanker(NativeSettings):
         ranker, content = read_model(folder, cls, MODEL_FILE)
         path = folder / MODEL_FILE
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
-        if "weights" not in arrays:
-            raise ResultError(
-                f"{path} was saved by an earlier version of ltrbench, whose trees had no weights; load it "
-                "with that version, or fit again."
-            )
-        # Earlier versions did not count the documents at a node.
-        arrays.setdefault("num_documents", np.zeros(arrays.get("feature", np.empty(0)).shape, dtype=np.int64))
-        missing = [name for name in ("feature_names", "roots", *Tree._fields) if name not in arrays]
+        expected = ("feature_names", "roots", "weights", *Tree._fields)
+        missing = [name for name in expected if name not in arrays]
         flaw = f"it lacks the array '{missing[0]}'" if missing else _flaw(arrays)
         if flaw is not None:
             raise ResultError(f"{path} is not a forest that native saved: {flaw}. {COPY_OR_FIT_AGAIN}.")
@@ -266,7 +258,7 @@ class NativeRanker(NativeSettings):
             )
 
     def own_parameters(self) -> dict[str, Any]:
-        return in_words(settings_of(self))
+        return flat_settings(engine_settings(self))
 
 
 def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:

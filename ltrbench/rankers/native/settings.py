@@ -60,7 +60,7 @@ class NativeSettings(
 # To the engine.
 
 
-def settings_of(ranker: NativeSettings) -> BoostingSettings:
+def engine_settings(ranker: NativeSettings) -> BoostingSettings:
     """Returns the engine's settings, with its own defaults for what is None."""
     return part(
         ranker,
@@ -134,7 +134,7 @@ def changed_lambdas(ranker: NativeSettings) -> list[str]:
     return [name for name in names if name not in ("objective", "metric")]
 
 
-def in_words(settings: Any) -> dict[str, Any]:
+def flat_settings(settings: Any) -> dict[str, Any]:
     """Returns the engine's settings in words, out of their groups, whose names tell a reader nothing."""
     flat: dict[str, Any] = {}
     for name, value in vars(settings).items():
@@ -142,7 +142,7 @@ def in_words(settings: Any) -> dict[str, Any]:
             described = value.describe()
             flat |= {policy: described[policy] for policy in ("gain", "discount")}
         elif is_dataclass(value):
-            flat |= in_words(value)
+            flat |= flat_settings(value)
         else:
             flat[name] = value
     return flat
@@ -191,7 +191,7 @@ def _check_trees(ranker: NativeSettings) -> None:
             f"leaf_value={ranker.leaf_value}; cuts bound values of their own kind only: set newton and "
             "newton, or least_squares and mean."
         )
-    if ranker.equal_cuts == "highest" and settings_of(ranker).max_bins > COLUMN_BINS:
+    if ranker.equal_cuts == "highest" and engine_settings(ranker).max_bins > COLUMN_BINS:
         raise ConfigError(
             f"max_bins is {ranker.max_bins}, but equal_cuts=highest can only tell {COLUMN_BINS} bins of a "
             f"feature apart; set max_bins={COLUMN_BINS} or equal_cuts=lowest."
