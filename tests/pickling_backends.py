@@ -27,7 +27,8 @@ class Pickled(RandomRanker):
     """A pickle in a file of its own."""
 
     def save(self, folder: Path) -> None:
-        (folder / "weights.bin").write_bytes(self.packed(self.__dict__))
+        # With an object, whose class unpickling looks up.
+        (folder / "weights.bin").write_bytes(self.packed(self.__dict__ | {"summary": FitSummary()}))
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,24 @@ from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment.run import check_drift
 from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, Iteration, Ranker
+from ltrbench.rankers import BoostingRanker, Iteration, Ranker, capabilities
+from ltrbench.rankers.capabilities import (
+    Finding,
+    Severity,
+    SupportsFindings,
+    SupportsLibraryMetrics,
+    SupportsSeedMatters,
+    clean_copy_of,
+    concerns_of,
+    contributions_of,
+    departures_of,
+    importance_of,
+    library_model_of,
+    refuse,
+    trees_of,
+)
 from ltrbench.rankers.models.trees import InnerNode, Node
+from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
 from ltrbench.untrusted.unpickling import pickles_in
 
@@ -126,10 +143,11 @@ def test_the_same_seed_gives_the_same_scores(model: str, fitted: dict[str, Ranke
 def test_where_it_says_that_the_seed_does_not_matter_another_seed_gives_the_same_scores(
     model: str, fitted: dict[str, Ranker]
 ) -> None:
-    if fitted[model].seed_matters(TRAIN.num_documents):
+    ranker = fitted[model]
+    if not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(TRAIN.num_documents):
         pytest.skip("another seed may give other scores")
     other = make(model, "seed=1").fit(TRAIN, VALID)
-    assert_same_bits(other.predict(TEST.features), fitted[model].predict(TEST.features))
+    assert_same_bits(other.predict(TEST.features), ranker.predict(TEST.features))
 
 
 def test_one_thread_and_two_agree(model: str) -> None:
@@ -170,7 +188,7 @@ def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
         "import importlib, numpy as np; from pathlib import Path\n"
         "from ltrbench.untrusted.unpickling import unpickling_raises\n"
         f"kind = getattr(importlib.import_module({kind.__module__!r}), {kind.__name__!r})\n"
-        "kind().warm_up()\n"
+        "getattr(kind(), 'warm_up', int)()\n"
         "with unpickling_raises() as tried:\n"
         "    scores = kind.load(Path('model')).predict(np.load('features.npy'))\n"
         "    sys.exit('unpickling is refused, and was tried') if tried() else np.save('scores.npy', scores)\n"
@@ -263,8 +281,10 @@ def test_what_is_no_array_of_features_is_named_with_what_was_expected_and_the_re
     model: str, fitted: dict[str, Ranker], features: Any, fragments: list[str]
 ) -> None:
     ranker = fitted[model]
-    contributing = [ranker.contributions] if ranker.contributions(TEST.features[:1]) is not None else []
-    for method in (ranker.predict, *contributing):
+    methods: list[Callable[[Any], object]] = [ranker.predict]
+    if contributions_of(ranker, TEST.features[:1]) is not None:
+        methods.append(partial(contributions_of, ranker))
+    for method in methods:
         with pytest.raises(DataError) as caught:
             method(features)
         for fragment in fragments:
@@ -281,9 +301,9 @@ def test_any_numbers_are_scored_as_their_float32(
         given[0, 0] = np.nan
     ranker = fitted[model]
     assert_same_bits(ranker.predict(given), ranker.predict(given.astype(np.float32)))
-    contributions = ranker.contributions(given)
+    contributions = contributions_of(ranker, given)
     if contributions is not None:
-        expected = ranker.contributions(given.astype(np.float32))
+        expected = contributions_of(ranker, given.astype(np.float32))
         assert expected is not None
         assert_same_bits(contributions, expected)
 
@@ -303,7 +323,7 @@ def test_loading_what_is_not_a_model_is_refused(
 def test_importances_are_one_number_a_feature_and_the_constant_feature_has_none(
     model: str, fitted: dict[str, Ranker]
 ) -> None:
-    for kind, values in fitted[model].importance().items():
+    for kind, values in importance_of(fitted[model]).items():
         assert kind in ("split", "gain")
         assert values.shape == (TRAIN.num_features,)
         assert (values >= 0).all()
@@ -316,9 +336,9 @@ def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -
     features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
     if not isinstance(fitted[model], BoostingRanker):
         with pytest.raises(ConfigError, match=r"not made of trees|trees are not available"):
-            fitted[model].trees()
+            trees_of(fitted[model])
         return
-    ensemble = fitted[model].trees()
+    ensemble = trees_of(fitted[model])
     expected = fitted[model].predict(features)
     summed = [
         ensemble.base_score + sum(tree.weight * leaf_value(tree.root, document) for tree in ensemble.trees)
@@ -332,29 +352,29 @@ def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_
 ) -> None:
     features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
     ranker = fitted[model]
-    found = ranker.contributions(features)
-    if found is None:
+    contributions = contributions_of(ranker, features)
+    if contributions is None:
         # CatBoost's do not add up in trees that are not symmetric, which num_leaves asks for.
         assert not isinstance(ranker, BoostingRanker) or model == "catboost"
         return
-    assert found.shape == (len(features), TRAIN.num_features + 1)
-    assert found.dtype == np.float64
+    assert contributions.shape == (len(features), TRAIN.num_features + 1)
+    assert contributions.dtype == np.float64
     expected = ranker.predict(features)
     rounding = 1e-5 if expected.dtype == np.float32 else 1e-10
-    np.testing.assert_allclose(found.sum(axis=1), expected, rtol=rounding, atol=rounding)
-    assert (found[:, -1] == found[0, -1]).all()
-    for feature, splits in enumerate(ranker.importance()["split"]):
-        assert (splits == 0) == (not found[:, feature].any())
+    np.testing.assert_allclose(contributions.sum(axis=1), expected, rtol=rounding, atol=rounding)
+    assert (contributions[:, -1] == contributions[0, -1]).all()
+    for feature, splits in enumerate(importance_of(ranker)["split"]):
+        assert (splits == 0) == (not contributions[:, feature].any())
 
 
 def test_contributions_want_the_features_that_the_model_was_fitted_on(
     model: str, fitted: dict[str, Ranker]
 ) -> None:
-    if fitted[model].contributions(TEST.features) is None:
+    if contributions_of(fitted[model], TEST.features) is None:
         return
     with pytest.raises(DataError, match="8 features"):
-        fitted[model].contributions(TEST.features[:, :5])
-    nothing = fitted[model].contributions(TEST.features[:0])
+        contributions_of(fitted[model], TEST.features[:, :5])
+    nothing = contributions_of(fitted[model], TEST.features[:0])
     assert nothing is not None
     assert nothing.shape == (0, TRAIN.num_features + 1)
 
@@ -368,7 +388,7 @@ def leaf_value(node: Node, document: NDArray[np.float32]) -> float:
 
 
 def test_a_clean_fit_learns_the_model_that_was_kept(model: str, fitted: dict[str, Ranker]) -> None:
-    clean = fitted[model].clean_copy().fit(TRAIN)
+    clean = clean_copy_of(fitted[model]).fit(TRAIN)
     assert_same_bits(clean.predict(TEST.features), fitted[model].predict(TEST.features))
 
 
@@ -395,8 +415,8 @@ def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -
 
 def test_without_validation_every_tree_is_kept(model: str) -> None:
     ranker = make(model).fit(TRAIN)
-    assert ranker.summary is not None
-    assert ranker.summary.num_trees == (15 if isinstance(ranker, BoostingRanker) else None)
+    num_trees = ranker.summary.num_trees if ranker.summary else None
+    assert num_trees == (15 if isinstance(ranker, BoostingRanker) else None)
 
 
 def test_it_can_be_built_as_an_experiment(model: str) -> None:
@@ -415,11 +435,10 @@ def assert_same_bits(left: NDArray[Any], right: NDArray[Any]) -> None:
     np.testing.assert_array_equal(left, right)
 
 
-def test_the_librarys_own_figures_are_ours_under_its_convention(model: str) -> None:
+def test_the_librarys_metrics_are_ours_under_its_convention(model: str) -> None:
     ranker = make(model)
-    if ranker.own_convention is None:
-        assert ranker.own_figures(make_data(1), np.zeros(1), ("ndcg@10",)) == {}
-        return
+    if not isinstance(ranker, SupportsLibraryMetrics):
+        pytest.skip(f"{model} is no library")
     plain = make_data(1)
     # Not exact in float32, in which the libraries keep them.
     weights = np.random.default_rng(0).uniform(0.2, 3, plain.num_queries)
@@ -440,10 +459,10 @@ def test_weights_that_vary_within_a_query_are_learned_from_or_refused(model: str
     plain = make_data(1)
     varied = replace(plain, document_weights=np.tile([1.0, 2.0], plain.num_documents)[: plain.num_documents])
     ranker = make(model)
-    if any("weight" in reason for reason in ranker.refusals(varied)):
+    concerns = concerns_of(ranker, varied)
+    if any(sentence.startswith("Refused: ") and "weight" in sentence for sentence in concerns):
         with pytest.raises(DataError, match="weight"):
             ranker.fit(varied)
-        assert "Refused" in ranker.concerns(varied)[0]
         return
     scores = ranker.fit(varied).predict(plain.features)
     if isinstance(ranker, BoostingRanker):
@@ -452,7 +471,7 @@ def test_weights_that_vary_within_a_query_are_learned_from_or_refused(model: str
 
 
 def test_nothing_is_said_against_ordinary_data(model: str) -> None:
-    assert make(model).concerns(make_data(1)) == ()
+    assert concerns_of(make(model), make_data(1)) == ()
 
 
 def test_a_boosted_tree_that_cannot_be_split_is_a_concern(model: str) -> None:
@@ -460,4 +479,51 @@ def test_a_boosted_tree_that_cannot_be_split_is_a_concern(model: str) -> None:
     if isinstance(ranker, BoostingRanker) and ranker.min_docs_in_leaf is not None:
         few = make_data(1).take_queries([10])
         ranker = replace(ranker, min_docs_in_leaf=few.num_documents)
-        assert any("no tree can be split" in concern for concern in ranker.concerns(few))
+        assert any("no tree can be split" in concern for concern in concerns_of(ranker, few))
+
+
+def test_what_does_not_depend_on_data_is_found_without_data_and_beside_it(model: str) -> None:
+    ranker = make(model)
+    if not isinstance(ranker, SupportsFindings):
+        pytest.skip("it has no findings")
+    without, beside = list(ranker.findings(None)), list(ranker.findings(make_data(1)))
+    assert {finding.severity for finding in without} <= {Severity.UNMATCHED}
+    assert without == [finding for finding in beside if finding.severity is Severity.UNMATCHED]
+    assert departures_of(ranker) == tuple(finding.sentence for finding in without)
+
+
+def test_a_backend_of_four_methods_does_without_every_capability() -> None:
+    ranker = make("mean_feature").fit(TRAIN)
+    assert not [name for name in dir(capabilities) if _supports(ranker, name)]
+    refuse(ranker, TRAIN)
+    assert (departures_of(ranker), concerns_of(ranker, TRAIN)) == ((), ())
+    assert importance_of(ranker) == {}
+    assert contributions_of(ranker, TEST.features) is None
+    assert library_model_of(ranker) is None
+    with pytest.raises(ConfigError, match="MeanFeatureRanker is not made of trees"):
+        trees_of(ranker)
+    again = clean_copy_of(ranker).fit(TRAIN)
+    assert_same_bits(again.predict(TEST.features), ranker.predict(TEST.features))
+
+
+def _supports(ranker: Ranker, name: str) -> bool:
+    return name.startswith("Supports") and isinstance(ranker, getattr(capabilities, name))
+
+
+def test_a_finding_does_what_its_severity_says() -> None:
+    class Choosy(RandomRanker):
+        def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+            yield Finding(Severity.UNMATCHED, "It has no leaves.")
+            if train is not None:
+                yield Finding(Severity.CAUTION, "Ties are broken.")
+                yield Finding(Severity.REFUSED, "Labels are missing.")
+                yield Finding(Severity.REFUSED, "Features are missing.")
+
+    assert departures_of(Choosy()) == ("It has no leaves.",)
+    assert concerns_of(Choosy(), TRAIN) == (
+        "Refused: Labels are missing.",
+        "Refused: Features are missing.",
+        "Ties are broken.",
+    )
+    with pytest.raises(DataError, match=r"^Labels are missing\.$"):
+        refuse(Choosy(), TRAIN)

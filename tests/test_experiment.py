@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from ltrbench.experiment.run import Experiment, run
 from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.rankers.native import NativeRanker
@@ -440,8 +442,9 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
 
 def test_a_parameter_that_a_backend_explains_not_to_have_is_not_an_exception(tmp_path: Path) -> None:
     class Explaining(Boosted):
-        def unmatched(self) -> tuple[str, ...]:
-            return ("It cannot bound leaves: num_leaves is not applied.",)
+        def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+            del train
+            yield Finding(Severity.UNMATCHED, "It cannot bound leaves: num_leaves is not applied.")
 
     done = matched(Explaining(num_trees=30, learning_rate=0.1), tmp_path, "explaining")
     assert (done.result.params, done.result.own_settings) == ("matched", {})

@@ -17,6 +17,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
+from ltrbench.rankers.capabilities import contributions_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.models.importance import (
     ACROSS,
@@ -24,7 +25,7 @@ from ltrbench.rankers.models.importance import (
     FALLS,
     GAIN,
     HIGH,
-    KINDS,
+    IMPORTANCE_KINDS,
     LOW,
     SHAP,
     SHARES,
@@ -202,9 +203,9 @@ def test_shares_add_up_to_1_and_an_unused_feature_is_worth_nothing_in_any_kind(
     constant = np.array([1, 1, 0, 1], np.float32)
     without = Splits(**{name: replace(data, features=data.features * constant) for name, data in splits})
     ranker = small(kind).fit(without.train)
-    found = importances(ranker, without, ImportanceSettings(kinds=list(KINDS)), 0)
+    found = importances(ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
     assert found.feature_names == ("strong", "weak", "none", "of_query")
-    assert set(found.kinds) == set(KINDS)
+    assert set(found.kinds) == set(IMPORTANCE_KINDS)
     for share in SHARES:
         assert found.values[share].sum() == pytest.approx(1.0)
         assert found.values[share][STRONG] > found.values[share][WEAK]
@@ -217,7 +218,7 @@ def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
         importances(ranker, splits, ImportanceSettings(kinds=[SHAP], max_documents=most), 0).values[SHAP]
         for most in (50, 10_000)
     )
-    contributions = ranker.contributions(splits.test.features)
+    contributions = contributions_of(ranker, splits.test.features)
     assert contributions is not None
     sums = np.abs(contributions[:, :-1]).sum(axis=0)
     np.testing.assert_allclose(all_of_them, sums / sums.sum(), rtol=1e-12)
@@ -225,7 +226,7 @@ def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
 
 
 def test_a_ranker_without_trees_has_what_needs_scores_only(splits: Splits) -> None:
-    found = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(KINDS)), 0)
+    found = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
     assert found.kinds == FALLS
     assert importances(WeighedSum(), splits, None, 0).values == {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset
 from ltrbench.experiment import inspection
-from ltrbench.experiment.inspection import inspect
+from ltrbench.experiment.inspection import inspect_data
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.random import RandomRanker
 
 NAN = float("nan")
@@ -40,7 +42,7 @@ DATA = RankingDataset(
 
 
 def test_documents_labels_and_queries_are_counted() -> None:
-    found = inspect(DATA, {})
+    found = inspect_data(DATA, {})
     assert (found.documents, found.queries, found.features) == (6, 3, 5)
     assert found.labels == {"0": 2, "1": 3, "2": 1}
     assert (found.without_relevant, found.only_relevant, found.single_document) == (1, 1, 1)
@@ -53,33 +55,33 @@ def test_documents_labels_and_queries_are_counted() -> None:
 
 def test_labels_that_differ_little_are_counted_apart() -> None:
     labels = np.array([0.1234567, 0.1234568, 0, 0, 0, 0])
-    assert inspect(replace(DATA, labels=labels), {}).labels == {"0": 4, "0.1234567": 1, "0.1234568": 1}
+    assert inspect_data(replace(DATA, labels=labels), {}).labels == {"0": 4, "0.1234567": 1, "0.1234568": 1}
 
 
 def test_labels_that_are_not_whole_are_counted() -> None:
-    assert inspect(DATA, {}).fractional_labels == 0
+    assert inspect_data(DATA, {}).fractional_labels == 0
     labels = np.array([0.5, 1.5, 2, 0, 0, 1])
-    assert inspect(replace(DATA, labels=labels), {}).fractional_labels == 2
+    assert inspect_data(replace(DATA, labels=labels), {}).fractional_labels == 2
 
 
 def test_features_that_order_nothing_are_named() -> None:
-    faults = inspect(DATA, {}).feature_faults
+    faults = inspect_data(DATA, {}).feature_faults
     assert faults.missing == {"empty": 6, "gappy": 1}
     assert faults.constant == ("one", "empty")
     assert faults.constant_within_queries == ("of_query",)
 
 
 def test_a_feature_that_is_missing_in_some_documents_only_is_not_constant() -> None:
-    assert "gappy" not in inspect(DATA, {}).feature_faults.constant
+    assert "gappy" not in inspect_data(DATA, {}).feature_faults.constant
 
 
 def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_finds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = inspect(DATA, {}).feature_faults
+    whole = inspect_data(DATA, {}).feature_faults
     for rows in (1, 2, 4, 5):
         monkeypatch.setattr(inspection, "_ROWS_AT_ONCE", rows)
-        assert inspect(DATA, {}).feature_faults == whole
+        assert inspect_data(DATA, {}).feature_faults == whole
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_find
     [([2, 1, 0, 3, 0, 0], 2, 0), ([0, 0, 1, 0, 3, 0], 0, 2), ([1, 0, 1, 0, 0, 0], 0, 0)],
 )
 def test_queries_sorted_by_label_are_counted(labels: list[int], best_first: int, worst_first: int) -> None:
-    order = inspect(replace(DATA, labels=np.array(labels, dtype=np.float64)), {}).row_order
+    order = inspect_data(replace(DATA, labels=np.array(labels, dtype=np.float64)), {}).row_order
     assert (order.best_first, order.worst_first) == (best_first, worst_first)
 
 
@@ -96,28 +98,29 @@ def test_queries_sorted_by_label_are_counted(labels: list[int], best_first: int,
     [(["2", "9", "10"], True), (["10", "9", "2"], False), (["a", "b", "c"], True), (["b", "a", "c"], False)],
 )
 def test_query_ids_ascend_as_numbers_where_all_are(query_ids: list[str], ascend: bool) -> None:
-    assert inspect(replace(DATA, query_ids=np.array(query_ids)), {}).row_order.query_ids_ascend is ascend
+    assert inspect_data(replace(DATA, query_ids=np.array(query_ids)), {}).row_order.query_ids_ascend is ascend
 
 
 def test_weights_and_positions_are_told_where_there_are_some() -> None:
-    assert inspect(DATA, {}).query_weights is None
-    assert inspect(DATA, {}).positions is None
+    assert inspect_data(DATA, {}).query_weights is None
+    assert inspect_data(DATA, {}).positions is None
     weighted = replace(DATA, query_weights=np.array([1.0, 2.0, 6.0]), positions=np.array([1, 2, 3, 1, 2, 1]))
-    found = inspect(weighted, {})
+    found = inspect_data(weighted, {})
     assert found.query_weights == {"min": 1, "mean": (1 + 2 + 6) / 3, "max": 6}
     assert not found.weights_vary_within_queries
     assert found.positions == {"min": 1, "max": 3}
     uneven = replace(DATA, document_weights=np.array([1.0, 2.0, 3.0, 1.0, 1.0, 1.0]))
-    assert inspect(uneven, {}).weights_vary_within_queries
+    assert inspect_data(uneven, {}).weights_vary_within_queries
 
 
 class Choosy(RandomRanker):
-    def concerns(self, dataset: RankingDataset) -> tuple[str, ...]:
-        return (f"{dataset.num_documents} documents are too many.",)
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        if train is not None:
+            yield Finding(Severity.CAUTION, f"{train.num_documents} documents are too many.")
 
 
 def test_each_backend_says_its_own_concerns() -> None:
-    assert inspect(DATA, {"choosy": Choosy()}).concerns == {"choosy": ("6 documents are too many.",)}
+    assert inspect_data(DATA, {"choosy": Choosy()}).concerns == {"choosy": ("6 documents are too many.",)}
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration
+from ltrbench.rankers import EarlyStopping, Iteration
+from ltrbench.rankers.capabilities import departures_of, importance_of
+from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -51,14 +53,14 @@ class Curve:
         self.values.append(evaluate(self.valid, iteration.valid_scores, [METRIC]).means[METRIC])
 
 
-def stopped(kind: type[BoostingRanker], patience: int = 5) -> BoostingRanker:
+def stopped(kind: type[LibraryRanker], patience: int = 5) -> LibraryRanker:
     return kind(
         num_trees=60, learning_rate=0.3, early_stopping=EarlyStopping(METRIC, patience), num_threads=1
     )
 
 
 @both
-def test_the_kept_trees_score_the_best_value_that_was_seen(kind: type[BoostingRanker]) -> None:
+def test_the_kept_trees_score_the_best_value_that_was_seen(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     curve = Curve(valid)
     ranker = stopped(kind).fit(train, valid, curve)
@@ -67,7 +69,7 @@ def test_the_kept_trees_score_the_best_value_that_was_seen(kind: type[BoostingRa
 
 
 @both
-def test_the_earliest_best_is_kept_and_patience_ends_the_fit(kind: type[BoostingRanker]) -> None:
+def test_the_earliest_best_is_kept_and_patience_ends_the_fit(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     curve = Curve(valid)
     summary = stopped(kind, patience=5).fit(train, valid, curve).summary
@@ -80,7 +82,7 @@ def test_the_earliest_best_is_kept_and_patience_ends_the_fit(kind: type[Boosting
 
 
 @both
-def test_without_a_rule_or_a_validation_set_every_tree_is_kept(kind: type[BoostingRanker]) -> None:
+def test_without_a_rule_or_a_validation_set_every_tree_is_kept(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     for ranker in (stopped(kind).fit(train), kind(num_trees=60, num_threads=1).fit(train, valid)):
         assert ranker.summary is not None
@@ -89,7 +91,7 @@ def test_without_a_rule_or_a_validation_set_every_tree_is_kept(kind: type[Boosti
 
 
 @both
-def test_a_fit_that_nobody_watches_grows_the_same_trees(kind: type[BoostingRanker]) -> None:
+def test_a_fit_that_nobody_watches_grows_the_same_trees(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     watched = stopped(kind).fit(train, valid, Curve(valid))
     clean = watched.clean_copy().fit(train)
@@ -98,7 +100,7 @@ def test_a_fit_that_nobody_watches_grows_the_same_trees(kind: type[BoostingRanke
 
 
 @both
-def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[BoostingRanker]) -> None:
+def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     curve = Curve(valid)
     ranker = kind(num_trees=7, num_threads=1).fit(train, valid, curve)
@@ -112,11 +114,10 @@ def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[Boostin
 @both
 @pytest.mark.parametrize("sampled", [False, True])
 def test_the_number_of_threads_changes_no_bit(
-    kind: type[BoostingRanker], sampled: bool, monkeypatch: pytest.MonkeyPatch
+    kind: type[LibraryRanker], sampled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Three threads even where there are fewer cores.
-    for module in ("lightgbm", "xgboost"):
-        monkeypatch.setattr(f"ltrbench.rankers.{module}.resolve_threads", lambda num_threads: num_threads)
+    monkeypatch.setattr("ltrbench.rankers.library.resolve_threads", lambda num_threads: num_threads)
     sampling: dict[str, Any] = {
         LightGBMRanker: {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5},
         XGBoostRanker: {"subsample": 0.5, "colsample_bytree": 0.5},
@@ -130,7 +131,7 @@ def test_the_number_of_threads_changes_no_bit(
 
 
 @both
-def test_a_loaded_ranker_is_the_saved_one(kind: type[BoostingRanker], tmp_path: Path) -> None:
+def test_a_loaded_ranker_is_the_saved_one(kind: type[LibraryRanker], tmp_path: Path) -> None:
     train, valid = noisy(0), noisy(1)
     saved = stopped(kind).fit(train, valid)
     saved.save(tmp_path)
@@ -139,14 +140,14 @@ def test_a_loaded_ranker_is_the_saved_one(kind: type[BoostingRanker], tmp_path: 
     assert loaded == saved
     assert loaded.summary == saved.summary
     np.testing.assert_array_equal(loaded.predict(valid.features), saved.predict(valid.features))
-    for name, values in saved.importance().items():
-        np.testing.assert_array_equal(loaded.importance()[name], values)
+    for name, values in importance_of(saved).items():
+        np.testing.assert_array_equal(importance_of(loaded)[name], values)
 
 
 @both
-def test_importance_counts_the_splits_of_the_kept_trees(kind: type[BoostingRanker]) -> None:
+def test_importance_counts_the_splits_of_the_kept_trees(kind: type[LibraryRanker]) -> None:
     data = noisy(0)
-    importance = kind(num_trees=3, num_leaves=4, num_threads=1).fit(data).importance()
+    importance = importance_of(kind(num_trees=3, num_leaves=4, num_threads=1).fit(data))
 
     assert importance["split"].shape == importance["gain"].shape == (data.num_features,)
     assert importance["split"].sum() == 3 * (4 - 1)
@@ -155,7 +156,7 @@ def test_importance_counts_the_splits_of_the_kept_trees(kind: type[BoostingRanke
 
 @both
 def test_a_folder_without_a_ranker_or_of_another_is_refused(
-    kind: type[BoostingRanker], tmp_path: Path
+    kind: type[LibraryRanker], tmp_path: Path
 ) -> None:
     with pytest.raises(ResultError, match="Give the model folder of a finished run"):
         kind.load(tmp_path)
@@ -166,7 +167,7 @@ def test_a_folder_without_a_ranker_or_of_another_is_refused(
 
 
 @both
-def test_a_damaged_or_missing_model_file_is_refused(kind: type[BoostingRanker], tmp_path: Path) -> None:
+def test_a_damaged_or_missing_model_file_is_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
     kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
     (model,) = (path for path in tmp_path.iterdir() if path.name != "settings.json")
     model.write_bytes(model.read_bytes()[:-100])
@@ -178,7 +179,7 @@ def test_a_damaged_or_missing_model_file_is_refused(kind: type[BoostingRanker], 
 
 
 @both
-def test_settings_that_cannot_be_read_are_refused(kind: type[BoostingRanker], tmp_path: Path) -> None:
+def test_settings_that_cannot_be_read_are_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
     kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
     path = tmp_path / "settings.json"
     settings = json.loads(path.read_text())
@@ -192,10 +193,10 @@ def test_settings_that_cannot_be_read_are_refused(kind: type[BoostingRanker], tm
 
 
 @both
-def test_a_ranker_that_is_not_fitted_says_so(kind: type[BoostingRanker], tmp_path: Path) -> None:
+def test_a_ranker_that_is_not_fitted_says_so(kind: type[LibraryRanker], tmp_path: Path) -> None:
     for use in (
         lambda: kind().predict(noisy(0).features),
-        lambda: kind().importance(),
+        lambda: importance_of(kind()),
         lambda: kind().save(tmp_path),
     ):
         with pytest.raises(ConfigError, match="not fitted"):
@@ -204,7 +205,7 @@ def test_a_ranker_that_is_not_fitted_says_so(kind: type[BoostingRanker], tmp_pat
 
 @both
 def test_documents_of_another_width_are_refused_and_none_at_all_get_no_scores(
-    kind: type[BoostingRanker],
+    kind: type[LibraryRanker],
 ) -> None:
     ranker = kind(num_trees=1, num_threads=1).fit(noisy(0))
     with pytest.raises(DataError, match="fitted on 6 features"):
@@ -213,7 +214,7 @@ def test_documents_of_another_width_are_refused_and_none_at_all_get_no_scores(
 
 
 @both
-def test_a_document_alone_scores_the_same_bits(kind: type[BoostingRanker]) -> None:
+def test_a_document_alone_scores_the_same_bits(kind: type[LibraryRanker]) -> None:
     data = noisy(0)
     ranker = kind(num_trees=10).fit(data)
     alone = [ranker.predict(data.features[row : row + 1])[0] for row in range(40)]
@@ -235,7 +236,7 @@ def test_a_document_alone_scores_the_same_bits(kind: type[BoostingRanker]) -> No
 )
 @pytest.mark.parametrize("watched", [False, True])
 def test_data_without_anything_to_learn_give_finite_constant_scores(
-    kind: type[BoostingRanker], features: Any, labels: Any, query_start: Any, watched: bool
+    kind: type[LibraryRanker], features: Any, labels: Any, query_start: Any, watched: bool
 ) -> None:
     data = RankingDataset(features=features, labels=labels, query_start=query_start)
     ranker = kind(num_trees=3, num_threads=1, early_stopping=EarlyStopping(patience=1))
@@ -246,7 +247,7 @@ def test_data_without_anything_to_learn_give_finite_constant_scores(
 
 
 @both
-def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[BoostingRanker]) -> None:
+def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[LibraryRanker]) -> None:
     for name, field in (
         ("learning_rate", "learning_rate"),
         ("reg_lambda", "l2"),
@@ -257,13 +258,13 @@ def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[BoostingRa
 
 
 @both
-def test_a_word_that_is_no_choice_is_refused_with_the_choices(kind: type[BoostingRanker]) -> None:
+def test_a_word_that_is_no_choice_is_refused_with_the_choices(kind: type[LibraryRanker]) -> None:
     with pytest.raises(ConfigError, match=r"objective is 'regression'.* one of .*"):
         kind(**dict[str, Any](objective="regression"))
 
 
 @both
-def test_left_to_the_library_nothing_is_said_to_be_matched(kind: type[BoostingRanker]) -> None:
-    (sentence,) = kind(num_trees=3).unmatched()
+def test_left_to_the_library_nothing_is_said_to_be_matched(kind: type[LibraryRanker]) -> None:
+    (sentence,) = departures_of(kind(num_trees=3))
     assert "own defaults are used, not the shared parameters" in sentence
-    assert any("learning_rate" in each for each in kind(num_leaves=31).unmatched())
+    assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))

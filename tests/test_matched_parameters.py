@@ -17,6 +17,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ltrbench.data import RankingDataset
+from ltrbench.rankers.capabilities import library_parameters_of
 from ltrbench.rankers.library import SHARED_FIELDS
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -117,7 +118,7 @@ def test_matched_sets_every_shared_parameter_and_library_none() -> None:
 def test_under_params_library_the_libraries_are_passed_no_shared_parameter(model: str) -> None:
     nothing: dict[str, Any] = dict.fromkeys(SHARED_FIELDS)
     ranker = {"lightgbm": LightGBMRanker, "xgboost": XGBoostRanker}[model](**nothing)
-    assert not set(ranker.own_parameters()) & {
+    assert not set(library_parameters_of(ranker)) & {
         *("learning_rate", "num_leaves", "min_data_in_leaf", "min_sum_hessian_in_leaf", "min_gain_to_split"),
         *("max_delta_step", "lambda_l2", "max_bin", "lambdarank_truncation_level"),
         *("eta", "max_leaves", "max_depth", "grow_policy", "min_child_weight", "gamma", "reg_lambda"),

@@ -17,6 +17,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping, Iteration
+from ltrbench.rankers.capabilities import concerns_of, departures_of
 from ltrbench.rankers.catboost import LARGE_QUERY_SIZE, CatBoostRanker
 from ltrbench.rankers.native import NativeRanker
 
@@ -37,7 +38,7 @@ def graded(seed: int = 0, num_queries: int = 60, **more: Any) -> RankingDataset:
     return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
 
 
-def scores_of(data: RankingDataset, **fields: Any) -> NDArray[np.float64]:
+def scores_of(data: RankingDataset, **fields: Any) -> NDArray[np.floating[Any]]:
     return fitted(data, **fields).predict(data.features)
 
 
@@ -296,7 +297,7 @@ def test_the_number_of_threads_changes_no_bit(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Three threads even where there are fewer cores.
-    monkeypatch.setattr("ltrbench.rankers.catboost.resolve_threads", lambda num_threads: num_threads)
+    monkeypatch.setattr("ltrbench.rankers.library.resolve_threads", lambda num_threads: num_threads)
     train = graded(num_queries=300)
     one, two, three = (scores_of(train, **fields, num_threads=threads) for threads in (1, 2, 3))
     np.testing.assert_array_equal(two, one)
@@ -334,8 +335,8 @@ def test_grades_beyond_a_doubles_exponent_are_named() -> None:
 def test_a_query_whose_pairs_fill_the_memory_is_a_caution_of_yetirank_only() -> None:
     size = LARGE_QUERY_SIZE + 1
     data = dataset(np.zeros((size, 1)), np.zeros(size), [0, size])
-    assert "0.4 GB" in CatBoostRanker(loss="YetiRank").concerns(data)[0]
-    assert CatBoostRanker(loss="LambdaMart").concerns(data) == ()
+    assert "0.4 GB" in concerns_of(CatBoostRanker(loss="YetiRank"), data)[0]
+    assert concerns_of(CatBoostRanker(loss="LambdaMart"), data) == ()
 
 
 @pytest.mark.parametrize(
@@ -383,14 +384,14 @@ def test_no_bound_is_what_catboost_can_do() -> None:
 
 
 def test_what_catboost_alone_does_is_said_when_it_applies() -> None:
-    (sentence,) = CatBoostRanker(num_trees=3).unmatched()
+    (sentence,) = departures_of(CatBoostRanker(num_trees=3))
     assert "own defaults are used, not the shared parameters" in sentence
-    (sentence,) = CatBoostRanker(num_trees=3, loss="LambdaMart").unmatched()
+    (sentence,) = departures_of(CatBoostRanker(num_trees=3, loss="LambdaMart"))
     assert "l2 is 0" in sentence
     plain = CatBoostRanker(**LOSSES["LambdaMart"])
     other = CatBoostRanker(**LOSSES["YetiRank"], subsample=0.5)
-    assert len(other.unmatched()) == len(plain.unmatched()) + 2
-    assert any("min_docs_in_leaf" in sentence for sentence in plain.unmatched())
+    assert len(departures_of(other)) == len(departures_of(plain)) + 2
+    assert any("min_docs_in_leaf" in sentence for sentence in departures_of(plain))
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import EarlyStopping, Iteration
+from ltrbench.rankers.capabilities import departures_of
 from ltrbench.rankers.lightgbm import MAX_QUERY_SIZE, LightGBMRanker
 
 
@@ -28,7 +29,7 @@ def dataset(features: Any, labels: Any, query_start: Any) -> RankingDataset:
     return RankingDataset(features=features, labels=labels, query_start=query_start)
 
 
-def scores_of(data: RankingDataset, **fields: Any) -> NDArray[np.float64]:
+def scores_of(data: RankingDataset, **fields: Any) -> NDArray[np.floating[Any]]:
     return LightGBMRanker(num_trees=6, num_threads=1, **fields).fit(data).predict(data.features)
 
 
@@ -108,7 +109,7 @@ def test_rankers_of_different_label_gains_do_not_disturb_each_other() -> None:
     data = graded()
     linear = {"label_gain": [0.0, 1.0, 2.0, 3.0]}
     alone = [scores_of(data), scores_of(data, **linear)]
-    seen: list[NDArray[np.float64]] = []
+    seen: list[NDArray[np.floating[Any]]] = []
 
     def fit_the_other(iteration: Iteration) -> None:
         if iteration.number == 3:
@@ -204,7 +205,7 @@ def test_a_value_that_lightgbm_cannot_read_is_a_users_mistake() -> None:
 
 def test_every_alias_of_what_a_field_decides_is_refused() -> None:
     decided = {
-        *LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2).own_parameters(),
+        *LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2).library_parameters(),
         "num_iterations",
         "max_bin",
     }
@@ -216,6 +217,6 @@ def test_every_alias_of_what_a_field_decides_is_refused() -> None:
 
 
 def test_what_lightgbm_alone_does_is_said_when_it_applies() -> None:
-    assert not any("tried" in each or "sampled" in each for each in LightGBMRanker(l2=0.0).unmatched())
+    assert not any("tried" in each or "sampled" in each for each in departures_of(LightGBMRanker(l2=0.0)))
     fields: dict[str, Any] = {"l2": 1.0, "bagging_fraction": 0.5, "bagging_freq": 1}
-    assert {"tried", "sampled"} <= set(" ".join(LightGBMRanker(**fields).unmatched()).split())
+    assert {"tried", "sampled"} <= set(" ".join(departures_of(LightGBMRanker(**fields))).split())

@@ -18,6 +18,7 @@ from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
+from ltrbench.rankers.capabilities import concerns_of, departures_of
 from ltrbench.rankers.early_stopping import EarlyStopping, Iteration
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -235,14 +236,14 @@ def test_after_warm_up_no_objective_is_left_to_compile(
     ],
 )
 def test_a_comparison_is_told_of_another_objective(fields: dict[str, Any], said: str) -> None:
-    assert any(said in sentence for sentence in small(**fields).unmatched())
-    assert not any(said in sentence for sentence in small().unmatched())
+    assert any(said in sentence for sentence in departures_of(small(**fields)))
+    assert not any(said in sentence for sentence in departures_of(small()))
 
 
 def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(data: RankingDataset) -> None:
     high = replace(data, labels=data.labels + 3.0)
-    assert not small().concerns(data)
-    (concern,) = small(metric="err").concerns(high)
+    assert not concerns_of(small(), data)
+    (concern,) = concerns_of(small(metric="err"), high)
     assert concern.startswith("Refused: labels[")
     with pytest.raises(DataError, match=r"above ERR's highest grade, 4.*set highest_grade"):
         small(metric="err").fit(high)
@@ -294,12 +295,12 @@ def test_what_was_learned_of_positions_is_saved_continued_and_trimmed_with_the_t
 
 def test_positions_that_lack_or_are_not_used_are_told(data: RankingDataset, clicked: RankingDataset) -> None:
     corrected = small(position_bias="additive")
-    (concern,) = corrected.concerns(data)
+    (concern,) = concerns_of(corrected, data)
     assert concern.startswith("Refused: position_bias is additive, but the training data has no positions")
     with pytest.raises(DataError, match="has no positions"):
         corrected.fit(data)
-    assert not corrected.concerns(clicked)
-    (concern,) = small().concerns(clicked)
+    assert not concerns_of(corrected, clicked)
+    (concern,) = concerns_of(small(), clicked)
     assert concern.startswith("positions are not used")
 
 

@@ -47,6 +47,7 @@ import ltrbench
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.rankers.capabilities import concerns_of, departures_of
 from ltrbench.rankers.scikit_learn import SklearnRanker
 from ltrbench.rankers.scikit_learn.estimators import ROWS_OF_BLOCK
 
@@ -161,7 +162,7 @@ def test_weights_become_sample_weights_of_a_regressor_and_of_the_last_in_a_pipel
     ):
         expected = Ridge().fit(features, TRAIN.labels, sample_weight=weights).predict(features)
         np.testing.assert_allclose(AnyRanker(kind="line").fit(data).predict(TRAIN.features), expected)
-        assert AnyRanker(kind="lines").concerns(data) == ()
+        assert concerns_of(AnyRanker(kind="lines"), data) == ()
         plain, own = (AnyRanker(kind="lines").fit(each).predict(TRAIN.features) for each in (TRAIN, data))
         assert not np.array_equal(plain, own)
 
@@ -181,7 +182,7 @@ def test_missing_values_are_refused_where_the_regressor_takes_none() -> None:
     with pytest.raises(DataError, match=r"feature \w+ of document 17 is missing, and Ridge .*SimpleImputer"):
         AnyRanker(kind="line").fit(data)
     for kind in ("forest", "histogram boosting", "lines"):
-        assert AnyRanker(kind=kind).concerns(data) == ()
+        assert concerns_of(AnyRanker(kind=kind), data) == ()
         AnyRanker(kind=kind).fit(data).predict(features)
     with pytest.raises(DataError, match=r"AnyRanker cannot score: Input X contains NaN\.$"):
         AnyRanker(kind="line").fit(TRAIN).predict(features)
@@ -263,7 +264,7 @@ def test_the_gain_of_features_is_that_of_the_forest_and_a_line_has_none() -> Non
 
 
 def test_it_says_that_the_shared_parameters_and_early_stopping_are_not_its_own() -> None:
-    (sentence,) = AnyRanker().unmatched()
+    (sentence,) = departures_of(AnyRanker())
     assert "RandomForestRegressor" in sentence
     assert "none of the shared ones" in sentence
     assert "no early stopping" in sentence

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.capabilities import concerns_of, departures_of
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 
@@ -118,8 +119,8 @@ def test_positions_that_are_not_used_as_given_are_told() -> None:
     unbiased = XGBoostRanker(lambdarank_unbiased=True)
 
     def cautions(ranker: XGBoostRanker, positions: NDArray[np.int64]) -> list[str]:
-        told = ranker.cautions(graded(positions=positions))
-        return [sentence for sentence in told if "position" in sentence]
+        sentences = concerns_of(ranker, graded(positions=positions))
+        return [sentence for sentence in sentences if "position" in sentence]
 
     assert cautions(unbiased, ranks + 1) == []
     (gap,) = cautions(unbiased, 7 * ranks + 3)
@@ -172,5 +173,5 @@ def test_a_silenced_library_still_tells_of_a_name_it_ignores() -> None:
 
 def test_what_xgboost_alone_does_is_said_when_it_applies() -> None:
     plain, other = XGBoostRanker(l2=0.0), XGBoostRanker(l2=0.0, subsample=0.5, objective="pairwise")
-    assert len(other.unmatched()) == len(plain.unmatched()) + 2
-    assert any("documents in a leaf" in sentence for sentence in plain.unmatched())
+    assert len(departures_of(other)) == len(departures_of(plain)) + 2
+    assert any("documents in a leaf" in sentence for sentence in departures_of(plain))

@@ -15,7 +15,7 @@ from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.plots.tree_views import as_json, as_text, draw
+from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -142,7 +142,7 @@ def test_text_says_where_a_missing_value_goes_and_what_scores_start_from() -> No
         0, LARGEST, missing_left=False, left=replace(STUMP, missing_left=True), right=Leaf(-3)
     )
     trees = (WeightedTree(0.5, missing), WeightedTree(0.1, Leaf(0.0)))
-    assert list(as_text(Ensemble(trees, base_score=-0.5), ["clicks", "7"])) == [
+    assert list(as_lines(Ensemble(trees, base_score=-0.5), ["clicks", "7"])) == [
         "every score starts from -0.5",
         "",
         "tree 1, weight 0.5",
@@ -158,7 +158,7 @@ def test_text_says_where_a_missing_value_goes_and_what_scores_start_from() -> No
 
 
 def test_json_holds_what_scores_start_from_as_a_last_tree() -> None:
-    assert as_json(BIASED) == [
+    assert as_nested(BIASED) == [
         {
             "weight": 0.1,
             "feature": 1,
@@ -185,14 +185,14 @@ def test_the_picture_is_a_png_of_the_same_bytes_each_time(
 
 
 def test_names_of_any_letters_and_length_are_drawn(tmp_path: Path) -> None:
-    draw(BIASED, ["", "特徴 $x_1$ " + "long" * 30], "a title", tmp_path / "trees.png")
+    draw_trees(BIASED, ["", "特徴 $x_1$ " + "long" * 30], "a title", tmp_path / "trees.png")
     assert (tmp_path / "trees.png").stat().st_size > 0
 
 
 def test_a_picture_of_too_many_leaves_is_refused(tmp_path: Path) -> None:
     many = Ensemble((WeightedTree(1.0, STUMP),) * 501)
     with pytest.raises(ConfigError, match=r"501 trees have 1002 leaves, and a picture shows 1000.*--first"):
-        draw(many, ["a", "b"], "a title", tmp_path / "trees.png")
+        draw_trees(many, ["a", "b"], "a title", tmp_path / "trees.png")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.capabilities import departures_of, library_parameters_of
 from ltrbench.rankers.native import NativeRanker
 
 # Settings that may bring further sentences of `unmatched`; what a backend does not have is passed over.
@@ -108,7 +109,7 @@ def given_to_libraries() -> str:
     """All that each library is given under params=matched, seeds and threads included."""
     blocks = []
     for model, ranker in boosting_models().items():
-        lines = "\n".join(f"{name}: {value}" for name, value in ranker.own_parameters().items())
+        lines = "\n".join(f"{name}: {value}" for name, value in library_parameters_of(ranker).items())
         blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
     return "\n\n".join(blocks)
 
@@ -117,12 +118,12 @@ def unmatched() -> str:
     """What each backend says of itself: always, under params=library, and under settings that bring more."""
     sections = []
     for model, ranker in boosting_models().items():
-        under = {sentence: ["`params=matched`"] for sentence in ranker.unmatched()}
-        for sentence in ranker_of(model, "params=library").unmatched():
+        under = {sentence: ["`params=matched`"] for sentence in departures_of(ranker)}
+        for sentence in departures_of(ranker_of(model, "params=library")):
             under.setdefault(sentence, []).append("`params=library`")
         for probe in _PROBES:
             for sentence in _unmatched_under(model, probe):
-                if sentence not in ranker.unmatched():
+                if sentence not in departures_of(ranker):
                     under.setdefault(sentence, []).append(" with ".join(map(code, probe.split())))
         rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
         sections.append(f"### `model={model}`\n\n{table(['what is said', 'under'], rows)}")
@@ -134,6 +135,6 @@ def _unmatched_under(model: str, probe: str) -> tuple[str, ...]:
     if probe.startswith("model.") and not hasattr(boosting_models()[model], field):
         return ()
     try:
-        return ranker_of(model, *probe.split()).unmatched()
+        return departures_of(ranker_of(model, *probe.split()))
     except ConfigError:
         return ()

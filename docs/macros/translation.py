@@ -10,6 +10,7 @@ from docs.macros.parameters import boosting_models
 from docs.macros.tables import code, table
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker
+from ltrbench.rankers.capabilities import library_parameters_of
 from ltrbench.rankers.library import SHARED_FIELDS
 
 
@@ -27,10 +28,10 @@ def _translated(ranker: BoostingRanker, field: str) -> str:
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = ranker.own_parameters(), _varied(ranker, field, None).own_parameters()
+    usual, unset = library_parameters_of(ranker), library_parameters_of(_varied(ranker, field, None))
     other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
     try:
-        other = _varied(ranker, field, other_value).own_parameters()
+        other = library_parameters_of(_varied(ranker, field, other_value))
     except ConfigError:
         fixed = [f"`{name} = {usual[name]}`" for name in usual if usual[name] != unset.get(name)]
         return "; ".join([*fixed, f"{value:g} or null only"])

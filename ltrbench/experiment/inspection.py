@@ -1,6 +1,6 @@
-"""Inspection: what a data set looks like before anything is trained on it, and where it trips up a backend.
+"""Inspection: the content of a data set, and what each backend would refuse or mishandle in it.
 
-`inspect` counts; it changes nothing and prints nothing. What a backend would refuse is asked of the backend.
+`inspect_data` counts; it changes nothing and prints nothing. The findings are the backends' own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import DEFAULT, has_relevant_document
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import concerns_of
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -55,7 +56,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found.
+    """The result of `inspect_data`.
 
     Attributes:
         labels: label -> the number of documents that have it, ascending.
@@ -88,8 +89,8 @@ class Inspection:
     concerns: Mapping[str, tuple[str, ...]]
 
 
-def inspect(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
-    """Looks at a data set, and asks each ranker what it would refuse or mishandle in it.
+def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
+    """Counts what a data set holds, with what each ranker would refuse or mishandle in it.
 
     Args:
         rankers: model -> an unfitted ranker.
@@ -97,10 +98,10 @@ def inspect(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspectio
     >>> data = RankingDataset(
     ...     features=[[1, 5], [1, 5], [1, 7]], labels=[2, 0, 0], query_start=[0, 2, 3]
     ... )
-    >>> found = inspect(data, {})
-    >>> found.labels, found.without_relevant, found.single_document
+    >>> inspection = inspect_data(data, {})
+    >>> inspection.labels, inspection.without_relevant, inspection.single_document
     ({'0': 2, '2': 1}, 1, 1)
-    >>> found.feature_faults.constant, found.feature_faults.constant_within_queries
+    >>> inspection.feature_faults.constant, inspection.feature_faults.constant_within_queries
     (('1',), ('2',))
     """
     labels, counts = np.unique(dataset.labels, return_counts=True)
@@ -121,7 +122,7 @@ def inspect(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspectio
         weights_vary_within_queries=dataset.document_weights is not None,
         positions=_positions(dataset),
         fingerprint=dataset.fingerprint,
-        concerns={model: ranker.concerns(dataset) for model, ranker in rankers.items()},
+        concerns={model: concerns_of(ranker, dataset) for model, ranker in rankers.items()},
     )
 
 

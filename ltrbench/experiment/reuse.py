@@ -14,6 +14,7 @@ from typing import Any
 from ltrbench.data import TrainingResample
 from ltrbench.measure.clock import now
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import SupportsSeedMatters
 from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, copy_run
 
 _MEASURED = ("metrics", "importance", "timing", "plugins")
@@ -39,6 +40,7 @@ def run_to_reuse(
             and result.seed != begun.seed
             and _settings(result) == _settings(begun)
             and _drawn(result) == drawn
+            and isinstance(ranker, SupportsSeedMatters)
             and not ranker.seed_matters(result.data["train"]["documents"])
         ):
             return name

@@ -39,6 +39,12 @@ from ltrbench.metrics import (
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED, resolve_threads
+from ltrbench.rankers.capabilities import (
+    SupportsLibraryMetrics,
+    SupportsWarmUp,
+    clean_copy_of,
+    departures_of,
+)
 from ltrbench.rankers.models.importance import ImportanceSettings, importances
 from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
@@ -300,7 +306,7 @@ def _begin(experiment: Experiment) -> RunResult:
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
         threads=resolve_threads(ranker.num_threads),
-        unmatched=ranker.unmatched(),
+        unmatched=departures_of(ranker),
         overrides=experiment.overrides,
         sweep=experiment.sweep,
         swept=experiment.swept,
@@ -323,7 +329,7 @@ def _parameters(experiment: Experiment, fields: Mapping[str, Any]) -> tuple[str,
     if experiment.ranker.is_yardstick:
         return NO_PARAMETERS, {}
     shared = None if experiment.params == OWN else experiment.config.get("params", {})
-    settings = _own_settings(fields, shared, " ".join(experiment.ranker.unmatched()))
+    settings = _own_settings(fields, shared, " ".join(departures_of(experiment.ranker)))
     takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
     return (experiment.params if takes_any else OWN), settings
 
@@ -340,7 +346,7 @@ def _own_settings(
 
     Args:
         shared: the values of the shared parameters; None where the ranker was given none.
-        unmatched: the sentences of `Ranker.unmatched`; a parameter that they name is explained there.
+        unmatched: the sentences of `departures_of`; a parameter that they name is explained there.
     """
     if not _has_all_shared(fields):
         return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
@@ -363,7 +369,8 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with seconds.taking("warm_up"):
         warm_up_metrics(experiment.metrics)
-        ranker.warm_up()
+        if isinstance(ranker, SupportsWarmUp):
+            ranker.warm_up()
     curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
     with seconds.taking("predict"):
         test_scores = ranker.predict(splits.test.features)
@@ -457,21 +464,22 @@ def check_drift(
 
     A drift is a warning and a mark, never a failure: the run's own figures do not depend on it.
     """
-    if ranker.own_convention is None:
+    if not isinstance(ranker, SupportsLibraryMetrics):
         return {}
+    convention = ranker.library_convention
     try:
-        theirs = ranker.own_figures(test, scored.scores, names)
+        theirs = ranker.library_metrics(test, scored.scores, names)
     except Exception as error:
         # Whatever a foreign library raises here must not cost the run that it only checks.
-        log.warning("The figures of %s could not be checked: %s", ranker.own_convention, error)
+        log.warning("The figures of %s could not be checked: %s", convention, error)
         # Its first line, because a stack of C++ may follow.
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return {"convention": ranker.own_convention, "drifted": False, "error": reason}
+        return {"convention": convention, "drifted": False, "error": reason}
     ours: dict[str, float] = {}
     for name in theirs:
         # What the convention does not define on these data is not held against anything.
         with contextlib.suppress(UndefinedMetricError):
-            ours |= evaluate(test, scored.scores, [name], preset(ranker.own_convention)).means
+            ours |= evaluate(test, scored.scores, [name], preset(convention)).means
     tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
     if test.query_weights is not None:
         tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
@@ -480,13 +488,13 @@ def check_drift(
         log.warning(
             "%s drifts: %s itself computes %.9f, ltrbench %.9f",
             name,
-            ranker.own_convention,
+            convention,
             theirs[name],
             ours[name],
         )
     unchecked = [name for name in names if name not in ours]
     return {
-        "convention": ranker.own_convention,
+        "convention": convention,
         "own": theirs,
         "ours": ours,
         "unchecked": unchecked,
@@ -516,7 +524,7 @@ def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _fit_clean(ranker: Ranker, splits: Splits) -> float:
-    clean, watch = ranker.clean_copy(), Stopwatch()
+    clean, watch = clean_copy_of(ranker), Stopwatch()
     with watch:
         clean.fit(splits.train)
     return watch.seconds

@@ -22,7 +22,7 @@ from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, Weigh
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def as_json(ensemble: Ensemble) -> list[dict[str, Any]]:
+def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
     """A tree each: its nested nodes, and its weight beside those of the root.
 
     A score that all documents start from, where it is not 0, is a last tree, of one leaf: so the leaves'
@@ -46,11 +46,11 @@ def _record(node: Node) -> dict[str, Any]:
     }
 
 
-def as_text(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
+def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
     """The lines of all trees.
 
     >>> tree = InnerNode(0, 0.5, True, left=Leaf(-0.25), right=Leaf(1.0))
-    >>> print(*as_text(Ensemble((WeightedTree(0.1, tree),)), ["bm25"]), sep="\\n")
+    >>> print(*as_lines(Ensemble((WeightedTree(0.1, tree),)), ["bm25"]), sep="\\n")
     tree 1, weight 0.1
     bm25 <= 0.5 or missing
     |- yes: -0.25
@@ -126,7 +126,7 @@ class _Place:
             yield from place.with_all_below()
 
 
-def draw(ensemble: Ensemble, feature_names: Sequence[str], title: str, file: Path) -> None:
+def draw_trees(ensemble: Ensemble, feature_names: Sequence[str], title: str, file: Path) -> None:
     """Draws the trees one below the other into a PNG file.
 
     Raises:

@@ -4,6 +4,9 @@ To add a backend, write one dataclass in one file (here or anywhere on the Pytho
 conf/model whose `_target_` names it. A boosted-tree backend derives from `BoostingRanker` and inherits the
 shared fields; anything else derives from `Ranker`. The dataclass is its own schema: a field that it does not
 have cannot be set.
+
+Required are four methods: `fit`, `predict`, `save` and `load`. What else a ranker may offer is in
+`capabilities.py`, with what happens where it does not.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, require
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
-from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
 from ltrbench.untrusted.reading import read_json
 
@@ -62,13 +65,12 @@ class Ranker(ABC):
     """Threads to fit and predict with; 0: every core that the launcher leaves to this process."""
 
     summary: FitSummary | None = field(default=None, init=False, repr=False, compare=False)
+    """What `fit` of a model with iterations sets; None: the model has none, or is not fitted."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
-    """The backend's own dtype of scores; they are stored in it, and ties are ties in it."""
-    own_convention: ClassVar[str | None] = None
-    """The preset of the convention that `own_figures` are computed under; None: there are none."""
+    """The dtype of the scores; they are stored in it, and compared in it where they tie."""
     is_yardstick: ClassVar[bool] = False
-    """Whether it is there to be beaten, and has no parameters that could be matched with those of others."""
+    """Whether it is a baseline, without parameters that could be matched with those of other models."""
     packages: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
 
@@ -83,14 +85,19 @@ class Ranker(ABC):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        """Learns from train. Valid serves for early stopping only, `on_iteration` for progress and curves.
+        """Learns from train, and returns itself.
 
-        Sets `summary`, and returns itself.
+        Args:
+            valid: for early stopping only.
+            on_iteration: called after each iteration, for progress and learning curves.
+
+        Raises:
+            DataError: on data that the ranker cannot learn from.
         """
 
     @abstractmethod
     def predict(self, features: Features) -> NDArray[np.floating[Any]]:
-        """(D, F) -> (D,) scores of `score_dtype`.
+        """Returns (D,) scores of `score_dtype` for (D, F) features.
 
         Begin with `features = check_features(features, F)`: arrays of other numbers become float32, and what
         is no array is refused.
@@ -108,83 +115,6 @@ class Ranker(ABC):
     @abstractmethod
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote; the result predicts the same scores, bit for bit."""
-
-    def warm_up(self) -> None:  # noqa: B027  # nothing to do is a valid answer
-        """Compiles and imports what `fit` and `predict` will need, so that neither is done on the clock."""
-
-    def seed_matters(self, num_documents: int) -> bool:
-        """Whether a fit with another seed may give other scores; True where that is not known.
-
-        Where it is False, a sweep trains once for all seeds. A class whose `fit` draws random numbers that
-        those of its base class does not draw has to override this too.
-
-        Args:
-            num_documents: of the training set; a backend may choose the bins of a large one from a sample.
-        """
-        return True
-
-    def clean_copy(self) -> Self:
-        """An unfitted copy that learns the kept model without any evaluator: what a speed test fits."""
-        return replace(self)
-
-    def importance(self) -> dict[str, NDArray[np.float64]]:
-        """Kind -> (F,) values: "split", how often a feature is used; "gain", its total gain. May be empty."""
-        return {}
-
-    def contributions(self, features: Features) -> NDArray[np.float64] | None:
-        """(D, F) -> (D, F + 1): how far each feature moves each document's score, by TreeSHAP, and last the
-        score that is expected of any document; a row adds up to the raw score. None: this model has none.
-
-        Raises:
-            DataError: where it is no array of numbers, or F is not what the model was fitted on.
-            ConfigError: where a tree is too deep for the backend to explain it.
-        """
-        return None
-
-    def trees(self) -> Ensemble:
-        """What the model looks like from inside.
-
-        Raises:
-            ConfigError: where it is not made of trees that ask for one feature at a node.
-        """
-        raise ConfigError(f"a {type(self).__name__} is not made of trees; name a model that is, as native.")
-
-    def library_model(self) -> tuple[str, object] | None:
-        """The package and its own model object, for tools that know the package; None where the model is
-        ours."""
-        return None
-
-    def unmatched(self) -> tuple[str, ...]:
-        """Where this backend departs from the shared parameters, a sentence each; printed with results."""
-        return ()
-
-    def refusals(self, train: RankingDataset) -> Iterator[str]:
-        """Why this backend cannot learn from these data: a sentence each, with the value and the remedy."""
-        yield from ()
-
-    def cautions(self, train: RankingDataset) -> Iterator[str]:
-        """What this backend would take but not handle as a user expects, a sentence each."""
-        yield from ()
-
-    def concerns(self, train: RankingDataset) -> tuple[str, ...]:
-        """What this backend would refuse or mishandle in a training set: all refusals, then all cautions."""
-        refused = (f"Refused: {reason}" for reason in self.refusals(train))
-        return (*refused, *self.cautions(train))
-
-    def check_data(self, train: RankingDataset) -> None:
-        """Raises DataError with the first of the `refusals`, for `fit` to begin with."""
-        for reason in self.refusals(train):
-            raise DataError(reason)
-
-    def own_figures(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """What the backend's library itself computes, of the metrics `names`, for (D,) scores.
-
-        A run holds them against our figures under the convention `own_convention`; what the library cannot
-        compute is left out.
-        """
-        return {}
 
 
 @dataclass(kw_only=True)
@@ -235,25 +165,21 @@ class BoostingRanker(Ranker):
         require("max_bins", self.max_bins, at_least=2)
         require("truncation", self.truncation, at_least=1)
 
-    def cautions(self, train: RankingDataset) -> Iterator[str]:
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         least = self.min_docs_in_leaf
-        if least is not None and train.num_documents < 2 * least:
-            yield (
+        if train is not None and least is not None and train.num_documents < 2 * least:
+            yield Finding(
+                Severity.CAUTION,
                 f"min_docs_in_leaf is {least}, but there are {train.num_documents} documents, so that no "
-                "tree can be split; set params.min_docs_in_leaf lower."
+                "tree can be split; set params.min_docs_in_leaf lower.",
             )
 
     def clean_copy(self) -> Self:
         kept = self.summary.num_trees if self.summary else None
         return replace(self, num_trees=kept or self.num_trees, early_stopping=None)
 
-    def own_parameters(self) -> dict[str, Any]:
-        """What the settings become under the library's or engine's own names, where no data has a say; from
-        these the documentation tells how each shared parameter is translated."""
-        return {}
-
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
-        """What to hand the scores to, once an iteration."""
+        """Returns what takes the scores of each iteration, and decides when to stop."""
         return Monitor(self.early_stopping, valid, on_iteration)
 
 
@@ -273,8 +199,8 @@ def available_cores() -> int:
 
 
 def resolve_threads(num_threads: int) -> int:
-    """The number of threads to use: as asked, but never more than there are cores, because trainers that spin
-    slow down.
+    """Returns the number of threads to use: never more than there are cores, because threads that spin while
+    they wait slow each other down.
 
     >>> 1 <= resolve_threads(0) == available_cores()
     True

@@ -27,30 +27,27 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, require, require_choice
-from ltrbench.rankers.base import (
-    BoostingRanker,
-    FitSummary,
-    check_features,
-    check_fitted,
-    resolve_threads,
-)
-from ltrbench.rankers.early_stopping import Monitor, OnIteration
+from ltrbench.rankers.base import check_fitted
+from ltrbench.rankers.capabilities import Finding, Severity
+from ltrbench.rankers.early_stopping import Monitor
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
+    LibraryRanker,
+    first_change_of_weight,
     given,
-    parsing,
-    read_model,
-    refuse_collisions,
+    metrics_are_off,
     refuse_unknown,
+    refused_labels,
+    set_instead,
     unset_fields,
-    write_model,
+    weights_of_documents,
 )
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
@@ -61,9 +58,8 @@ try:
 except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
-MODEL_FILE = "model.cbm"
 LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
-MAX_GRADE = 1023
+HIGHEST_EXPONENT = 1023
 """The highest label whose exponential gain, 2^l - 1, a double holds."""
 MAX_DEPTH = 16
 """Splits above a leaf at the most: CatBoost silently takes more for this."""
@@ -71,33 +67,32 @@ MAX_BINS = 65536
 LARGE_QUERY_SIZE = 10_000
 """Documents of a query from which on YetiRank's weights of its pairs, float32, take 400 MB."""
 
-_FIELDS = {
-    "num_trees": "iterations n_estimators num_boost_round num_trees",
+_NAMES = {
     "learning_rate": "learning_rate eta",
     "num_leaves": "max_leaves num_leaves",
-    "l2": "l2_leaf_reg reg_lambda",
-    "max_bins": "border_count max_bin",
-    "early_stopping": "early_stopping_rounds od_type od_wait od_pval use_best_model best_model_min_trees "
-    "eval_fraction",
-    "seed": "random_seed random_state",
-    "num_threads": "thread_count",
-    "loss": "loss_function objective",
     "grow_policy": "grow_policy",
     "depth": "depth max_depth",
     "score_function": "score_function",
-    "random_strength": "random_strength",
+    "l2": "l2_leaf_reg reg_lambda",
+    "max_bins": "border_count max_bin",
     "bootstrap_type": "bootstrap_type",
     "subsample": "subsample",
+    "random_strength": "random_strength",
+    "num_trees": "iterations n_estimators num_boost_round num_trees",
+    "loss": "loss_function objective",
     "rsm": "rsm colsample_bylevel",
+    "seed": "random_seed random_state",
+    "num_threads": "thread_count",
 }
-"""A field -> CatBoost's names, with its aliases, of what the field decides."""
 
-_INSTEAD = (
-    {name: f"set the field {field} instead" for field, names in _FIELDS.items() for name in names.split()}
-    | dict.fromkeys(
-        ("eval_metric", "custom_metric", "metric_period"),
-        "CatBoost's metrics are off, because every backend is measured by the same ones; set metrics instead",
+_REFUSED_NAMES = (
+    set_instead(
+        {
+            "early_stopping": "early_stopping_rounds od_type od_wait od_pval use_best_model "
+            "best_model_min_trees eval_fraction",
+        }
     )
+    | metrics_are_off("CatBoost", "eval_metric custom_metric metric_period")
     | dict.fromkeys(
         ("logging_level", "verbose", "silent"), "CatBoost is silent, because ltrbench reports; leave it out"
     )
@@ -119,7 +114,7 @@ _INSTEAD = (
 
 
 @dataclass(kw_only=True)
-class CatBoostRanker(BoostingRanker):
+class CatBoostRanker(LibraryRanker):
     """CatBoost's LambdaMart or YetiRank on the queries of a data set. Only YetiRank takes query weights."""
 
     loss: str | None = None
@@ -157,12 +152,17 @@ class CatBoostRanker(BoostingRanker):
     rsm: float = 1.0
     """Share of the features that a split may use."""
 
-    own_convention: ClassVar[str | None] = "catboost"
-    packages: ClassVar[tuple[str, ...]] = ("catboost",)
+    library = "CatBoost"
+    library_error = cb.CatBoostError
+    library_convention = "catboost"
+    packages = ("catboost",)
+    model_file = "model.cbm"
+    names = _NAMES
+    refused_names = _REFUSED_NAMES
+    shares = ("subsample", "rsm")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._model: cb.CatBoost | None = None
         require_choice("loss", self.loss, (LAMBDAMART, YETIRANK))
         require_choice("grow_policy", self.grow_policy, ("SymmetricTree", "Depthwise", "Lossguide"))
         require_choice("score_function", self.score_function, ("L2", "Cosine"))
@@ -173,272 +173,9 @@ class CatBoostRanker(BoostingRanker):
         require("depth", self.depth, at_least=1, at_most=MAX_DEPTH)
         require("max_bins", self.max_bins, at_most=MAX_BINS)
         require("random_strength", self.random_strength, at_least=0)
-        require("subsample", self.subsample, above=0, at_most=1)
-        require("rsm", self.rsm, above=0, at_most=1)
         self._refuse_what_cannot_be()
         self._refuse_fields_of_the_other_loss()
-        refuse_collisions(self.extra, _INSTEAD)
         refuse_unknown("CatBoost", self.extra, _parameter_names())
-
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> Self:
-        self.check_data(train)
-        monitor = self.monitor(valid, on_iteration)
-        mean_weight = float(train.weight_of_document.mean())
-        parameters, pool = self._parameters(mean_weight), self._train_pool(train)
-        if monitor.wants_scores:
-            valid_pool = None if valid is None else self._pool(valid)
-            model, num_iterations = self._boost_watched(parameters, pool, valid_pool, monitor)
-        else:
-            model = self._boost({**parameters, "metric_period": self.num_trees}, pool)
-            num_iterations = self.num_trees
-        # Through the file's bytes: they hold the model alone, without the watcher and what it has seen.
-        self._model = cb.CatBoost().load_model(blob=_exported(model, "cbm"))
-        self.summary = FitSummary(model.tree_count_, num_iterations, monitor.seconds)
-        return self
-
-    def predict(self, features: Features) -> NDArray[np.float64]:
-        model = check_fitted(self._model)
-        features = check_features(features, len(model.feature_names_))
-        if not len(features):
-            return np.empty(0)
-        return np.asarray(model.predict(features, thread_count=resolve_threads(self.num_threads)))
-
-    def importance(self) -> dict[str, NDArray[np.float64]]:
-        """How often a feature is split on, a level of a symmetric tree counted once. CatBoost keeps no
-        gains."""
-        model = check_fitted(self._model)
-        content = json.loads(_exported(model, "json"))
-        column = [each["flat_feature_index"] for each in content["features_info"]["float_features"]]
-        features = [column[feature] for feature in _split_features(content)]
-        return {"split": np.bincount(features, minlength=len(model.feature_names_)).astype(np.float64)}
-
-    def contributions(self, features: Features) -> NDArray[np.float64] | None:
-        """Of symmetric trees only: CatBoost's contributions in others do not add up to scores [run; 1.2.10
-        was off by up to 0.25 after three trees, whatever the loss; catboost issue 2136]."""
-        model = check_fitted(self._model)
-        features = check_features(features, len(model.feature_names_))
-        if not len(features):
-            return np.empty((0, len(model.feature_names_) + 1))
-        if "trees" in json.loads(_exported(model, "json")):
-            return None
-        pool = cb.Pool(features)
-        threads = resolve_threads(self.num_threads)
-        found = model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
-        return np.asarray(found, dtype=np.float64)
-
-    def trees(self) -> Ensemble:
-        model = check_fitted(self._model)
-        content = json.loads(_exported(model, "json"))
-        scale, (bias,) = content["scale_and_bias"]
-        features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
-        roots = [
-            *(
-                _symmetric(tree["splits"] or [], tree["leaf_values"], features, rate)
-                for tree in content.get("oblivious_trees", ())
-            ),
-            *(_subtree(tree, features, rate) for tree in content.get("trees", ())),
-        ]
-        return Ensemble(tuple(WeightedTree(scale * rate, root) for root in roots), float(bias))
-
-    def library_model(self) -> tuple[str, object]:
-        return "catboost", check_fitted(self._model)
-
-    def save(self, folder: Path) -> None:
-        write_model(folder, self, MODEL_FILE, _exported(check_fitted(self._model), "cbm"))
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        ranker, model = read_model(folder, cls, MODEL_FILE)
-        with parsing(folder / MODEL_FILE, "CatBoost", cb.CatBoostError):
-            _check_frame(model)
-            ranker._model = cb.CatBoost().load_model(blob=model)
-        return ranker
-
-    def warm_up(self) -> None:
-        """Starts CatBoost's threads on a fit and a prediction of 4 documents."""
-        features = np.arange(4, dtype=np.float32).reshape(4, 1)
-        labels, query_start = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 4])
-        tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        CatBoostRanker(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
-
-    def unmatched(self) -> tuple[str, ...]:
-        unset = unset_fields(self)
-        lambdamart = self._loss == LAMBDAMART
-        if unset == SHARED_FIELDS:
-            own = "CatBoost's own defaults are used, not the shared parameters"
-            return (f"{own}; but l2 is 0, which its LambdaMart would subtract." if lambdamart else f"{own}.",)
-        inapplicable = {"min_docs_in_leaf", "min_sum_hessian"} | ({"l2"} if lambdamart else {"truncation"})
-        unset = tuple(name for name in unset if name not in inapplicable)
-        sampled = self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
-        sampled = sampled or self.bootstrap_type not in (None, "No")
-        sentences = {
-            f"CatBoost's own defaults are used for {', '.join(unset)}.": bool(unset),
-            "CatBoost cannot bound what a leaf holds: min_docs_in_leaf and min_sum_hessian are not "
-            "applied.": True,
-            "Splits are chosen by gradients and numbers of documents, where the others have hessians.": True,
-            f"No leaf lies deeper than {MAX_DEPTH} splits.": self.num_leaves is not None,
-            "Bin edges are CatBoost's own.": True,
-            "A missing value counts as lower than any other.": True,
-            "YetiRank is another loss than LambdaMART's, and has no truncation.": not lambdamart,
-            "Documents, features or scores of splits are randomised in CatBoost's own way.": sampled,
-        }
-        return tuple(sentence for sentence, applies in sentences.items() if applies)
-
-    def refusals(self, train: RankingDataset) -> Iterator[str]:
-        yield from _varying_weights(train)
-        lambdamart, weights = self._loss == LAMBDAMART, train.query_weights
-        if lambdamart and weights is not None and (weights != weights[0]).any():
-            query = int(np.flatnonzero(weights != weights[0])[0])
-            yield (
-                f"query_weights[{query}] is {weights[query]} where query_weights[0] is {weights[0]}; "
-                "CatBoost's LambdaMart leaves weights out. Set loss=YetiRank with truncation=null, or use "
-                "another model."
-            )
-        wrong = np.flatnonzero(train.labels > MAX_GRADE)
-        if lambdamart and self.exponential_gain and wrong.size:
-            yield (
-                f"labels[{wrong[0]}] is {train.labels[wrong[0]]}; the gain 2^label - 1 goes up to the label "
-                f"{MAX_GRADE}. Map the labels to grades, or set exponential_gain=false."
-            )
-
-    def cautions(self, train: RankingDataset) -> Iterator[str]:
-        yield from super().cautions(train)
-        largest = int(train.query_sizes.argmax())
-        size = int(train.query_sizes[largest])
-        if self._loss == YETIRANK and size > LARGE_QUERY_SIZE:
-            yield (
-                f"query {train.query_ids[largest]} has {size} documents, whose pairs take YetiRank "
-                f"{size * size * 4 / 1e9:.1f} GB on each thread; leave some out, or set loss=LambdaMart."
-            )
-
-    def own_figures(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """What `catboost.utils.eval_metric` computes of `names`."""
-        if dataset.document_weights is not None:
-            return {}
-        weights = None if dataset.query_weights is None else dataset.weight_of_document
-        figures: dict[str, float] = {}
-        for name in names:
-            metric, _, cutoff = name.partition("@")
-            if metric in _METRICS:
-                (figures[name],) = eval_metric(
-                    dataset.labels,
-                    scores.astype(np.float64),
-                    f"{_METRICS[metric]}:top={cutoff}" if cutoff else _METRICS[metric],
-                    group_id=dataset.query_of_document,
-                    group_weight=weights,
-                    thread_count=resolve_threads(self.num_threads),
-                )
-        return figures
-
-    @property
-    def _matched(self) -> bool:
-        """Whether any shared parameter is set: then nothing is sampled that is not asked for."""
-        return unset_fields(self) != SHARED_FIELDS
-
-    @property
-    def _loss(self) -> str:
-        return self.loss or (LAMBDAMART if self._matched else YETIRANK)
-
-    def own_parameters(self) -> dict[str, Any]:
-        """The loss taken apart into its name and its options, such as LambdaMart:top."""
-        options = {f"{self._loss}:{name}": value for name, value in self._loss_options().items()}
-        return {**self._parameters(mean_weight=1.0), "loss_function": self._loss, **options}
-
-    def _parameters(self, mean_weight: float) -> dict[str, Any]:
-        return {
-            **self._translated(mean_weight),
-            "iterations": self.num_trees,
-            "loss_function": self._loss_function(),
-            "rsm": self.rsm,
-            "random_seed": self.seed,
-            "thread_count": resolve_threads(self.num_threads),
-            "allow_const_label": True,
-            "allow_writing_files": False,
-            "logging_level": "Silent",
-            **self.extra,
-        }
-
-    def _translated(self, mean_weight: float) -> dict[str, Any]:
-        """The shared fields in CatBoost's units, and what they imply; what is not set is not passed."""
-        leafwise = self.num_leaves is not None
-        noise = 0.0 if self._matched else None
-        sampling = "No" if self.subsample is None else "Bernoulli"
-        return given(
-            {
-                "learning_rate": self.learning_rate,
-                "max_leaves": self.num_leaves,
-                "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
-                "depth": self.depth or (MAX_DEPTH if leafwise else None),
-                "score_function": self.score_function or ("L2" if leafwise else None),
-                # CatBoost adds l2_leaf_reg times the documents' mean weight to a leaf's sum of hessians.
-                "l2_leaf_reg": 0.0 if self._loss == LAMBDAMART else _over(self.l2, mean_weight),
-                "border_count": None if self.max_bins is None else self.max_bins - 1,
-                "bootstrap_type": self.bootstrap_type or (sampling if self._matched else None),
-                "subsample": self.subsample,
-                "random_strength": noise if self.random_strength is None else self.random_strength,
-            }
-        )
-
-    def _loss_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"permutations": self.permutations, "decay": self.decay}
-        if self._loss == LAMBDAMART:
-            gain = "Exp" if self.exponential_gain else "Base"
-            options = {"metric": "NDCG", "type": gain, "sigma": self.sigma, "norm": str(self.norm).lower()}
-            options["top"] = self.truncation
-        return given(options)
-
-    def _loss_function(self) -> str:
-        """CatBoost's name of the loss with its parameters, such as LambdaMart:metric=NDCG;top=30."""
-        settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
-        return f"{self._loss}:{settings}" if settings else self._loss
-
-    def _train_pool(self, train: RankingDataset) -> cb.Pool:
-        first = train.features[0]
-        if all(np.array_equal(row, first, equal_nan=True) for row in train.features):
-            # CatBoost refuses data in which no feature varies; of missing values it learns to score 0.
-            return self._pool(train, np.full_like(train.features, np.nan))
-        return self._pool(train)
-
-    def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
-        weighted = data.query_weights is not None and self._loss == YETIRANK
-        return cb.Pool(
-            data.features if features is None else features,
-            label=data.labels,
-            group_id=data.query_of_document,
-            group_weight=data.weight_of_document if weighted else None,
-            thread_count=resolve_threads(self.num_threads),
-        )
-
-    def _boost(self, parameters: dict[str, Any], pool: cb.Pool, **watched: Any) -> cb.CatBoost:
-        try:
-            return cb.CatBoost(parameters).fit(pool, **watched)
-        except cb.CatBoostError as error:
-            if not self.extra:
-                raise
-            raise ConfigError(f"CatBoost refuses extra {self.extra}: {error}") from None
-
-    def _boost_watched(
-        self, parameters: dict[str, Any], pool: cb.Pool, valid_pool: cb.Pool | None, monitor: Monitor
-    ) -> tuple[cb.CatBoost, int]:
-        """Boosts until the monitor, or the number of trees, says stop; returns the iterations run as well."""
-        watcher = _Watcher(monitor, has_valid=valid_pool is not None)
-        model = self._boost(
-            {**parameters, "eval_metric": watcher},
-            pool,
-            eval_set=valid_pool,
-            use_best_model=valid_pool is not None and monitor.rule is not None,
-            callbacks=[watcher],
-        )
-        if watcher.failure is not None:
-            raise watcher.failure
-        return model, watcher.iteration
 
     def _refuse_what_cannot_be(self) -> None:
         if self.min_docs_in_leaf is not None:
@@ -472,12 +209,210 @@ class CatBoostRanker(BoostingRanker):
         neutral: dict[str, Any] = {"permutations": None, "decay": None}
         if self._loss == YETIRANK:
             neutral = {"truncation": None, "sigma": 1.0, "norm": True, "exponential_gain": True}
-        for name, value in neutral.items():
-            if getattr(self, name) != value:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, which loss={self._loss} does not have; set "
-                    f"{name}={json.dumps(value)}, or the other loss."
+        self._refuse_fields_without_effect(neutral, f"loss={self._loss}", "the other loss")
+
+    @property
+    def _matched(self) -> bool:
+        """Whether any shared parameter is set: then nothing is sampled that is not asked for."""
+        return unset_fields(self) != SHARED_FIELDS
+
+    @property
+    def _loss(self) -> str:
+        return self.loss or (LAMBDAMART if self._matched else YETIRANK)
+
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> tuple[cb.CatBoost, int, int]:
+        parameters = self._parameters(float(train.weight_of_document.mean()))
+        pool = self._train_pool(train)
+        if monitor.wants_scores:
+            valid_pool = None if valid is None else self._pool(valid)
+            model, num_iterations = self._boost_watched(parameters, pool, valid_pool, monitor)
+        else:
+            with self._refusing_extra():
+                model = cb.CatBoost({**parameters, "metric_period": self.num_trees}).fit(pool)
+            num_iterations = self.num_trees
+        # Through the file's bytes: they hold the model alone, without the watcher and what it has seen.
+        return cb.CatBoost().load_model(blob=_exported(model, "cbm")), model.tree_count_, num_iterations
+
+    def _boost_watched(
+        self, parameters: dict[str, Any], pool: cb.Pool, valid_pool: cb.Pool | None, monitor: Monitor
+    ) -> tuple[cb.CatBoost, int]:
+        """Boosts until the monitor, or the number of trees, says stop; returns the iterations run as well."""
+        watcher = _Watcher(monitor, has_valid=valid_pool is not None)
+        with self._refusing_extra():
+            model = cb.CatBoost({**parameters, "eval_metric": watcher}).fit(
+                pool,
+                eval_set=valid_pool,
+                use_best_model=valid_pool is not None and monitor.rule is not None,
+                callbacks=[watcher],
+            )
+        if watcher.failure is not None:
+            raise watcher.failure
+        return model, watcher.iteration
+
+    def _train_pool(self, train: RankingDataset) -> cb.Pool:
+        first = train.features[0]
+        if all(np.array_equal(row, first, equal_nan=True) for row in train.features):
+            # CatBoost refuses data in which no feature varies; of missing values it learns to score 0.
+            return self._pool(train, np.full_like(train.features, np.nan))
+        return self._pool(train)
+
+    def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
+        return cb.Pool(
+            data.features if features is None else features,
+            label=data.labels,
+            group_id=data.query_of_document,
+            group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
+            thread_count=self._threads,
+        )
+
+    def _num_features(self, model: cb.CatBoost) -> int:
+        return len(model.feature_names_)
+
+    def _scores(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64]:
+        return np.asarray(model.predict(features, thread_count=self._threads))
+
+    def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
+        """Of symmetric trees only: CatBoost's contributions in others do not add up to scores [run; 1.2.10
+        was off by up to 0.25 after three trees, whatever the loss; catboost issue 2136]."""
+        if "trees" in json.loads(_exported(model, "json")):
+            return None
+        pool = cb.Pool(features)
+        values = model.get_feature_importance(pool, type="ShapValues", thread_count=self._threads)
+        return np.asarray(values, dtype=np.float64)
+
+    def _to_bytes(self, model: cb.CatBoost) -> bytes:
+        return _exported(model, "cbm")
+
+    def _from_bytes(self, content: bytes) -> tuple[cb.CatBoost, bool]:
+        _check_frame(content)
+        return cb.CatBoost().load_model(blob=content), False
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        """How often a feature is split on, a level of a symmetric tree counted once. CatBoost keeps no
+        gains."""
+        model: cb.CatBoost = check_fitted(self._model)
+        content = json.loads(_exported(model, "json"))
+        column = [each["flat_feature_index"] for each in content["features_info"]["float_features"]]
+        features = [column[feature] for feature in _split_features(content)]
+        return {"split": np.bincount(features, minlength=len(model.feature_names_)).astype(np.float64)}
+
+    def trees(self) -> Ensemble:
+        model: cb.CatBoost = check_fitted(self._model)
+        content = json.loads(_exported(model, "json"))
+        scale, (bias,) = content["scale_and_bias"]
+        features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
+        roots = [
+            *(
+                _symmetric(tree["splits"] or [], tree["leaf_values"], features, rate)
+                for tree in content.get("oblivious_trees", ())
+            ),
+            *(_subtree(tree, features, rate) for tree in content.get("trees", ())),
+        ]
+        return Ensemble(tuple(WeightedTree(scale * rate, root) for root in roots), float(bias))
+
+    def _departure_from_defaults(self) -> str:
+        return "; but l2 is 0, which its LambdaMart would subtract" if self._loss == LAMBDAMART else ""
+
+    def _inapplicable(self) -> tuple[str, ...]:
+        return "min_docs_in_leaf", "min_sum_hessian", "l2" if self._loss == LAMBDAMART else "truncation"
+
+    def _departures(self) -> dict[str, bool]:
+        sampled = self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
+        sampled = sampled or self.bootstrap_type not in (None, "No")
+        return {
+            "CatBoost cannot bound what a leaf holds: min_docs_in_leaf and min_sum_hessian are not "
+            "applied.": True,
+            "Splits are chosen by gradients and numbers of documents, where the others have hessians.": True,
+            f"No leaf lies deeper than {MAX_DEPTH} splits.": self.num_leaves is not None,
+            "Bin edges are CatBoost's own.": True,
+            "A missing value counts as lower than any other.": True,
+            "YetiRank is another loss than LambdaMART's, and has no truncation.": self._loss == YETIRANK,
+            "Documents, features or scores of splits are randomised in CatBoost's own way.": sampled,
+        }
+
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+        yield from _varying_weights(train)
+        if self._loss == LAMBDAMART:
+            yield from _differing_weights(train)
+            if self.exponential_gain:
+                yield from refused_labels(
+                    train.labels,
+                    train.labels > HIGHEST_EXPONENT,
+                    f"the gain 2^label - 1 goes up to the label {HIGHEST_EXPONENT}. Map the labels to "
+                    "grades, or set exponential_gain=false.",
                 )
+        largest = int(train.query_sizes.argmax())
+        size = int(train.query_sizes[largest])
+        if self._loss == YETIRANK and size > LARGE_QUERY_SIZE:
+            yield Finding(
+                Severity.CAUTION,
+                f"query {train.query_ids[largest]} has {size} documents, whose pairs take YetiRank "
+                f"{size * size * 4 / 1e9:.1f} GB on each thread; leave some out, or set loss=LambdaMart.",
+            )
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Returns what `catboost.utils.eval_metric` computes of `names`."""
+        if dataset.document_weights is not None:
+            return {}
+        figures: dict[str, float] = {}
+        for name in names:
+            metric, _, cutoff = name.partition("@")
+            if metric in _METRICS:
+                (figures[name],) = eval_metric(
+                    dataset.labels,
+                    scores.astype(np.float64),
+                    f"{_METRICS[metric]}:top={cutoff}" if cutoff else _METRICS[metric],
+                    group_id=dataset.query_of_document,
+                    group_weight=weights_of_documents(dataset),
+                    thread_count=self._threads,
+                )
+        return figures
+
+    def library_parameters(self) -> dict[str, Any]:
+        """The loss taken apart into its name and its options, such as LambdaMart:top."""
+        options = {f"{self._loss}:{name}": value for name, value in self._loss_options().items()}
+        return {**self._parameters(mean_weight=1.0), "loss_function": self._loss, **options}
+
+    def _parameters(self, mean_weight: float) -> dict[str, Any]:
+        """The fields in CatBoost's units, with what the shared ones imply."""
+        leafwise = self.num_leaves is not None
+        noise = 0.0 if self._matched else None
+        sampling = "No" if self.subsample is None else "Bernoulli"
+        converted = {
+            "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
+            "depth": self.depth or (MAX_DEPTH if leafwise else None),
+            "score_function": self.score_function or ("L2" if leafwise else None),
+            # CatBoost adds l2_leaf_reg times the documents' mean weight to a leaf's sum of hessians.
+            "l2": 0.0 if self._loss == LAMBDAMART else _over(self.l2, mean_weight),
+            "max_bins": None if self.max_bins is None else self.max_bins - 1,
+            "bootstrap_type": self.bootstrap_type or (sampling if self._matched else None),
+            "random_strength": noise if self.random_strength is None else self.random_strength,
+            "loss": self._loss_function(),
+        }
+        return {
+            **self._under_library_names(converted),
+            "allow_const_label": True,
+            "allow_writing_files": False,
+            "logging_level": "Silent",
+            **self.extra,
+        }
+
+    def _loss_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {"permutations": self.permutations, "decay": self.decay}
+        if self._loss == LAMBDAMART:
+            gain = "Exp" if self.exponential_gain else "Base"
+            options = {"metric": "NDCG", "type": gain, "sigma": self.sigma, "norm": str(self.norm).lower()}
+            options["top"] = self.truncation
+        return given(options)
+
+    def _loss_function(self) -> str:
+        """CatBoost's name of the loss with its parameters, such as LambdaMart:metric=NDCG;top=30."""
+        settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
+        return f"{self._loss}:{settings}" if settings else self._loss
 
 
 class _Watcher:
@@ -613,15 +548,29 @@ def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Nod
     )
 
 
-def _varying_weights(train: RankingDataset) -> Iterator[str]:
+def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
     """CatBoost's ranking losses take one weight a query."""
-    if train.document_weights is None:
+    row = first_change_of_weight(train)
+    if row is None or train.document_weights is None:
         return
-    varies = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
-    row = int(np.flatnonzero(varies)[0])
-    yield (
+    yield Finding(
+        Severity.REFUSED,
         f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} inside a "
-        "query; CatBoost takes one weight a query. Give query_weights instead, or use lightgbm or native."
+        "query; CatBoost takes one weight a query. Give query_weights instead, or use lightgbm or native.",
+    )
+
+
+def _differing_weights(train: RankingDataset) -> Iterator[Finding]:
+    """LambdaMart takes no weights."""
+    weights = train.query_weights
+    if weights is None or (weights == weights[0]).all():
+        return
+    query = int(np.flatnonzero(weights != weights[0])[0])
+    yield Finding(
+        Severity.REFUSED,
+        f"query_weights[{query}] is {weights[query]} where query_weights[0] is {weights[0]}; "
+        "CatBoost's LambdaMart leaves weights out. Set loss=YetiRank with truncation=null, or use "
+        "another model.",
     )
 
 

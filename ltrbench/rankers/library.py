@@ -1,8 +1,11 @@
-"""What the adapters of other people's libraries share: watching over `extra`, and a fitted model on disk.
+"""The base of the adapters of other people's libraries, and a fitted model on disk.
 
-An adapter writes its model in the library's own format. Beside it stands `settings.json`: the ranker's
-fields, the summary of its fit, and the digest of the model file, so that a damaged file is refused before a
-library's parser meets it.
+An adapter derives from `LibraryRanker`. It says under which names the library knows each field, and calls the
+library; what is alike in all adapters is here.
+
+A model is saved in the library's own format. Beside it stands `settings.json`: the ranker's fields, the
+summary of its fit, and the digest of the model file, so that a damaged file is refused before a library's
+parser meets it.
 """
 
 from __future__ import annotations
@@ -11,24 +14,32 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, ResultError, did_you_mean, require
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     SHARED,
     BoostingRanker,
     FitSummary,
+    check_features,
+    check_fitted,
     check_types,
     read_model_json,
+    resolve_threads,
 )
-from ltrbench.rankers.early_stopping import EarlyStopping
+from ltrbench.rankers.capabilities import Finding, Severity, refuse
+from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.rankers.models.splits import MOST_LEVELS
+from ltrbench.shapes import Features, Labels, Scores
 from ltrbench.untrusted.reading import read_bytes
 
 SETTINGS_FILE = "settings.json"
@@ -36,6 +47,7 @@ SETTINGS_FILE = "settings.json"
 SHARED_FIELDS = tuple(name for name in SHARED if name != "num_trees")
 """The shared hyperparameters that None leaves to the library."""
 
+DataT = TypeVar("DataT")
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
 BuiltT = TypeVar("BuiltT")
 
@@ -44,6 +56,227 @@ COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
 
 _OF_DAMAGED_MODELS = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What reading a damaged model file may raise, besides a library's own errors."""
+
+
+@dataclass(kw_only=True)
+class LibraryRanker(BoostingRanker):
+    """A library's boosted trees. A `model` is an object of the library.
+
+    An adapter sets the class attributes, implements the abstract methods, and overrides those that return
+    nothing where the library has something to say.
+    """
+
+    library: ClassVar[str]
+    """Name of the library in messages."""
+    library_error: ClassVar[type[Exception]]
+    """What the library raises."""
+    model_file: ClassVar[str]
+    """Name of the file that `save` writes the model into."""
+    names: ClassVar[Mapping[str, str]]
+    """Field -> the library's name of the parameter that it sets, followed by the aliases of that name."""
+    refused_names: ClassVar[Mapping[str, str]]
+    """Further parameters that `extra` must not hold -> what to do instead."""
+    shares: ClassVar[tuple[str, ...]] = ()
+    """Fields that are a share of what is sampled, above 0 and up to 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Of no narrower type: OmegaConf, which reads the fields, does not take generic dataclasses.
+        self._model: Any = None
+        self._is_deep = False  # of a loaded model only
+        for share in self.shares:
+            require(share, getattr(self, share), above=0, at_most=1)
+        refuse_collisions(self.extra, set_instead(self.names) | dict(self.refused_names))
+
+    @abstractmethod
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> tuple[Any, int, int]:
+        """Returns the model, the number of trees it keeps, and the iterations run."""
+
+    @abstractmethod
+    def _num_features(self, model: Any) -> int:
+        """Returns the number of features that a model was fitted on."""
+
+    @abstractmethod
+    def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
+        """Returns (D,) scores of (D, F) features, D > 0."""
+
+    @abstractmethod
+    def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
+        """Returns (D, F + 1) contributions of (D, F) features, D > 0; None where the model has none."""
+
+    @abstractmethod
+    def _to_bytes(self, model: Any) -> bytes:
+        """Returns the content of the model file."""
+
+    @abstractmethod
+    def _from_bytes(self, content: bytes) -> tuple[Any, bool]:
+        """Returns the model in a model file, and whether it has a tree too deep to be shown or explained.
+
+        Raises:
+            ValueError: where it is no model of a ranker; or the library's own error.
+        """
+
+    @abstractmethod
+    def library_parameters(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _departures(self) -> dict[str, bool]:
+        """Returns what always departs from the shared parameters: sentence -> whether it applies."""
+
+    def _departure_from_defaults(self) -> str:
+        """Returns what is not the library's default where no shared parameter is set, as the end of a
+        sentence."""
+        return ""
+
+    def _inapplicable(self) -> tuple[str, ...]:
+        """Returns the shared parameters that the library, or these settings of it, do not have."""
+        return ()
+
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+        """Yields what the library would refuse or mishandle in a training set."""
+        yield from ()
+
+    @property
+    def _threads(self) -> int:
+        return resolve_threads(self.num_threads)
+
+    @property
+    def _samples(self) -> bool:
+        """Whether a tree is grown on a sample."""
+        values = (getattr(self, share) for share in self.shares)
+        return any(value is not None and value < 1 for value in values)
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        refuse(self, train)
+        monitor = self.monitor(valid, on_iteration)
+        self._model, num_trees, num_iterations = self._boosted(train, valid, monitor)
+        self._is_deep = False
+        self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
+        return self
+
+    def _boost(
+        self,
+        grow: Callable[[int], int],
+        scores_of: Callable[[DataT], Scores],
+        train: DataT,
+        valid: DataT | None,
+        monitor: Monitor,
+    ) -> int:
+        """Grows trees until the monitor, or the number of trees, says stop; returns the iterations run.
+
+        Args:
+            grow: boosts iteration i, from 1, and returns the number of trees there are now.
+            scores_of: returns the running scores, (D,), of a data set of the library.
+        """
+        num_trees = 0
+        for iteration in range(1, self.num_trees + 1):
+            before, num_trees = num_trees, grow(iteration)
+            if not monitor.wants_scores or num_trees == before:
+                continue
+            train_scores = scores_of(train) if monitor.wants_train_scores else None
+            valid_scores = None if valid is None else scores_of(valid)
+            if monitor.should_stop(num_trees, train_scores, valid_scores):
+                return iteration
+        return self.num_trees
+
+    def predict(self, features: Features) -> NDArray[np.floating[Any]]:
+        model = check_fitted(self._model)
+        features = check_features(features, self._num_features(model))
+        if not len(features):
+            return np.empty(0, dtype=self.score_dtype)
+        return self._scores(model, features)
+
+    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+        model = check_fitted(self._model)
+        num_features = self._num_features(model)
+        features = check_features(features, num_features)
+        refuse_deep(self._is_deep, self.library)
+        if not len(features):
+            return np.empty((0, num_features + 1))
+        return self._shap_values(model, features)
+
+    def library_model(self) -> tuple[str, object]:
+        return self.packages[0], check_fitted(self._model)
+
+    def save(self, folder: Path) -> None:
+        write_model(folder, self, self.model_file, self._to_bytes(check_fitted(self._model)))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker, content = read_model(folder, cls, cls.model_file)
+        with parsing(folder / cls.model_file, cls.library, cls.library_error):
+            ranker._model, ranker._is_deep = ranker._from_bytes(content)
+        return ranker
+
+    def warm_up(self) -> None:
+        """Starts the library's threads on a fit and a prediction of 40 documents."""
+        # Enough that any default of a library lets a tree be split.
+        features = np.arange(40, dtype=np.float32).reshape(40, 1)
+        labels, query_start = (features[:, 0] >= 20).astype(np.float64), np.array([0, 40])
+        tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
+        type(self)(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
+
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        for sentence in self._all_departures():
+            yield Finding(Severity.UNMATCHED, sentence)
+        if train is not None:
+            yield from super().findings(train)
+            yield from self._findings_in(train)
+
+    def _all_departures(self) -> Iterator[str]:
+        unset = unset_fields(self)
+        defaults = f"{self.library}'s own defaults are used"
+        if unset == SHARED_FIELDS:
+            yield f"{defaults}, not the shared parameters{self._departure_from_defaults()}."
+            return
+        left = [name for name in unset if name not in self._inapplicable()]
+        if left:
+            yield f"{defaults} for {', '.join(left)}."
+        yield from (sentence for sentence, applies in self._departures().items() if applies)
+
+    def _under_library_names(self, converted: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the parameters that fields set; what is None is left to the library's default.
+
+        Args:
+            converted: field -> value for the library, where that is not the value of the field.
+        """
+        values = {"num_threads": self._threads, **converted}
+        return given(
+            {
+                names.split()[0]: values[field] if field in values else getattr(self, field)
+                for field, names in self.names.items()
+            }
+        )
+
+    @contextlib.contextmanager
+    def _refusing_extra(self) -> Iterator[None]:
+        """Raises ConfigError where the library refuses a parameter of `extra`, which it alone knows."""
+        try:
+            yield
+        except self.library_error as error:
+            if not self.extra:
+                raise
+            raise ConfigError(f"{self.library} refuses extra {self.extra}: {error}") from None
+
+    def _refuse_fields_without_effect(self, neutral: Mapping[str, Any], setting: str, remedy: str) -> None:
+        """Raises ConfigError where a field is not neutral that a setting such as "loss=YetiRank" lacks.
+
+        Args:
+            neutral: field -> the only value that it may have.
+        """
+        for name, value in neutral.items():
+            if getattr(self, name) != value:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, which {setting} does not have; set "
+                    f"{name}={json.dumps(value)}, or {remedy}."
+                )
 
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
@@ -86,15 +319,64 @@ def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str])
             )
 
 
-def ties_by_row(train: RankingDataset) -> Iterator[str]:
+def set_instead(names: Mapping[str, str]) -> dict[str, str]:
+    """Returns each of the library's names -> the field to set instead.
+
+    >>> set_instead({"learning_rate": "eta learning_rate"})["eta"]
+    'set the field learning_rate instead'
+    """
+    return {
+        name: f"set the field {field} instead" for field, words in names.items() for name in words.split()
+    }
+
+
+def under_same_name(fields: str) -> dict[str, str]:
+    """Returns field -> the library's name, of fields that are called as the library calls them."""
+    return {field: field for field in fields.split()}
+
+
+def metrics_are_off(library: str, names: str) -> dict[str, str]:
+    """Returns the names of the library's parameters about metrics -> what to do instead of setting one."""
+    remedy = "because every backend is measured by the same ones; set metrics instead"
+    return dict.fromkeys(names.split(), f"{library}'s metrics are off, {remedy}")
+
+
+def ties_by_row(train: RankingDataset) -> Iterator[Finding]:
     """A caution of a library whose own metrics leave tied documents in the order of their rows."""
     within = np.diff(train.query_of_document) == 0
     steps = np.diff(train.labels)[within]
     if (steps < 0).any() and (steps <= 0).all():
-        yield (
+        yield Finding(
+            Severity.CAUTION,
             "Its own metrics rank tied documents in the order of rows, which stand best first here: they "
-            "flatter a model that ties. Ours count the expected value."
+            "flatter a model that ties. Ours count the expected value.",
         )
+
+
+def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
+    """A refusal of the first wrong label, if any.
+
+    Args:
+        wrong: (D,), which labels the library does not take.
+        remedy: the rest of the sentence: what it takes, and what to do.
+    """
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        yield Finding(Severity.REFUSED, f"labels[{rows[0]}] is {labels[rows[0]]}; {remedy}")
+
+
+def first_change_of_weight(train: RankingDataset) -> int | None:
+    """Returns the first document whose weight differs from that of the next one of its query; None: all
+    documents of a query weigh alike."""
+    if train.document_weights is None:
+        return None
+    changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
+    return int(np.flatnonzero(changes)[0])
+
+
+def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:
+    """Returns (D,) weights; None where all documents weigh alike, which libraries handle faster."""
+    return None if data.query_weights is None else data.weight_of_document
 
 
 def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:

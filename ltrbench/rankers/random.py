@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.base import (
-    FitSummary,
     Ranker,
     check_features,
     check_fitted,
@@ -47,7 +46,6 @@ class RandomRanker(Ranker):
     ) -> Self:
         del valid, on_iteration
         self._num_features = train.num_features
-        self.summary = FitSummary()
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:

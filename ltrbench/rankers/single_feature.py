@@ -14,7 +14,6 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import (
-    FitSummary,
     Ranker,
     check_features,
     check_fitted,
@@ -60,7 +59,6 @@ class SingleFeatureRanker(Ranker):
                 value = evaluate(train, scores, [self.metric]).means[self.metric]
                 if value > best:
                     best, self._feature, self._sign = value, feature, sign
-        self.summary = FitSummary()
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from ltrbench.data.dataset import check_file_rows
 from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.models.importance import HIGH, KINDS, LOW, Importances, averaged
+from ltrbench.rankers.models.importance import HIGH, IMPORTANCE_KINDS, LOW, Importances, averaged
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -188,7 +188,7 @@ class Run:
         if len(set(names)) != len(names):
             raise table.refusal("a feature is in it twice")
         for kind in kinds:
-            if kind in KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
+            if kind in IMPORTANCE_KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
                 raise table.refusal(f"of the interval of '{kind}' one end is absent")
         return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
 

@@ -22,6 +22,7 @@ import pandas as pd
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import library_model_of
 from ltrbench.rankers.models.loading import is_ours, load_ranker
 from ltrbench.results import MODEL_FOLDER, Run
 from ltrbench.untrusted.reading import read_json
@@ -56,7 +57,7 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
         "pip_requirements": _requirements(ranker),
         **of_mlflow,
     }
-    library = ranker.library_model()
+    library = library_model_of(ranker)
     if library is not None:
         package, model = library
         importlib.import_module(f"mlflow.{package}").save_model(model, str(folder), **common)
@@ -97,6 +98,6 @@ def _target(run: Run) -> str:
 
 def _requirements(ranker: Ranker) -> list[str]:
     """Said, because MLflow would take seconds to find them out by loading the model in another process."""
-    library = ranker.library_model()
+    library = library_model_of(ranker)
     packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
     return [f"{package}=={version(package)}" for package in dict.fromkeys(packages)]

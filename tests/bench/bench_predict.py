@@ -25,6 +25,7 @@ import xgboost as xgb
 from bench_jobs import make_dataset, seconds
 
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import library_model_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -45,7 +46,7 @@ def learn(num_trees: int, num_leaves: int) -> dict[str, Ranker]:
 def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
     for ranker in rankers.values():
         ranker.num_threads = num_threads
-    _, booster = rankers["XGBoost"].library_model() or ("", None)
+    _, booster = library_model_of(rankers["XGBoost"]) or ("", None)
     assert isinstance(booster, xgb.Booster)
     # XGBoost's threads are set once, when it is fitted.
     booster.set_param({"nthread": num_threads})

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import contributions_of, importance_of, trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -367,12 +368,12 @@ def judge(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> st
 def use(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> list[NDArray[Any]]:
     """All that a user may ask of a saved model."""
     ranker = load_ranker(f"{kind.__module__}.{kind.__name__}", folder)
-    results = [ranker.predict(features), *ranker.importance().values()]
-    explained = ranker.contributions(features[:20])
+    results = [ranker.predict(features), *importance_of(ranker).values()]
+    explained = contributions_of(ranker, features[:20])
     if explained is not None:
         results.append(explained)
     with contextlib.suppress(LtrbenchError):  # no backend but those of trees has any
-        ranker.trees()
+        trees_of(ranker)
     return results
 
 

@@ -16,6 +16,7 @@ from ltrbench.config import build, register_schema, run_study
 from ltrbench.data import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.rankers import BoostingRanker
+from ltrbench.rankers.capabilities import trees_of
 from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
 from ltrbench.studies.parity.rows import NOT_AT_HAND, ParityRow
@@ -92,7 +93,9 @@ def real_or_made_up(name: str, letor_data: Callable[[str], Path]) -> RankingData
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_the_first_tree_is_the_librarys(library: str, data: str, letor_data: Callable[[str], Path]) -> None:
     (train,) = in_bins(real_or_made_up(data, letor_data))
-    native, peer = (make(name, 1).fit(train).trees().trees[0].root for name in (f"native_{library}", library))
+    native, peer = (
+        trees_of(make(name, 1).fit(train)).trees[0].root for name in (f"native_{library}", library)
+    )
     assert num_cuts(peer) > 20
     # The libraries' gradients and leaf values are float32.
     assert leaves_apart(native, peer) < 1e-6
@@ -104,8 +107,8 @@ def test_without_what_follows_lightgbm_the_first_tree_is_another(
 ) -> None:
     (train,) = in_bins(real_or_made_up("MQ2008", letor_data))
     name, own = setting.split("=")
-    native = make("native_lightgbm", 1, **{name: own}).fit(train).trees().trees[0].root
-    assert cuts_apart(native, make("lightgbm", 1).fit(train).trees().trees[0].root) > 0
+    native = trees_of(make("native_lightgbm", 1, **{name: own}).fit(train)).trees[0].root
+    assert cuts_apart(native, trees_of(make("lightgbm", 1).fit(train)).trees[0].root) > 0
 
 
 def test_many_trees_are_lightgbms_on_made_up_data() -> None:
@@ -118,7 +121,7 @@ def test_many_trees_are_lightgbms_on_made_up_data() -> None:
 def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -> None:
     (train,) = in_bins(real_or_made_up(data, letor_data))
     native, peer = (make(name, 100).fit(train) for name in ("native_xgboost", "xgboost"))
-    assert trees_alike(native.trees().trees, peer.trees().trees) == 100
+    assert trees_alike(trees_of(native).trees, trees_of(peer).trees) == 100
     # XGBoost adds up a document's hundred leaves in float32.
     np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-5)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers import FitSummary, OnIteration, Ranker
+from ltrbench.rankers import OnIteration, Ranker
 from ltrbench.rankers.base import check_features, check_fitted, read_model_json
 from ltrbench.shapes import Features
 
@@ -40,7 +40,6 @@ class MeanFeatureRanker(Ranker):
         covariance = centred.T @ (train.labels - train.labels.mean()) / train.num_documents
         strength = np.sign(covariance) * np.abs(covariance) ** self.power
         self._weights = strength / np.where(spread > 0, spread, 1.0)
-        self.summary = FitSummary()
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:

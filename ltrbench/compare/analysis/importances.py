@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ltrbench.rankers.models.importance import (
     FALLS,
     GAIN,
-    KINDS,
+    IMPORTANCE_KINDS,
     NAMES,
     SHAP,
     SHARES,
@@ -84,7 +84,9 @@ class ImportanceComparison:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Those that a model has, in the order in which they are shown."""
-        return tuple(kind for kind in KINDS if any(kind in row.values for row in self.rows.values()))
+        return tuple(
+            kind for kind in IMPORTANCE_KINDS if any(kind in row.values for row in self.rows.values())
+        )
 
     @cached_property
     def order(self) -> tuple[int, ...]:

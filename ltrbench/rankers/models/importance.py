@@ -1,4 +1,4 @@
-"""What a fitted model's features are worth to it, in kinds that can be set side by side across backends.
+"""Feature importances of a fitted model, in kinds that can be compared across backends.
 
     split               how often the trees split on the feature, as a share of all splits
     gain                what its splits gained in training, as a share of all splits' gain
@@ -30,6 +30,7 @@ from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import Ranker
+from ltrbench.rankers.capabilities import contributions_of, importance_of
 from ltrbench.shapes import PerQuery, Scores
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
@@ -39,7 +40,7 @@ SHARES = (SPLIT, GAIN, SHAP)
 """Kinds that add up to 1 over the features."""
 FALLS = (WITHIN, ACROSS, DROP_COLUMN)
 """Kinds in units of the metric, with an interval."""
-KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
+IMPORTANCE_KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
 """All, in the order in which they are shown; what the features are sorted by is the first that is there."""
 NAMES = {
     WITHIN: "permutation within queries",
@@ -68,7 +69,7 @@ class ImportanceSettings:
     """Which kinds of importance are taken, and how.
 
     Attributes:
-        kinds: of KINDS. drop_column fits the model anew for each feature that it uses.
+        kinds: of IMPORTANCE_KINDS. drop_column fits the model anew for each feature that it uses.
         metric: what falls.
         repeats: shuffles a feature, whose mean counts.
         max_queries: a sample of so many queries is shuffled, where test has more.
@@ -89,10 +90,10 @@ class ImportanceSettings:
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
-            if kind not in KINDS:
-                close = did_you_mean(kind, KINDS)
+            if kind not in IMPORTANCE_KINDS:
+                close = did_you_mean(kind, IMPORTANCE_KINDS)
                 raise ConfigError(
-                    f"importance.kinds has '{kind}'{close} Kinds are {', '.join(sorted(KINDS))}."
+                    f"importance.kinds has '{kind}'{close} Kinds are {', '.join(sorted(IMPORTANCE_KINDS))}."
                 )
         parse_metric(self.metric)
         require("importance.repeats", self.repeats, at_least=1)
@@ -126,8 +127,8 @@ class Importances:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those that are there, in the order of KINDS."""
-        return tuple(kind for kind in KINDS if kind in self.values)
+        """Those that are there, in the order of IMPORTANCE_KINDS."""
+        return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
 
 
 def importances(
@@ -142,8 +143,9 @@ def importances(
     """
     if settings is None:
         return Importances(splits.test.feature_names, {})
-    own = ranker.importance()
-    values = {kind: shares(own[kind]) for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in own}
+    of_model = importance_of(ranker)
+    kinds = [kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model]
+    values = {kind: shares(of_model[kind]) for kind in kinds}
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
@@ -166,10 +168,10 @@ def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shap(
     ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Nothing where the ranker has no contributions."""
+    """Returns the shares under their kind; nothing where the ranker has no contributions."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(test.num_documents)[:max_documents]
-    contributions = ranker.contributions(test.features[np.sort(rows)])
+    contributions = contributions_of(ranker, test.features[np.sort(rows)])
     return {} if contributions is None else {SHAP: shares(np.abs(contributions[:, :-1]).mean(axis=0))}
 
 
@@ -229,10 +231,10 @@ def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettin
     before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
     falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
     for feature in np.flatnonzero(used):
-        own_train, own_test = _without(train, feature), _without(test, feature)
-        own_valid = None if valid is None else _without(valid, feature)
-        fitted = (replace(ranker, seed=seed).fit(own_train, own_valid) for seed in seeds)
-        falls[feature] = before - np.mean([_on(own_test, each, settings.metric) for each in fitted], axis=0)
+        train_left, test_left = _without(train, feature), _without(test, feature)
+        valid_left = None if valid is None else _without(valid, feature)
+        fitted = (replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds)
+        falls[feature] = before - np.mean([_on(test_left, each, settings.metric) for each in fitted], axis=0)
     return falls
 
 
@@ -244,7 +246,7 @@ def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
 
 def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
     """(F,), whether a feature may matter at all: what no tree looks at needs no prediction."""
-    splits = ranker.importance().get(SPLIT)
+    splits = importance_of(ranker).get(SPLIT)
     return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.splits import check_children, check_features, is_deep
+from ltrbench.rankers.models.splits import check_children, check_split_features, is_deep
 
 _LINE = re.compile(r"(\w+)=(.*)")
 _PARAMETER = re.compile(r"\[\w+: .*\]")
@@ -69,11 +69,11 @@ def check_text(text: str) -> bool:
 def _tree(block: str, number: int) -> dict[str, str]:
     """The lines of a tree by name."""
     title, *lines = block.rstrip("\n").split("\n")
-    found = [match for match in map(_LINE.fullmatch, lines) if match]
-    names = {match[1]: match[2] for match in found}
+    matches = [match for match in map(_LINE.fullmatch, lines) if match]
+    names = {match[1]: match[2] for match in matches}
     if (
         title != f"Tree={number}"
-        or not len(names) == len(found) == len(lines)
+        or not len(names) == len(matches) == len(lines)
         or not block.endswith("\n\n\n")
     ):
         raise ValueError(f"tree {number} is not a title and lines of a name and numbers")
@@ -91,7 +91,7 @@ def _checked(names: dict[str, str], num_features: int) -> tuple[float, bool]:
         _words(names, name, num_leaves)
     if "n" in names["threshold"].replace("inf", ""):
         raise ValueError("a threshold is no number")
-    check_features(_numbers(names, "split_feature", num_leaves - 1), num_features)
+    check_split_features(_numbers(names, "split_feature", num_leaves - 1), num_features)
     left, right = (_numbers(names, name, num_leaves - 1) for name in ("left_child", "right_child"))
     _check_nodes(left, right, num_leaves)
     kinds = _numbers(names, "decision_type", num_leaves - 1)
@@ -123,7 +123,7 @@ def _linear(names: dict[str, str], num_leaves: int, num_features: int) -> list[A
     if (counts < 0).any() or counts.sum() > num_leaves * num_features:
         raise ValueError("num_features of a linear leaf is not a count of features")
     num_terms = int(counts.sum())
-    check_features(_numbers(names, "leaf_features", num_terms), num_features)
+    check_split_features(_numbers(names, "leaf_features", num_terms), num_features)
     terms = np.abs(_numbers(names, "leaf_coeff", num_terms)).sum() * _LARGEST
     return [_numbers(names, "leaf_const", num_leaves), np.array([terms])]
 

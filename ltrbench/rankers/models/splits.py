@@ -25,7 +25,7 @@ def check_children(children: NDArray[np.int64], parents: NDArray[np.int64], num_
         raise ValueError("a node stands before its parent")
 
 
-def check_features(features: NDArray[np.number[Any]], num_features: int) -> None:
+def check_split_features(features: NDArray[np.number[Any]], num_features: int) -> None:
     """Raises ValueError where a split is on a feature that there is not."""
     if ((features < 0) | (features >= num_features)).any():
         raise ValueError(f"a tree splits on a feature that is none of the {num_features}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.splits import check_features, is_deep
+from ltrbench.rankers.models.splits import check_split_features, is_deep
 
 _DEPTH = 20
 _NUMBERS = {"i": "b", "U": "B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
@@ -95,7 +95,7 @@ def _largest(tree: Any, number: int, num_features: int) -> float:
         raise ValueError(f"tree {number} splits by categories")
     is_leaf = tree["left_children"] == -1
     _check_nodes(tree["left_children"], tree["right_children"], tree["parents"], is_leaf)
-    check_features(tree["split_indices"][~is_leaf], num_features)
+    check_split_features(tree["split_indices"][~is_leaf], num_features)
     if np.isnan(tree["split_conditions"]).any() or not np.isfinite(tree["split_conditions"][is_leaf]).all():
         raise ValueError(f"tree {number} has a threshold that is no number, or a value that is not finite")
     return float(np.abs(tree["split_conditions"][is_leaf]).max(initial=0.0))
@@ -115,10 +115,10 @@ def _check_nodes(
 
 
 def _part(place: Any, name: str, kind: type[Any]) -> Any:
-    found = place.get(name) if isinstance(place, dict) else None
-    if not isinstance(found, kind):
+    part = place.get(name) if isinstance(place, dict) else None
+    if not isinstance(part, kind):
         raise ValueError(f"{name} is missing, or is not what XGBoost writes")
-    return found
+    return part
 
 
 def _whole(parameters: Mapping[str, Any], name: str) -> int:

@@ -31,6 +31,7 @@ from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrectio
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import compile_engine, four_documents
 from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
@@ -129,8 +130,8 @@ class NativeRanker(NativeSettings):
     def _correction(self, train: RankingDataset) -> BiasCorrection | None:
         if self.position_bias is None:
             return None
-        for reason in self._refused_positions(train):
-            raise DataError(reason)
+        for refusal in self._refused_positions(train):
+            raise DataError(refusal.sentence)
         if self.position_bias == "propensity":
             mirrored = self.position_bias_cost == "mirrored"
             return UnbiasedPairs(train, objective_of(self), float(self.position_bias_norm), mirrored)
@@ -234,30 +235,32 @@ class NativeRanker(NativeSettings):
     def seed_matters(self, num_documents: int) -> bool:
         return draws_at_random(self, num_documents)
 
-    def unmatched(self) -> tuple[str, ...]:
-        return departures(self)
-
-    def refusals(self, train: RankingDataset) -> Iterator[str]:
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        for sentence in departures(self):
+            yield Finding(Severity.UNMATCHED, sentence)
+        if train is None:
+            return
         try:
             check_labels(train, objective_of(self))
         except (DataError, UndefinedMetricError) as error:
-            yield str(error)
-
+            yield Finding(Severity.REFUSED, str(error))
         yield from self._refused_positions(train)
-
-    def cautions(self, train: RankingDataset) -> Iterator[str]:
-        yield from super().cautions(train)
+        yield from super().findings(train)
         if train.positions is not None and self.position_bias is None:
-            yield "positions are not used; set model.position_bias to additive or propensity to use them."
-
-    def _refused_positions(self, train: RankingDataset) -> Iterator[str]:
-        if self.position_bias is not None and train.positions is None:
-            yield (
-                f"position_bias is {self.position_bias}, but the training data has no positions; give "
-                "RankingDataset(positions=...), or set it to null."
+            yield Finding(
+                Severity.CAUTION,
+                "positions are not used; set model.position_bias to additive or propensity to use them.",
             )
 
-    def own_parameters(self) -> dict[str, Any]:
+    def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
+        if self.position_bias is not None and train.positions is None:
+            yield Finding(
+                Severity.REFUSED,
+                f"position_bias is {self.position_bias}, but the training data has no positions; give "
+                "RankingDataset(positions=...), or set it to null.",
+            )
+
+    def library_parameters(self) -> dict[str, Any]:
         return flat_settings(engine_settings(self))
 
 

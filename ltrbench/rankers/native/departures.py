@@ -8,7 +8,7 @@ from ltrbench.rankers.native.settings import NativeSettings, changed_lambdas, si
 
 
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
-    """A sentence each, as `Ranker.unmatched` returns them."""
+    """Returns the sentences of the findings that are unmatched."""
     sentences = {
         **_in_general(ranker),
         **_of_the_objective(ranker),

@@ -32,14 +32,15 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.base import (
-    FitSummary,
     Ranker,
     check_features,
     check_fitted,
     read_model_json,
     resolve_threads,
 )
+from ltrbench.rankers.capabilities import Finding, Severity, refuse
 from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.rankers.library import SETTINGS_FILE
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
 
@@ -49,8 +50,6 @@ except ImportError as error:
     raise ImportError(
         "a backend on scikit-learn needs the packages scikit-learn and skops: pip install 'ltrbench[sklearn]'"
     ) from error
-
-SETTINGS_FILE = "settings.json"
 
 
 @dataclass(kw_only=True)
@@ -88,22 +87,21 @@ class SklearnRanker(Ranker):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         del valid, on_iteration  # a regressor has no iterations to be watched
-        self.check_data(train)
+        refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:
-            self._model = estimators.fit(self.estimator(), train, self.seed, threads)
+            self._model = estimators.fit_estimator(self.estimator(), train, self.seed, threads)
         except ValueError as error:  # scikit-learn's answer to a parameter or data that it cannot use
             raise ConfigError(
                 f"{type(self).__name__} cannot be fitted: {estimators.reason(error)}"
             ) from error
-        self.summary = FitSummary()
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         model = check_fitted(self._model)
         features = check_features(features, model.n_features_in_)
         try:
-            return estimators.predict(model, features, resolve_threads(self.num_threads))
+            return estimators.score_documents(model, features, resolve_threads(self.num_threads))
         except ValueError as error:
             raise DataError(f"{type(self).__name__} cannot score: {estimators.reason(error)}") from error
 
@@ -118,19 +116,19 @@ class SklearnRanker(Ranker):
             "a model of boosted trees, as native."
         )
 
-    def unmatched(self) -> tuple[str, ...]:
-        kind = type(self.estimator()).__name__
-        return (
-            f"{kind} of scikit-learn is fitted to the labels of single documents (pointwise): it has its own "
-            "parameters, none of the shared ones, and no early stopping.",
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        estimator = self.estimator()
+        yield Finding(
+            Severity.UNMATCHED,
+            f"{type(estimator).__name__} of scikit-learn is fitted to the labels of single documents "
+            "(pointwise): it has its own parameters, none of the shared ones, and no early stopping.",
         )
-
-    def refusals(self, train: RankingDataset) -> Iterator[str]:
-        yield from estimators.refusals(self.estimator(), train)
+        if train is not None:
+            yield from estimators.refusals(estimator, train)
 
     def save(self, folder: Path) -> None:
         model = check_fitted(self._model)
-        model_file.write(folder / model_file.NAME, model, self.trusted_types)
+        model_file.write_estimator(folder / model_file.NAME, model, self.trusted_types)
         values = asdict(self)
         settings = {item.name: values[item.name] for item in fields(self) if item.init}
         content = {"ranker": settings, "scikit_learn": estimators.VERSION}
@@ -147,12 +145,12 @@ class SklearnRanker(Ranker):
                 "with the class that saved it."
             ) from None
         saved_with = str(content["scikit_learn"])
-        model = model_file.read(folder / model_file.NAME, cls.trusted_types, saved_with)
+        model = model_file.read_estimator(folder / model_file.NAME, cls.trusted_types, saved_with)
         expected = type(ranker.estimator())
         if type(model) is not expected:
             raise ResultError(
                 f"{folder / model_file.NAME} holds a {type(model).__name__}, but {cls.__name__} is made of a "
                 f"{expected.__name__}; load it with the class that saved it."
             )
-        ranker._model, ranker.summary = model, FitSummary()
+        ranker._model = model
         return ranker

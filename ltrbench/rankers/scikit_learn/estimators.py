@@ -23,6 +23,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.shapes import Features
 
 VERSION = str(sklearn.__version__)
@@ -56,7 +57,7 @@ def check_regressor(estimator: Any, name: str) -> None:
                 raise ConfigError(f"{name}.estimator(): {reason(error)}") from None
 
 
-def fit(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
+def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
     """Fits a regressor to the labels, with the weights of the documents if there are any.
 
     Args:
@@ -66,7 +67,7 @@ def fit(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> E
     parameters = estimator.get_params()
     seeds = {name: seed for name in _named(parameters, "random_state") if parameters[name] is None}
     # Copies, as of the features: what a data set holds is read-only.
-    weights = {name: given.copy() for name, given in _weights(estimator, train).items()}
+    weights = {name: values.copy() for name, values in _weights(estimator, train).items()}
     # None leaves the number of threads to the configuration below.
     estimator.set_params(**seeds, **dict.fromkeys(_named(parameters, "n_jobs")))
     # On one thread a product of matrices adds up in one order, whatever the number of threads.
@@ -78,7 +79,7 @@ def fit(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> E
     return estimator  # type: ignore[no-any-return]
 
 
-def predict(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
+def score_documents(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
     """(D,), scored in blocks of rows, which are shared out on threads.
 
     Nothing is parallel within a block: a forest would add up its trees in the order in which its threads end.
@@ -107,19 +108,23 @@ def predict(estimator: Estimator, features: Features, num_threads: int) -> NDArr
     return np.concatenate(scored)[: len(features)]
 
 
-def refusals(estimator: Any, train: RankingDataset) -> Iterator[str]:
-    """Why a regressor cannot learn from these data, a sentence each."""
+def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
+    """Yields why a regressor cannot learn from these data."""
     name = type(estimator).__name__
     if not _takes_missing(estimator):
         rows, columns = np.nonzero(np.isnan(train.features))
         if rows.size:
-            yield (
+            yield Finding(
+                Severity.REFUSED,
                 f"feature {train.feature_names[columns[0]]} of document {rows[0]} is missing, and {name} "
                 "takes no missing values; put a SimpleImputer before it in a pipeline, or take a regressor "
-                "that does, such as HistGradientBoostingRegressor."
+                "that does, such as HistGradientBoostingRegressor.",
             )
     if train.query_weights is not None and _weights_argument(estimator) is None:
-        yield f"{name} takes no weights, and the training set has some; read it without weights."
+        yield Finding(
+            Severity.REFUSED,
+            f"{name} takes no weights, and the training set has some; read it without weights.",
+        )
 
 
 def reason(error: Exception) -> str:

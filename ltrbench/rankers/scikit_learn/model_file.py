@@ -36,11 +36,11 @@ TRUSTED = (
 """Types beyond those of skops that a model may hold."""
 
 
-def write(path: Path, model: Any, trusted_types: Sequence[str]) -> None:
+def write_estimator(path: Path, model: Any, trusted_types: Sequence[str]) -> None:
     """Writes a fitted regressor.
 
     Raises:
-        ConfigError: where it holds what `read` would refuse.
+        ConfigError: where it holds what `read_estimator` would refuse.
     """
     name = type(model).__name__
     try:
@@ -59,8 +59,8 @@ def write(path: Path, model: Any, trusted_types: Sequence[str]) -> None:
     path.write_bytes(content)
 
 
-def read(path: Path, trusted_types: Sequence[str], saved_with: str) -> Any:
-    """Reads what `write` wrote.
+def read_estimator(path: Path, trusted_types: Sequence[str], saved_with: str) -> Any:
+    """Reads what `write_estimator` wrote.
 
     Args:
         saved_with: the version of scikit-learn that the model was saved with, for the message.

@@ -37,7 +37,7 @@ MODULES = (
     "sklearn.tree",
 )
 """Where the regressors and transformers come from that a model may be made of."""
-MOST_FEATURES = 1_000_000
+MOST_FEATURES_OF_A_MODEL = 1_000_000
 """A model that a file says to be wider would take gigabytes for its first documents."""
 
 
@@ -53,10 +53,10 @@ def check_supported(model: Any, trusted_types: Sequence[str]) -> None:
 def check_fitted_model(model: Any, trusted_types: Sequence[str]) -> None:
     """Raises ConfigError on a fitted regressor that is not supported, or has a tree that is none."""
     check_supported(model, trusted_types)
-    if not 1 <= _num_features(model) <= MOST_FEATURES:
+    if not 1 <= _num_features(model) <= MOST_FEATURES_OF_A_MODEL:
         raise ConfigError(
             f"a {type(model).__name__} of {getattr(model, 'n_features_in_', 'no')} features is not taken; it "
-            f"must be fitted on 1 to {MOST_FEATURES}."
+            f"must be fitted on 1 to {MOST_FEATURES_OF_A_MODEL}."
         )
     for part in parts(model):
         if isinstance(part, BaseDecisionTree):

@@ -20,6 +20,7 @@ from ltrbench.data.splits import Splits
 from ltrbench.measure.provenance import versions
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.capabilities import trees_of
 from ltrbench.rankers.models.trees import WeightedTree
 from ltrbench.studies.base import Study, load_or_reason, publish_study
 from ltrbench.studies.parity.goldens import RANKLIB_NDCG, lambda_rows, ranklib_scores, ranklib_trees
@@ -141,7 +142,7 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
 
 
 def _first_tree(claim: ParityRow, pair: _Pair) -> ParityRow:
-    native, peer = (ranker.trees().trees for ranker in pair.fitted(1))
+    native, peer = (trees_of(ranker).trees for ranker in pair.fitted(1))
     apart, cuts = cuts_apart(native[0].root, peer[0].root), num_cuts(peer[0].root)
     alike = f"{cuts} cuts alike" if apart == 0 else f"{apart} of {cuts} cuts apart"
     return replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
@@ -149,7 +150,7 @@ def _first_tree(claim: ParityRow, pair: _Pair) -> ParityRow:
 
 def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
     native, peer = pair.fitted(NUM_TREES)
-    same = trees_alike(native.trees().trees, peer.trees().trees)
+    same = trees_alike(trees_of(native).trees, trees_of(peer).trees)
     ours, theirs = _ndcg(native, pair.valid), _ndcg(peer, pair.valid)
     return replace(
         claim, difference=abs(ours - theirs), detail=f"{ours:.4f}; the first {same} trees are cut alike"
@@ -158,7 +159,7 @@ def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
 
 def _causes(data: str, pair: _Pair) -> Iterator[str]:
     """What trees are without a setting that follows the library, and the library beside itself."""
-    peer = _fit(pair.peer, 1, pair.train).trees().trees[0].root
+    peer = trees_of(_fit(pair.peer, 1, pair.train)).trees[0].root
     for name, value in FOLLOWED[pair.library].items():
         native = _trees_with(pair, name, value, 1)[0].root
         apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} cuts"
@@ -166,7 +167,7 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
     straight = _fit(pair.peer, NUM_TREES, pair.train)
     for name, value in FOLLOWED_LATER[pair.library].items():
         trees = _trees_with(pair, name, value, NUM_TREES)
-        alike = f"{trees_alike(trees, straight.trees().trees)} of {NUM_TREES} trees"
+        alike = f"{trees_alike(trees, trees_of(straight).trees)} of {NUM_TREES} trees"
         yield f"{data}: with native's `{name}={value}` the first {alike} are cut as {pair.library}'s."
     train, valid = (_reversed(split) for split in (pair.train, pair.valid))
     turned = _fit(pair.peer, NUM_TREES, train)
@@ -180,7 +181,7 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
 def _trees_with(pair: _Pair, setting: str, value: object, num_trees: int) -> tuple[WeightedTree, ...]:
     """Native's, with its own choice of one setting."""
     changed: dict[str, Any] = {setting: value}
-    return _fit(replace(pair.native, **changed), num_trees, pair.train).trees().trees
+    return trees_of(_fit(replace(pair.native, **changed), num_trees, pair.train)).trees
 
 
 def _reversed(data: RankingDataset) -> RankingDataset:

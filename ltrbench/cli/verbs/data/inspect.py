@@ -32,9 +32,9 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
         python -m ltrbench inspect train.txt
         python -m ltrbench inspect train.csv --read label=grade --json
     """
-    from ltrbench.experiment.inspection import inspect
+    from ltrbench.experiment.inspection import inspect_data
 
-    inspection = inspect(read(data, reading), _rankers())
+    inspection = inspect_data(read(data, reading), _rankers())
     if as_object:
         echo_json({"data": list(map(str, data)), **dataclasses.asdict(inspection)})
     else:

@@ -13,6 +13,7 @@ import click
 from ltrbench.cli.files import PATH, echo, replaced
 from ltrbench.cli.verbs.runs.models import RANKER_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.rankers.capabilities import trees_of
 from ltrbench.rankers.models.trees import Ensemble, Leaf, Node
 from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, read_run
 
@@ -43,19 +44,19 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
     """
-    from ltrbench.plots.tree_views import as_json, as_text, draw
+    from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 
     finished = read_run(run)
     with _refusing_what_cannot_be_shown(run):
-        ensemble = load_model(finished, ranker).trees()
+        ensemble = trees_of(load_model(finished, ranker))
         shown = replace(ensemble, trees=ensemble.trees[:first])
         names = _feature_names(finished, ensemble)
         if output is not None:
             _refuse_other_than_png(output)
             drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
             with replaced(output) as partial:
-                draw(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
-        text = json.dumps(as_json(shown), allow_nan=False) if as_list else "\n".join(as_text(shown, names))
+                draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
+        text = json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names))
     echo(text)
 
 
