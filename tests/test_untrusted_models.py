@@ -161,6 +161,7 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "an infinite weight": (put("weights", 0, -np.inf), r"weights\[0\] is -inf"),
     "a gain that is no number": (put("gain", 0, np.nan), r"gain\[0\] is nan"),
     "fewer documents than none": (put("num_documents", -1, -1), r"num_documents\[\d+\] is -1, negative"),
+    "cuts of no documents": (make("num_documents", np.zeros_like), "num_documents.* none to be split"),
     "documents that do not add up": (put("num_documents", 0, 5), "not the sum of its children's"),
     "no feature names": (drop("feature_names"), "lacks the array 'feature_names'"),
     "no values": (drop("value"), "lacks the array 'value'"),

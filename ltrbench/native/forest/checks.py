@@ -98,7 +98,7 @@ def _wrong_children(forest: Forest) -> Iterator[str]:
 
 
 def _wrong_sums(forest: Forest) -> Iterator[str]:
-    """Scores and total gains are finite, and a node's documents are those of its children."""
+    """Scores and total gains are finite, and counts of documents add up."""
     with np.errstate(over="ignore"):
         largest = np.maximum.reduceat(np.abs(forest.nodes.value), forest.roots[:-1])
         if not np.isfinite(np.abs(forest.weights * largest).sum()):
