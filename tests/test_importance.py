@@ -53,7 +53,7 @@ class WeighedSum(Ranker):
     """Scores that are known: 2 x_0 + x_1 + 5 x_3, whatever x_2 is. Keeps how many documents it was asked
     for."""
 
-    asked: list[int] = field(default_factory=list)
+    batch_sizes: list[int] = field(default_factory=list)
     weights: tuple[float, ...] = (2.0, 1.0, 0.0, 5.0)
 
     def fit(
@@ -66,7 +66,7 @@ class WeighedSum(Ranker):
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        self.asked.append(len(features))
+        self.batch_sizes.append(len(features))
         return np.asarray(features, dtype=np.float64) @ list(self.weights)
 
     def save(self, folder: Path) -> None:
@@ -82,10 +82,10 @@ def make(seed: int, num_queries: int = 120) -> RankingDataset:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(10 * num_queries, 4)).astype(np.float32)
     features[:, OF_QUERY] = np.repeat(rng.normal(size=num_queries), 10)
-    worth = features @ np.array([2, 1, 0, 0], np.float32)
+    utility = features @ np.array([2, 1, 0, 0], np.float32)
     return RankingDataset(
         features=features,
-        labels=np.digitize(worth, np.quantile(worth, [0.5, 0.8, 0.95])).astype(np.float64),
+        labels=np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.95])).astype(np.float64),
         query_start=np.arange(0, 10 * num_queries + 1, 10),
         feature_names=("strong", "weak", "none", "of_query"),
         query_ids=np.array([f"{seed}-{query}" for query in range(num_queries)]),
@@ -113,9 +113,9 @@ def test_what_the_scores_hang_on_more_falls_further(splits: Splits, kind: str) -
 
 
 def test_shuffled_within_queries_a_feature_of_the_query_falls_by_exactly_0(splits: Splits) -> None:
-    worth = importances(WeighedSum(), splits, SETTINGS, 0).values
-    assert [worth[WITHIN + end][OF_QUERY] for end in ("", LOW, HIGH)] == [0, 0, 0]
-    assert worth[ACROSS][OF_QUERY] > 0.05
+    values = importances(WeighedSum(), splits, SETTINGS, 0).values
+    assert [values[WITHIN + end][OF_QUERY] for end in ("", LOW, HIGH)] == [0, 0, 0]
+    assert values[ACROSS][OF_QUERY] > 0.05
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -148,22 +148,22 @@ def test_an_interval_is_students_over_the_queries_that_count(splits: Splits) -> 
     labels = splits.test.labels.copy()
     labels[:30] = 0  # three queries without a relevant document
     test = replace(splits.test, labels=labels)
-    found = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
+    values = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
     falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[STRONG]
     falls = falls[~np.isnan(falls)]
     assert len(falls) == 117
     low, high = student.interval(0.95, 116, falls.mean(), falls.std(ddof=1) / np.sqrt(117))
     np.testing.assert_allclose(
-        [found[WITHIN + end][STRONG] for end in ("", LOW, HIGH)], [falls.mean(), low, high]
+        [values[WITHIN + end][STRONG] for end in ("", LOW, HIGH)], [falls.mean(), low, high]
     )
 
 
 def test_a_query_that_weighs_twice_counts_twice(splits: Splits) -> None:
     weights = np.where(np.arange(120) < 60, 2.0, 1.0)
     test = replace(splits.test, query_weights=weights)
-    found = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
+    values = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
     falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[WEAK]
-    assert found[WITHIN][WEAK] == pytest.approx(np.average(falls, weights=weights))
+    assert values[WITHIN][WEAK] == pytest.approx(np.average(falls, weights=weights))
 
 
 def test_without_a_feature_the_metric_falls_by_what_a_fit_without_it_loses(splits: Splits) -> None:
@@ -203,13 +203,13 @@ def test_shares_add_up_to_1_and_an_unused_feature_is_worth_nothing_in_any_kind(
     constant = np.array([1, 1, 0, 1], np.float32)
     without = Splits(**{name: replace(data, features=data.features * constant) for name, data in splits})
     ranker = small(kind).fit(without.train)
-    found = importances(ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
-    assert found.feature_names == ("strong", "weak", "none", "of_query")
-    assert set(found.kinds) == set(IMPORTANCE_KINDS)
+    taken = importances(ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
+    assert taken.feature_names == ("strong", "weak", "none", "of_query")
+    assert set(taken.kinds) == set(IMPORTANCE_KINDS)
     for share in SHARES:
-        assert found.values[share].sum() == pytest.approx(1.0)
-        assert found.values[share][STRONG] > found.values[share][WEAK]
-    assert {kind: values[NONE] for kind, values in found.values.items()} == dict.fromkeys(found.values, 0.0)
+        assert taken.values[share].sum() == pytest.approx(1.0)
+        assert taken.values[share][STRONG] > taken.values[share][WEAK]
+    assert {kind: values[NONE] for kind, values in taken.values.items()} == dict.fromkeys(taken.values, 0.0)
 
 
 def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
@@ -226,15 +226,15 @@ def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
 
 
 def test_a_ranker_without_trees_has_what_needs_scores_only(splits: Splits) -> None:
-    found = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
-    assert found.kinds == FALLS
+    taken = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
+    assert taken.kinds == FALLS
     assert importances(WeighedSum(), splits, None, 0).values == {}
 
 
 def test_the_kinds_that_were_asked_for_are_taken(splits: Splits) -> None:
     ranker = small(LightGBMRanker).fit(splits.train)
-    found = importances(ranker, splits, ImportanceSettings(kinds=[SPLIT, GAIN]), 0)
-    assert list(found.values) == [SPLIT, GAIN]
+    taken = importances(ranker, splits, ImportanceSettings(kinds=[SPLIT, GAIN]), 0)
+    assert list(taken.values) == [SPLIT, GAIN]
 
 
 def test_the_seed_decides_the_shuffles_and_nothing_is_changed(splits: Splits) -> None:
@@ -250,7 +250,7 @@ def test_the_seed_decides_the_shuffles_and_nothing_is_changed(splits: Splits) ->
 def test_many_queries_are_sampled(splits: Splits) -> None:
     ranker = WeighedSum()
     importances(ranker, splits, ImportanceSettings(max_queries=30), 0)
-    assert max(ranker.asked) == 300
+    assert max(ranker.batch_sizes) == 300
 
 
 def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: RankingDataset) -> None:
@@ -259,7 +259,7 @@ def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: R
     features[:, WEAK] = features[:, WEAK] > 0
     ranker = WeighedSum()
     permutation_falls(ranker, replace(judged, features=features), across_queries, SETTINGS, 0)
-    whole, *strong_and_weak = ranker.asked
+    whole, *strong_and_weak = ranker.batch_sizes
     assert whole == judged.num_documents
     assert len(strong_and_weak) == 2 * SETTINGS.repeats
     assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
@@ -267,15 +267,15 @@ def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: R
 
 def test_without_a_relevant_document_nothing_is_said(splits: Splits) -> None:
     barren = replace(splits, test=replace(splits.test, labels=np.zeros(splits.test.num_documents)))
-    found = importances(WeighedSum(), barren, SETTINGS, 0).values
-    assert np.isnan([found[WITHIN], found[ACROSS + LOW]]).all()
+    values = importances(WeighedSum(), barren, SETTINGS, 0).values
+    assert np.isnan([values[WITHIN], values[ACROSS + LOW]]).all()
 
 
 def test_one_query_has_a_fall_and_no_interval(splits: Splits) -> None:
     one = replace(splits, test=splits.test.take_queries([3]))
-    found = importances(WeighedSum(), one, SETTINGS, 0).values
-    assert np.isfinite(found[WITHIN]).all()
-    assert np.isnan(found[WITHIN + HIGH]).all()
+    values = importances(WeighedSum(), one, SETTINGS, 0).values
+    assert np.isfinite(values[WITHIN]).all()
+    assert np.isnan(values[WITHIN + HIGH]).all()
 
 
 # Over folds and seeds
@@ -286,12 +286,12 @@ def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only()
         values = {WITHIN: fall, WITHIN + LOW: fall - half, WITHIN + HIGH: fall + half, GAIN: 1.0}
         return Importances(("a",), {kind: np.array([value]) for kind, value in values.items()})
 
-    found = averaged([[one(0.1, 0.02), one(0.3, 0.04)], [one(0.4, 0.05)]]).values
+    values = averaged([[one(0.1, 0.02), one(0.3, 0.04)], [one(0.4, 0.05)]]).values
     half = np.sqrt(0.03**2 + 0.05**2) / 2
-    assert found[WITHIN] == pytest.approx([(0.2 + 0.4) / 2])
-    assert found[WITHIN + HIGH] == pytest.approx([0.3 + half])
-    assert found[WITHIN + LOW] == pytest.approx([0.3 - half])
-    assert found[GAIN] == [1.0]
+    assert values[WITHIN] == pytest.approx([(0.2 + 0.4) / 2])
+    assert values[WITHIN + HIGH] == pytest.approx([0.3 + half])
+    assert values[WITHIN + LOW] == pytest.approx([0.3 - half])
+    assert values[GAIN] == [1.0]
 
 
 def test_what_a_run_lacks_or_cannot_say_is_left_out_of_the_mean() -> None:

@@ -42,15 +42,15 @@ DATA = RankingDataset(
 
 
 def test_documents_labels_and_queries_are_counted() -> None:
-    found = inspect_data(DATA, {})
-    assert (found.documents, found.queries, found.features) == (6, 3, 5)
-    assert found.labels == {"0": 2, "1": 3, "2": 1}
-    assert (found.without_relevant, found.only_relevant, found.single_document) == (1, 1, 1)
-    assert found.query_sizes["0"] == 1
-    assert found.query_sizes["0.5"] == 2
-    assert found.query_sizes["1"] == 3
-    assert found.query_sizes["mean"] == 6 / 3
-    assert found.fingerprint == DATA.fingerprint
+    report = inspect_data(DATA, {})
+    assert (report.documents, report.queries, report.features) == (6, 3, 5)
+    assert report.labels == {"0": 2, "1": 3, "2": 1}
+    assert (report.without_relevant, report.only_relevant, report.single_document) == (1, 1, 1)
+    assert report.query_sizes["0"] == 1
+    assert report.query_sizes["0.5"] == 2
+    assert report.query_sizes["1"] == 3
+    assert report.query_sizes["mean"] == 6 / 3
+    assert report.fingerprint == DATA.fingerprint
 
 
 def test_labels_that_differ_little_are_counted_apart() -> None:
@@ -105,10 +105,10 @@ def test_weights_and_positions_are_told_where_there_are_some() -> None:
     assert inspect_data(DATA, {}).query_weights is None
     assert inspect_data(DATA, {}).positions is None
     weighted = replace(DATA, query_weights=np.array([1.0, 2.0, 6.0]), positions=np.array([1, 2, 3, 1, 2, 1]))
-    found = inspect_data(weighted, {})
-    assert found.query_weights == {"min": 1, "mean": (1 + 2 + 6) / 3, "max": 6}
-    assert not found.weights_vary_within_queries
-    assert found.positions == {"min": 1, "max": 3}
+    report = inspect_data(weighted, {})
+    assert report.query_weights == {"min": 1, "mean": (1 + 2 + 6) / 3, "max": 6}
+    assert not report.weights_vary_within_queries
+    assert report.positions == {"min": 1, "max": 3}
     uneven = replace(DATA, document_weights=np.array([1.0, 2.0, 3.0, 1.0, 1.0, 1.0]))
     assert inspect_data(uneven, {}).weights_vary_within_queries
 
@@ -136,11 +136,11 @@ def test_the_verb_asks_every_backend_of_conf_model_and_its_json_is_whole(
     sorted_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["inspect", str(sorted_file), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     models = [path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_")]
-    assert sorted(found["concerns"]) == sorted(models)
-    assert found["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
-    assert any("40" in sentence for sentence in found["concerns"]["lightgbm"])
+    assert sorted(report["concerns"]) == sorted(models)
+    assert report["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
+    assert any("40" in sentence for sentence in report["concerns"]["lightgbm"])
 
 
 def test_the_verbs_text_warns_of_sorted_rows_and_cuts_long_lists(
@@ -163,12 +163,12 @@ def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
         Path(f"{path}.position").write_text("1\n2\n")
     words = ["inspect", *map(str, paths)]
     assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["data"] == words[1:]
-    assert (found["documents"], found["queries"], found["fractional_labels"]) == (4, 2, 2)
+    report = json.loads(capsys.readouterr().out)
+    assert report["data"] == words[1:]
+    assert (report["documents"], report["queries"], report["fractional_labels"]) == (4, 2, 2)
     for model in ("lightgbm", "xgboost"):
         assert any(
-            "positions are not used; set model.lambdarank" in each for each in found["concerns"][model]
+            "positions are not used; set model.lambdarank" in each for each in report["concerns"][model]
         )
     assert main(words) == 0
     shown = " ".join(capsys.readouterr().out.split())

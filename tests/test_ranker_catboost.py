@@ -105,8 +105,8 @@ def test_where_there_is_one_split_to_choose_lambdamart_is_the_native_one(
         "l2": 0.0,
         "max_bins": 255,
     }
-    own = {"min_docs_in_leaf": 1, "min_sum_hessian": 0.0}
-    native = NativeRanker(**{**shared, **own, **of_native}).fit(data).predict(data.features)
+    unbounded = {"min_docs_in_leaf": 1, "min_sum_hessian": 0.0}
+    native = NativeRanker(**{**shared, **unbounded, **of_native}).fit(data).predict(data.features)
     # CatBoost keeps the learning rate in float32.
     np.testing.assert_allclose(scores_of(data, **{**shared, **fields}), native, rtol=1e-6)
 
@@ -192,9 +192,9 @@ def test_a_tree_has_the_leaves_that_it_was_given() -> None:
 def test_only_symmetric_trees_explain_their_scores() -> None:
     data = graded()
     ranker = fitted(data, num_trees=3, grow_policy="SymmetricTree", depth=4)
-    found = ranker.contributions(data.features)
-    assert found is not None
-    np.testing.assert_allclose(found.sum(axis=1), ranker.predict(data.features), rtol=1e-10)
+    contributions = ranker.contributions(data.features)
+    assert contributions is not None
+    np.testing.assert_allclose(contributions.sum(axis=1), ranker.predict(data.features), rtol=1e-10)
     assert fitted(data, num_trees=3, num_leaves=7).contributions(data.features) is None
 
 

@@ -76,9 +76,9 @@ def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str)
     ranker = LightGBMRanker(
         num_trees=6, num_threads=1, bagging_fraction=0.5, bagging_freq=1, extra={"boosting": boosting}
     ).fit(data)
-    found = ranker.contributions(data.features)
-    assert found is not None
-    np.testing.assert_allclose(found.sum(axis=1), ranker.predict(data.features), atol=1e-10)
+    contributions = ranker.contributions(data.features)
+    assert contributions is not None
+    np.testing.assert_allclose(contributions.sum(axis=1), ranker.predict(data.features), atol=1e-10)
 
 
 def test_linear_leaves_have_no_contributions() -> None:

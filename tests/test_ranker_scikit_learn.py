@@ -163,8 +163,8 @@ def test_weights_become_sample_weights_of_a_regressor_and_of_the_last_in_a_pipel
         expected = Ridge().fit(features, TRAIN.labels, sample_weight=weights).predict(features)
         np.testing.assert_allclose(AnyRanker(kind="line").fit(data).predict(TRAIN.features), expected)
         assert concerns_of(AnyRanker(kind="lines"), data) == ()
-        plain, own = (AnyRanker(kind="lines").fit(each).predict(TRAIN.features) for each in (TRAIN, data))
-        assert not np.array_equal(plain, own)
+        plain, weighed = (AnyRanker(kind="lines").fit(each).predict(TRAIN.features) for each in (TRAIN, data))
+        assert not np.array_equal(plain, weighed)
 
 
 def test_weights_are_refused_where_the_regressor_takes_none(add: Callable[[Any], str]) -> None:

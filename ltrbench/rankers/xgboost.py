@@ -1,7 +1,7 @@
 """XGBoost behind the Ranker contract.
 
 The shared fields are in LightGBM's units. XGBoost's LambdaMART has the same gradient but twice the hessian,
-so that a Newton step is half as long and a gain half as large; `_translated` makes up for it, and the two
+so that a Newton step is half as long and a gain half as large; `_parameters` makes up for it, and the two
 libraries grow the same trees wherever their bins coincide. XGBoost cannot bound the documents in a leaf. It
 gives the same bits on 1, 2 and 3 threads in all that was run, sampling included, but does not promise to.
 
