@@ -168,7 +168,6 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "no features": (drop("feature"), "lacks the array 'feature'"),
     "no weights": (drop("weights"), "lacks the array 'weights'"),
     "no numbers of documents": (drop("num_documents"), "lacks the array 'num_documents'"),
-    "cuts of no documents": (make("num_documents", np.zeros_like), "none to be split"),
     "a name too few": (make("feature_names", lambda names: names[:1]), "one of the 1 features"),
     "names that are numbers": (make("feature_names", lambda names: np.arange(len(names))), "feature_names"),
     "a name of 0x7fffffff": (
