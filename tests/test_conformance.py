@@ -25,7 +25,7 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, build_experiment, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
-from ltrbench.experiment.run import check_drift
+from ltrbench.experiment.drift import check_drift
 from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker, capabilities

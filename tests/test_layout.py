@@ -1,13 +1,17 @@
-"""The map in CONTRIBUTING.md is the folders that there are."""
+"""The map in CONTRIBUTING.md is the folders that there are, and no folder holds many files."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ltrbench"
 FOLDERS = sorted({path.parent for path in PACKAGE.rglob("__init__.py")})
+MOST_FILES = 9
+"""In a folder, its `__init__.py` not counted."""
 
 
 def mapped() -> list[str]:
@@ -25,3 +29,9 @@ def test_the_map_lists_every_folder_once() -> None:
 def test_the_map_lists_every_file_beside_the_folders_once() -> None:
     files = sorted(path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__"))
     assert sorted(name for name in mapped() if name.endswith(".py")) == files
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PACKAGE.parent)))
+def test_a_folder_holds_few_files(folder: Path) -> None:
+    files = [path for path in folder.glob("*.py") if not path.name.startswith("__")]
+    assert len(files) <= MOST_FILES

@@ -26,69 +26,6 @@ RIDDLES = {"own", "told", "asked", "worth", "worths", "some", "found", "said"}
 FIELDS = {"results/record.py": {"own"}}
 """Keys of JSON, which a TypedDict declares."""
 
-PENDING_NAMES: set[str] = {
-    "BETTER",
-    "BLOCK",
-    "Cell",
-    "Ensemble",
-    "Floats",
-    "Judged",
-    "KINDS",
-    "Leaf",
-    "MAX_GRADE",
-    "METHODS",
-    "MODEL_FILE",
-    "MOST_FEATURES",
-    "Number",
-    "OnIteration",
-    "Order",
-    "PER_QUERY_FILE",
-    "PRESETS",
-    "Part",
-    "Row",
-    "Rows",
-    "SETTINGS_FILE",
-    "SPLITS",
-    "Scores",
-    "Settings",
-    "Values",
-    "WORSE",
-    "all_pairs",
-    "as_csv",
-    "as_json",
-    "average_precision",
-    "build",
-    "chapter",
-    "check_features",
-    "compare",
-    "dcg",
-    "draw",
-    "evaluate",
-    "expected_reciprocal_rank",
-    "figures",
-    "in_words",
-    "inspect",
-    "judge",
-    "ndcg",
-    "precision",
-    "predict",
-    "rank",
-    "read",
-    "reciprocal_rank",
-    "reference_order",
-    "render",
-    "reproduce",
-    "section",
-    "slices",
-    "winner_takes_all",
-    "wrapped",
-    "write",
-}
-"""Doubles that are still to be resolved."""
-
-PENDING_FOLDERS: set[str] = {"cli", "compare", "config.py", "importance.py", "native", "plots", "rankers"}
-"""Folders and files whose variables are still to be renamed."""
-
 
 def definitions(body: list[ast.stmt]) -> Iterator[str]:
     """The names that statements of a module define: classes, functions, constants and aliases of types."""
@@ -122,7 +59,7 @@ def test_a_public_name_is_defined_in_one_module() -> None:
     modules_of_name: dict[str, list[str]] = defaultdict(list)
     for module, tree in MODULES.items():
         for name in set(definitions(tree.body)):
-            if module != REFERENCE and not name.startswith("_") and name not in ALLOWED | PENDING_NAMES:
+            if module != REFERENCE and not name.startswith("_") and name not in ALLOWED:
                 modules_of_name[name].append(module)
     assert {name: modules for name, modules in modules_of_name.items() if len(modules) > 1} == {}
 
@@ -131,7 +68,6 @@ def test_a_variable_is_named_after_what_it_holds() -> None:
     riddles = {
         module: names
         for module, tree in MODULES.items()
-        if module.partition("/")[0] not in PENDING_FOLDERS
         if (
             names := {name for name in variables(tree) if name.strip("_") in RIDDLES}
             - FIELDS.get(module, set())

@@ -29,7 +29,8 @@ import ltrbench.experiment.run
 from ltrbench.cli import main
 from ltrbench.cli.run.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.experiment.run import Experiment, Progress, run
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment.watching import Progress
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
+from ltrbench.experiment.drift import check_drift
+from ltrbench.experiment.parameters import parameters_and_settings
 from ltrbench.experiment.reuse import copy_training, run_to_reuse
+from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure import provenance
 from ltrbench.measure.clock import Stopwatch, now
 from ltrbench.measure.memory import MemoryMeter
@@ -31,16 +31,13 @@ from ltrbench.metrics import (
     Evaluation,
     evaluate,
     has_relevant_document,
-    improvement,
     parse_metric,
-    preset,
     warm_up_metrics,
 )
 from ltrbench.metrics.plugins import plugin_versions
-from ltrbench.rankers import BoostingRanker, Iteration, Ranker
-from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED, resolve_threads
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.base import resolve_threads
 from ltrbench.rankers.capabilities import (
-    SupportsLibraryMetrics,
     SupportsWarmUp,
     clean_copy_of,
     departures_of,
@@ -50,7 +47,6 @@ from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
     FAILED,
     FINISHED,
-    NO_PARAMETERS,
     OWN,
     LearningCurve,
     Run,
@@ -67,10 +63,6 @@ from ltrbench.tracking import NoTracking, Tracker
 
 log = logging.getLogger("ltrbench")
 
-# XGBoost prints its metrics with an error of about 5e-7.
-DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
-# The libraries keep weights, and add them up, in float32.
-DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
 
 MONITORED, CLEAN = "monitored", "clean"
 
@@ -120,112 +112,6 @@ class Experiment:
             parse_metric(name)
         if self.timing not in (MONITORED, CLEAN):
             raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
-
-
-class CurveRecorder:
-    """Evaluates train and valid after each iteration, and its out-of-bag improvement where it left documents
-    out; `on_iteration` of a fit."""
-
-    def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
-        self.curve = LearningCurve()
-        self._splits = splits
-        self.names = names
-        self._before: Scores | None = None
-
-    def __call__(self, iteration: Iteration) -> None:
-        train, valid = self._splits.train, self._splits.valid
-        self.curve.iterations.append(iteration.number)
-        self._append("train", evaluate(train, iteration.train_scores, self.names).means)
-        if valid is not None and iteration.valid_scores is not None:
-            self._append("valid", evaluate(valid, iteration.valid_scores, self.names).means)
-        if iteration.left_out is not None:
-            self._append("oob", self._improvement(iteration, iteration.left_out))
-        self._before = iteration.train_scores
-
-    def _improvement(self, iteration: Iteration, left_out: NDArray[np.int64]) -> Mapping[str, float]:
-        before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
-        if before is None:
-            # The fit continues from a model, whose scores nobody has shown.
-            return dict.fromkeys(self.names, np.nan)
-        return improvement(self._splits.train, left_out, before, iteration.train_scores, self.names)
-
-    def _append(self, kind: str, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self.curve.values.setdefault(f"{kind}/{name}", []).append(value)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a fit has come, in figures of the learning curve.
-
-    Attributes:
-        iteration: iterations so far.
-        num_iterations: how many there will be at the most; None where the ranker does not say.
-        metric: what the figures are of: early stopping's metric, or the curve's first where it has not that.
-        train: its value on train.
-        valid: its value on valid; None without a validation set.
-        best: the highest of valid so far; None where there is none.
-        best_iteration: where that was, the earliest of equals.
-        out_of_bag: what the last iteration brought on what it left out; None where it left out nothing.
-        seconds: since the fit began.
-        finished: True once, with the figures of the last iteration, when the fit is over.
-    """
-
-    iteration: int
-    num_iterations: int | None
-    metric: str
-    train: float
-    valid: float | None
-    best: float | None
-    best_iteration: int | None
-    out_of_bag: float | None
-    seconds: float
-    finished: bool = False
-
-
-OnProgress = Callable[[Progress], None]
-
-
-class _Reporter:
-    """`on_iteration` of a fit that lets a recorder record, and reports what it recorded."""
-
-    def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
-        rule = ranker.early_stopping if isinstance(ranker, BoostingRanker) else None
-        self._recorder, self._report = recorder, report
-        self._metric = rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
-        self._num_iterations = ranker.num_trees if isinstance(ranker, BoostingRanker) else None
-        self._best: tuple[float, int] | None = None
-        self._last: Progress | None = None
-        # Only shown: what a run reports is taken by a Stopwatch.
-        self._began = time.perf_counter()
-
-    def __call__(self, iteration: Iteration) -> None:
-        self._recorder(iteration)
-        valid = self._latest("valid")
-        if valid is not None and valid > (self._best[0] if self._best else -np.inf):
-            self._best = valid, iteration.number
-        best, best_iteration = self._best or (None, None)
-        self._last = Progress(
-            iteration=iteration.number,
-            num_iterations=self._num_iterations,
-            metric=self._metric,
-            train=self._recorder.curve.values[f"train/{self._metric}"][-1],
-            valid=valid,
-            best=best,
-            best_iteration=best_iteration,
-            out_of_bag=self._latest("oob"),
-            seconds=time.perf_counter() - self._began,
-        )
-        self._report(self._last)
-
-    def _latest(self, kind: str) -> float | None:
-        values = self._recorder.curve.values.get(f"{kind}/{self._metric}")
-        return values[-1] if values else None
-
-    def finish(self) -> None:
-        """Reports the last iteration once more, as the last."""
-        if self._last is not None:
-            self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
 
 
 def run(
@@ -294,7 +180,8 @@ def _begin(experiment: Experiment) -> RunResult:
     """What is known before anything runs."""
     ranker = experiment.ranker
     record = provenance.described(ranker)
-    params, own_settings = _parameters(experiment, record["fields"])
+    given = experiment.config.get("params", {})
+    params, own_settings = parameters_and_settings(ranker, experiment.params, given, record["fields"])
     return RunResult(
         status=FAILED,
         model=experiment.model,
@@ -322,43 +209,6 @@ def _begin(experiment: Experiment) -> RunResult:
             **experiment.config,
         },
     )
-
-
-def _parameters(experiment: Experiment, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """`params` and `own_settings` of the result, from the fields of the ranker."""
-    if experiment.ranker.is_yardstick:
-        return NO_PARAMETERS, {}
-    shared = None if experiment.params == OWN else experiment.config.get("params", {})
-    settings = _own_settings(fields, shared, " ".join(departures_of(experiment.ranker)))
-    takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
-    return (experiment.params if takes_any else OWN), settings
-
-
-def _has_all_shared(fields: Mapping[str, Any]) -> bool:
-    """Whether a class with these fields takes the shared parameters, and not a few of the same names."""
-    return all(name in fields for name in SHARED)
-
-
-def _own_settings(
-    fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
-) -> dict[str, Any]:
-    """The settings that a ranker has instead of the shared parameters; see `RunResult.own_settings`.
-
-    Args:
-        shared: the values of the shared parameters; None where the ranker was given none.
-        unmatched: the sentences of `departures_of`; a parameter that they name is explained there.
-    """
-    if not _has_all_shared(fields):
-        return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
-    accepted = {name: fields[name] for name in SHARED}
-    if shared is None:
-        return {name: value for name, value in accepted.items() if value is not None}
-    return {
-        name: value
-        for name, value in accepted.items()
-        if name in shared and value != shared[name]
-        if value is not None or not re.search(rf"\b{name}\b", unmatched)
-    }
 
 
 def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
@@ -438,10 +288,10 @@ def _fit(
     """Fits on the clock; the learning curve, and how far memory rose, MB."""
     ranker, memory = experiment.ranker, MemoryMeter()
     recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
-    watcher = recorder if on_progress is None else _Reporter(recorder, ranker, on_progress)
+    watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
     with memory, seconds.taking("fit"):
         ranker.fit(splits.train, splits.valid, watcher)
-    if isinstance(watcher, _Reporter):
+    if isinstance(watcher, ProgressReporter):
         watcher.finish()
     return recorder.curve, memory.rise_mb
 
@@ -455,51 +305,6 @@ def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, Sc
             valid, ranker.predict(valid.features), valid.query_keys, valid.file_rows
         )
     return scored
-
-
-def check_drift(
-    ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
-) -> dict[str, Any]:
-    """Holds the library's own figures against ours under its convention, on the same scores; see RunResult.
-
-    A drift is a warning and a mark, never a failure: the run's own figures do not depend on it.
-    """
-    if not isinstance(ranker, SupportsLibraryMetrics):
-        return {}
-    convention = ranker.library_convention
-    try:
-        theirs = ranker.library_metrics(test, scored.scores, names)
-    except Exception as error:
-        # Whatever a foreign library raises here must not cost the run that it only checks.
-        log.warning("The figures of %s could not be checked: %s", convention, error)
-        # Its first line, because a stack of C++ may follow.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return {"convention": convention, "drifted": False, "error": reason}
-    ours: dict[str, float] = {}
-    for name in theirs:
-        # What the convention does not define on these data is not held against anything.
-        with contextlib.suppress(UndefinedMetricError):
-            ours |= evaluate(test, scored.scores, [name], preset(convention)).means
-    tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
-    if test.query_weights is not None:
-        tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
-    drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
-    for name in drifted:
-        log.warning(
-            "%s drifts: %s itself computes %.9f, ltrbench %.9f",
-            name,
-            convention,
-            theirs[name],
-            ours[name],
-        )
-    unchecked = [name for name in names if name not in ours]
-    return {
-        "convention": convention,
-        "own": theirs,
-        "ours": ours,
-        "unchecked": unchecked,
-        "drifted": bool(drifted),
-    }
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:

@@ -116,10 +116,10 @@ def count(value: OptionalNumber) -> str:
     return _typeset(value, ",.0f")
 
 
-def setting(value: object) -> str:
+def setting_in_words(value: object) -> str:
     """Returns a hyperparameter or a name nearly as YAML has it.
 
-    >>> setting(None), setting(True), setting(0.1), setting({})
+    >>> setting_in_words(None), setting_in_words(True), setting_in_words(0.1), setting_in_words({})
     ('null', 'true', '0.1', '–')
     """
     if value is None:

@@ -21,7 +21,7 @@ from ltrbench.tables import figure
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ltrbench.experiment.run import OnProgress, Progress
+    from ltrbench.experiment.watching import OnProgress, Progress
 
 log = logging.getLogger("ltrbench")
 

@@ -20,7 +20,7 @@ TOLERANCE = 1e-3
 
 _REMEDY = "Name a folder with the results of a study; `make results` writes them"
 
-ENVIRONMENT_FILE, PER_QUERY_FILE = "environment.json", "per_query.csv"
+ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     ]
     missing = set(_commands(before)) ^ set(_commands(after))
     differences += [f"{command}: is in one of the two only" for command in sorted(missing)]
-    per_query = [read_bytes(folder / PER_QUERY_FILE, _REMEDY) for folder in (committed, rerun)]
+    per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
     bytes_differ = per_query[0] != per_query[1]
     if not reason and bytes_differ:
-        differences.append(f"{PER_QUERY_FILE}: the values of some queries differ")
+        differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
     return Reproduction(
         exact=not reason,
         reason=reason or "same machine type and versions",

@@ -53,7 +53,7 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
     for row in rows:
         runs = [flatten(run.result.settings["model"]) for run in row.runs]
         for name in dict.fromkeys(name for run in runs for name in run if name not in _OF_THE_RUN):
-            values = dict.fromkeys(numbers.setting(run[name]) for run in runs if name in run)
+            values = dict.fromkeys(numbers.setting_in_words(run[name]) for run in runs if name in run)
             settings.setdefault(name, {})[row.label] = ", ".join(values)
     return settings
 

@@ -1,0 +1,57 @@
+"""Which of the shared parameters a ranker was given, and which settings it has instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
+from ltrbench.rankers.capabilities import departures_of
+from ltrbench.results import NO_PARAMETERS, OWN
+
+
+def parameters_and_settings(
+    ranker: Ranker, params: str, given: Mapping[str, Any], fields: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Returns `params` and `own_settings` of a run's result.
+
+    Args:
+        params: which shared parameters the ranker was given; `OWN`: none.
+        given: their values.
+        fields: name -> value of each field of the ranker, as it is recorded.
+    """
+    if ranker.is_yardstick:
+        return NO_PARAMETERS, {}
+    shared = None if params == OWN else given
+    settings = _own_settings(fields, shared, " ".join(departures_of(ranker)))
+    takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
+    return (params if takes_any else OWN), settings
+
+
+def _has_all_shared(fields: Mapping[str, Any]) -> bool:
+    """Whether a class with these fields takes the shared parameters, and not a few of the same names."""
+    return all(name in fields for name in SHARED)
+
+
+def _own_settings(
+    fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
+) -> dict[str, Any]:
+    """The settings that a ranker has instead of the shared parameters; see `RunResult.own_settings`.
+
+    Args:
+        shared: the values of the shared parameters; None where the ranker was given none.
+        unmatched: the sentences of `departures_of`; a parameter that they name is explained there.
+    """
+    if not _has_all_shared(fields):
+        return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+    accepted = {name: fields[name] for name in SHARED}
+    if shared is None:
+        return {name: value for name, value in accepted.items() if value is not None}
+    return {
+        name: value
+        for name, value in accepted.items()
+        if name in shared and value != shared[name]
+        if value is not None or not re.search(rf"\b{name}\b", unmatched)
+    }
