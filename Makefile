@@ -58,7 +58,7 @@ lock: setup ## write requirements.lock anew from pyproject.toml's ranges
 
 docs: setup ## the documentation, into build/docs; fails on a broken link or a stale snippet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-	$(BIN)/python -m pytest docs README.md tests/test_docs.py -k "not site_builds"
+	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site_builds"
 
 bench: setup ## speed and memory of the engine, the evaluator (as ratios against the libraries) and the statistics; hours
 	$(BIN)/python tests/bench/bench_metrics.py

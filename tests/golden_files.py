@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 
 def golden_file(name: str) -> Path:
     """A file of a peer's own output. The test skips where it is absent."""
-    beside_checkout = Path(__file__).parents[2] / "shared" / "golden"
+    beside_checkout = ROOT.parent / "shared" / "golden"
     path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, name)
     if not path.is_file():
         pytest.skip(f"{name} is neither in $LTRBENCH_GOLDEN nor in ../shared/golden")

@@ -1,4 +1,4 @@
-"""The Ranker contract, which every backend fulfils and `tests/test_conformance.py` holds it to.
+"""The Ranker contract, which every backend fulfils and `tests/rankers/test_conformance.py` holds it to.
 
 To add a backend, write one dataclass in one file (here or anywhere on the Python path) and one YAML in
 conf/model whose `_target_` names it. A boosted-tree backend derives from `BoostingRanker` and inherits the

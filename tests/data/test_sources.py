@@ -16,13 +16,13 @@ from hydra.utils import get_class, instantiate
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
+from paths import CONF
 
 from ltrbench.data.formats.letor.feature_names import read_feature_names, write_feature_names
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
 
-CONF = Path(__file__).parents[2] / "conf"
 YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.stem.startswith("_"))
 
 

@@ -17,7 +17,6 @@ lambdas. It takes leaves of one or two documents: of 200 made-up sets of up to 9
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
+from paths import CONF
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
@@ -38,7 +38,6 @@ from ltrbench.native.tree.binning import quantile_cuts
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 
-CONF = Path(__file__).parents[2] / "conf"
 NUM_TREES = 3 if config.DISABLE_JIT else 20
 ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
 NEIGHBOURS = [np.nan, float(ABOVE_ONE), float(np.nextafter(ABOVE_ONE, np.float32(2)))]

@@ -1,7 +1,8 @@
 """Checks of the model that a run has just saved: it must load without running code, and give the same scores.
 
 It is loaded in the process of the run, while unpickling raises. Another process would take seconds to import
-the libraries, in every job of a sweep; tests/test_conformance.py does load every backend's model in one.
+the libraries, in every job of a sweep; tests/rankers/test_conformance.py does load every backend's model in
+one.
 """
 
 from __future__ import annotations

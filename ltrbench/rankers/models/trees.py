@@ -4,8 +4,8 @@ With leaf_t(x) the value of the leaf that a document x reaches in tree t, its sc
 
     base_score + sum over t of weight_t leaf_t(x)
 
-An adapter translates what its library saves, in its `trees`; tests/test_conformance.py holds the sum to
-`predict`.
+An adapter translates what its library saves, in its `trees`; tests/rankers/test_conformance.py
+holds the sum to `predict`.
 """
 
 from __future__ import annotations

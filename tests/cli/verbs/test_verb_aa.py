@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from claim_cases import QUERIES, deterministic, folds, only, resampled, runs_of, values_of
 from run_cases import finished_run
-from test_claims import QUERIES, deterministic, folds, only, resampled, runs_of, values_of
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings

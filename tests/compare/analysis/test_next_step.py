@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_claims import deterministic, folds, only, resampled, runs_of
-from test_command_line import USER_BACKEND, run
+from claim_cases import deterministic, folds, only, resampled, runs_of
+from command_line import run
+from paths import USER_BACKEND
 
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.analysis.next_step import NextStep, next_step

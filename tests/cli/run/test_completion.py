@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import USER_BACKEND
 
 from ltrbench.cli import main
 from ltrbench.cli.help.completion import candidates
 from ltrbench.cli.verbs import all_verbs
 from ltrbench.conf_folder import conf_dir
 
-USER_BACKEND = Path(__file__).parent / "user_backend"
 MODELS = {path.stem for path in (conf_dir() / "model").glob("[a-z]*.yaml")}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import TINY, run
 from hydra import compose, initialize_config_dir
-from test_command_line import run
 
 from ltrbench.cli.run.launch import flags_and_overrides
 from ltrbench.conf_folder import conf_dir
@@ -22,7 +22,6 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment.run import Experiment
 from ltrbench.results import RESULT_FILE, Run, find_runs, read_run
 
-TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=null", "metrics=ndcg@10"]
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
 SIZES = [1, 3, 2, 4, 1, 2, 5, 1, 2, 3]
 NUM_QUERIES = len(SIZES)

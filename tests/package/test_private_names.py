@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 HYDRA = ROOT / "ltrbench" / "cli" / "hydra_internals.py"
 NUMBA = ROOT / "ltrbench" / "compilation.py"
 

@@ -9,12 +9,12 @@ another split somewhere.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from paths import CONF
 
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.capabilities import library_parameters_of
@@ -22,8 +22,6 @@ from ltrbench.rankers.library import SHARED_FIELDS
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-
-CONF = Path(__file__).parents[1] / "conf"
 
 MATCHED: dict[str, Any] = {
     "num_trees": 1,

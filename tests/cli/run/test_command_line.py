@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -16,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import COMMAND, run, statuses
+from paths import USER_BACKEND
 
 from ltrbench.cli import main
 from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first_clause
@@ -25,26 +26,7 @@ from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
 from ltrbench.results import read_run
 
-USER_BACKEND = Path(__file__).parent / "user_backend"
-COMMAND = [sys.executable, "-m", "ltrbench"]
 SMALL = ["data.num_queries=40", "params.num_trees=10", "tracking=none"]
-
-
-def run(
-    *words: str, folder: Path, check: int | None = 0, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    if check is not None:
-        assert done.returncode == check, done.stdout + done.stderr
-    return done
 
 
 def only(folder: Path, pattern: str) -> Path:
@@ -488,19 +470,6 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
         "random": "FINISHED",
         "lightgbm": "FAILED",
     }
-
-
-def statuses(folder: Path) -> dict[str, str]:
-    """Run name -> status in the MLflow store of a folder."""
-    code = (
-        "import json; from mlflow import MlflowClient\n"
-        "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
-        "print(json.dumps({run.info.run_name: run.info.status for run in runs}))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return dict(json.loads(done.stdout))
 
 
 def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its_reason(

@@ -12,17 +12,16 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from ltrbench.conf_folder import conf_dir
-
-CHECKOUT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(build, cwd=CHECKOUT, check=True, capture_output=True)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -87,24 +86,24 @@ def test_the_console_script_is_the_same_command_under_its_own_name(python: Path,
 
 
 def test_the_console_script_finds_a_users_backend_in_the_current_folder(python: Path, tmp_path: Path) -> None:
-    shutil.copytree(CHECKOUT / "tests/user_backend", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "tests/user_backend", tmp_path, dirs_exist_ok=True)
     words = ("--config-dir", "conf", "model=mean_feature", "data.num_queries=40", "tracking=none")
     assert "| mean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)
 
 
 def test_the_demo_of_the_makefile_is_the_missions_command() -> None:
-    done = subprocess.run(["make", "-n", "demo"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    done = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "-m ltrbench model=native,lightgbm,xgboost -m" in done.stdout
 
 
 def test_make_alone_lists_every_target_with_a_line(tmp_path: Path) -> None:
-    done = subprocess.run(["make"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
     listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("  make ")}
     assert {"setup", "demo", "test", "lint", "lock", "bench", "results", "ui", "clean"} <= listed
 
 
 def test_the_lock_has_a_hash_for_every_version_and_no_address() -> None:
-    lock = (CHECKOUT / "requirements.lock").read_text()
+    lock = (ROOT / "requirements.lock").read_text()
     assert "://" not in lock
     for requirement in lock.split("\n\n")[0].replace("\\\n", " ").splitlines():
         if requirement and not requirement.lstrip().startswith("#"):

@@ -10,8 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from claim_cases import (
+    QUERIES,
+    SEEDS,
+    _with_seed,
+    deterministic,
+    folds,
+    only,
+    pair_of,
+    resampled,
+    runs_of,
+    values_of,
+)
 from scipy import stats
-from toy_runs import NUM_QUERIES, judgments, write
+from toy_runs import NUM_QUERIES, judgments
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
@@ -23,11 +35,10 @@ from ltrbench.compare.output.report.sections.evidence.leaderboard import leaderb
 from ltrbench.compare.output.report.sections.evidence.pairs import pairs_section
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.tables import as_csv
-from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.scores.fusion import Fusing, fuse
 from ltrbench.compare.scores.imported import Import, import_scores
 from ltrbench.errors import ConfigError, UndefinedMetricError
-from ltrbench.metrics import evaluate, preset
+from ltrbench.metrics import preset
 from ltrbench.results import Run
 from ltrbench.statistics import (
     METHODS,
@@ -39,67 +50,6 @@ from ltrbench.statistics import (
     shared_replicates,
 )
 from ltrbench.tables import Table
-
-SEEDS = (1, 2, 3, 4)
-QUERIES = 150
-"""Counted ones: enough for bootstrap intervals."""
-
-
-def runs_of(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
-    """Trainings of one model on one split, which differ in their seed."""
-    fields = {"fold": None, "counted": QUERIES, **fields}
-    return [write(folder / f"{model}{seed}", model, seed=seed, **fields) for seed in seeds]
-
-
-def deterministic(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
-    """Runs under several seeds with the same scores."""
-    (first,) = runs_of(folder, model, seeds[:1], **fields)
-    held = {"test": first.scored("test")}
-    return [
-        Run(folder / f"{model}{seed}", _with_seed(first, seed), held=held) if seed != seeds[0] else first
-        for seed in seeds
-    ]
-
-
-def _with_seed(run: Run, seed: int) -> Any:
-    return replace(run.result, seed=seed)
-
-
-def resampled(
-    folder: Path,
-    model: str,
-    numbers: tuple[int, ...],
-    kind: str = "bootstrap",
-    train: str = "all",
-    skill: float = 1.0,
-) -> list[Run]:
-    runs = []
-    for number in numbers:
-        (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}", skill=skill)
-        resample = {"kind": kind, "share": 0.5, "number": 5, "index": number, "seed": 0}
-        data = {**run.result.data, "resample": {**resample, "train": train, "queries": 90}}
-        runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
-    return runs
-
-
-def only(runs: list[Run], settings: Settings | None = None) -> Comparison:
-    (comparison,) = compare(runs, settings)
-    return comparison
-
-
-def pair_of(comparison: Comparison) -> Pair:
-    (pair,) = comparison.pairs
-    return pair
-
-
-def values_of(runs: list[Run]) -> np.ndarray[Any, Any]:
-    """(R, Q), NDCG@10 of the queries that count."""
-    found = []
-    for run in runs:
-        scored = run.scored("test")
-        own = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).per_query["ndcg@10"]
-        found.append(own[~np.isnan(own)])
-    return np.stack(found)
 
 
 def test_one_training_of_each_model_claims_nothing_about_the_methods(tmp_path: Path) -> None:
@@ -245,14 +195,6 @@ def test_the_share_of_test_queries_is_that_of_the_training_set_that_was_resample
     assert whole is not None
     assert half is not None
     assert half.test_share == whole.test_share == NUM_QUERIES / 90
-
-
-def folds(folder: Path, model: str, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
-    return [
-        write(folder / f"{model}{fold}{seed}", model, fold=fold, seed=seed, **fields)
-        for fold in (1, 2, 3, 4, 5)
-        for seed in seeds
-    ]
 
 
 def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from paths import RESULTS
 from scipy import stats
 
 from ltrbench.data.sources import LetorFiles
@@ -45,7 +46,6 @@ from ltrbench.studies.calibration.tests_and_intervals import (
 )
 from ltrbench.studies.calibration.training_data import Pool, half, two_halves
 
-COMMITTED = Path(__file__).parents[2] / "results"
 SKEWED = "three queries in ten"
 STUDIES = 5000
 
@@ -225,7 +225,7 @@ def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def committed() -> list[list[dict[str, Any]]]:
     """The tables of trained models."""
-    return list(rates_in(COMMITTED / "calibration").values())[:4]
+    return list(rates_in(RESULTS / "calibration").values())[:4]
 
 
 def test_the_committed_levels_are_within_their_band() -> None:
@@ -244,7 +244,7 @@ def test_the_committed_coverage_is_within_its_band_from_150_queries_on() -> None
 
 
 def of_methods(title: str) -> list[dict[str, Any]]:
-    return rates_in(COMMITTED / "calibration")[title]
+    return rates_in(RESULTS / "calibration")[title]
 
 
 @pytest.mark.parametrize("title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED_TRAININGS])
@@ -285,7 +285,7 @@ def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() ->
 
 
 def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> None:
-    rows = rates_in(COMMITTED / "calibration_models")[SAME_METHOD]
+    rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
     assert len(rows) >= 6
     for row in rows:
         assert row[CLAIMS[0]]["rate"] <= 0.065, row
@@ -295,16 +295,16 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
 
 
 def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself() -> None:
-    rows = rates_in(COMMITTED / "calibration_models")[SAME_METHOD]
+    rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
     highest = max(row["queries only, one model each"]["rate"] for row in rows)
     assert 0.45 <= highest <= 0.5
     for page in ("README.md", "docs/statistics.md"):
-        assert "in up to half of the draws" in (COMMITTED.parent / page).read_text(encoding="utf-8")
+        assert "in up to half of the draws" in (RESULTS.parent / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])
 def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
-    for row in rates_in(COMMITTED / "calibration_models")[title]:
+    for row in rates_in(RESULTS / "calibration_models")[title]:
         assert row[CLAIMS[0]]["upper"] <= 0.07, row
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_command_line import run as run_command
+from command_line import TINY
+from command_line import run as run_command
 from test_experiment import Recorder, Toy
-from test_training_resamples import TINY
 
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment.run import Experiment, run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from paths import ROOT
 
 from ltrbench.cli import main
 from ltrbench.cli.lesson import (
@@ -28,8 +28,6 @@ from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.convention import Ties
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.objectives.pairs import pair_lambdas
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")

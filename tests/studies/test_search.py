@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from paths import RESULTS
 
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data.sources import DataSource
@@ -19,7 +20,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.studies.search import GridSearch
 
-COMMITTED = Path(__file__).parents[1] / "results" / "native_best" / "environment.json"
+COMMITTED = RESULTS / "native_best" / "environment.json"
 
 
 @dataclass(kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from paths import ROOT
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
@@ -21,7 +22,7 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset
 
-GOLDEN = Path(os.environ.get("LTRBENCH_GOLDEN", Path(__file__).parents[2] / "shared/golden"))
+GOLDEN = Path(os.environ.get("LTRBENCH_GOLDEN", ROOT.parent / "shared/golden"))
 SCORES = (0.1, 0.2, 0.9, 0.3, 0.5, 0.5, 1.0)
 
 

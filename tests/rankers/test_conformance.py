@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from numpy.typing import NDArray
+from paths import USER_BACKEND
 from pickling_backends import PICKLING
 from scipy.sparse import csr_array
 
@@ -49,7 +50,6 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
 from ltrbench.untrusted.unpickling import pickles_in
 
-USER_BACKEND = Path(__file__).parent / "user_backend"
 YARDSTICKS = {"random", "single_feature"}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_claims import SEEDS, deterministic, folds, only, pair_of, resampled, runs_of
+from claim_cases import SEEDS, deterministic, folds, only, pair_of, resampled, runs_of
 
 from ltrbench.compare import Settings, render
 from ltrbench.compare.output.record import comparisons_as_json

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ltrbench"
 FOLDERS = sorted({path.parent for path in PACKAGE.rglob("__init__.py")})
 MOST_FILES = 9

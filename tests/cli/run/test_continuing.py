@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import COMMAND, run, statuses
 from hypothesis import given
 from hypothesis import strategies as st
 from run_cases import finished_run
-from test_command_line import COMMAND, run, statuses
 
 from ltrbench.cli.run.continuing import Sweep, announcement, interruption, numbered, runs_of
 from ltrbench.cli.run.launch import Session, _interrupted
