@@ -337,7 +337,7 @@ def test_commands_are_shown_as_the_process_was_called(
         assert main(["show", "--help"]) == 0
         usage, _, text = capsys.readouterr().out.partition("\n")
         assert usage == f"Usage: {program} show [OPTIONS] RUN"
-        assert f"\n    {program} show outputs/" in text
+        assert f"    {program} show outputs/" in text
 
 
 def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:

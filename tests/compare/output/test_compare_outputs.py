@@ -354,7 +354,7 @@ def test_what_cannot_be_written_whole_is_not_written_at_all(
     if there_before:
         folder.mkdir()
         (folder / "mine.txt").write_text("mine")
-    monkeypatch.setattr("ltrbench.compare.output.publish.draw", FullDisk())
+    monkeypatch.setattr("ltrbench.compare.output.publish.draw_series", FullDisk())
     with pytest.raises(ResultError, match=rf"{folder} cannot be written: No space left on device.*--output"):
         publish(compare(runs), folder)
     left = [path.name for path in tmp_path.rglob("*") if "runs" not in path.parts]
@@ -382,7 +382,7 @@ def test_a_sweep_whose_comparison_cannot_be_written_prints_it_and_exits_with_2(
     folders = [tmp_path / model for model in ("native", "random")]
     for folder in folders:
         finished_run(folder, folder.name)
-    monkeypatch.setattr("ltrbench.compare.output.publish.draw", FullDisk())
+    monkeypatch.setattr("ltrbench.compare.output.publish.draw_series", FullDisk())
     session = Session(sweep=Sweep(tmp_path), folders=folders)
     session.close("finished")
     session.report()
@@ -399,7 +399,7 @@ def test_compare_prints_its_table_where_its_files_cannot_be_written(
 ) -> None:
     for model in ("native", "random"):
         finished_run(tmp_path / "runs" / model, model)
-    monkeypatch.setattr("ltrbench.compare.output.publish.draw", FullDisk())
+    monkeypatch.setattr("ltrbench.compare.output.publish.draw_series", FullDisk())
     output = tmp_path / "output"
     assert main(["compare", str(tmp_path / "runs"), "--draws", "50", "--output", str(output)]) == 2
     printed = capsys.readouterr()
