@@ -69,7 +69,7 @@ def test_a_setting_takes_true_and_false_or_a_file(tmp_path: Path, monkeypatch: p
 
 def test_the_yamls_of_a_config_dir_are_completed() -> None:
     given = f"--config-dir {USER_BACKEND / 'conf'}"
-    assert words(f"{given} model=mean") == ["model=mean_feature"]
+    assert words(f"{given} model=mean_f") == ["model=mean_feature"]
     assert words(f"{given} params.num_l") == ["params.num_leaves="]
     assert words(f"{given} model=mean_feature model.po") == ["model.power="]
 

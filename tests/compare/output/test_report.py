@@ -43,11 +43,12 @@ SECTIONS = [
     "notes",
 ]
 
-EVERY_SECTION = [
+SECTIONS_IN_ORDER = [
     *["leaderboard", "pairs", "folds", "aa", "power"],
     *["distribution", "queries", "risk", "slices", "cutoffs", "learning"],
     *["costs", "conventions", "importances", "hyperparameters", "data", "published", "notes"],
 ]
+"""In the order in which they are read; further ones may stand between them."""
 
 
 NOTHING_TO_FIND = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 6]))
@@ -90,8 +91,9 @@ class _Reader(HTMLParser):
 
 def test_sections_are_found_in_the_order_of_their_places() -> None:
     makers = sections_by_place()
-    assert [make.__name__.removesuffix("_section") for make in makers.values()] == EVERY_SECTION
-    assert list(makers) == [10 * number for number in range(1, len(EVERY_SECTION) + 1)]
+    assert list(makers) == sorted(makers)
+    names = [make.__name__.removesuffix("_section") for make in makers.values()]
+    assert [name for name in names if name in SECTIONS_IN_ORDER] == SECTIONS_IN_ORDER
 
 
 def test_two_sections_at_one_place_are_refused() -> None:
