@@ -9,14 +9,16 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.tables import paragraph
 from ltrbench.untrusted.escaping import visible
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
 
 PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option(

@@ -50,8 +50,6 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
 from ltrbench.untrusted.unpickling import pickles_in
 
-YARDSTICKS = {"random", "single_feature"}
-
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("model/*.yaml") if not path.stem.startswith("_"))
