@@ -1,8 +1,8 @@
 """ltrbench: learning-to-rank backends, compared so that the comparison holds up.
 
 The packages, each importing only from those before it:
-`data -> metrics -> native -> rankers -> results -> tracking -> experiment -> compare -> cli`.
-`shapes`, `errors`, `clock`, `memory` and `provenance` are the base of all of them.
+`data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare -> cli`.
+CONTRIBUTING.md has the map of all folders and files.
 
 The names that most users need are attributes of `ltrbench` itself. Each is imported when it is first used, so
 that `import ltrbench` takes milliseconds and loads no backend. A new one goes into `_NAMES_OF` and, for type

@@ -1,14 +1,15 @@
-"""The command line: a known verb goes to its command, all else to Hydra. Only this room and `config` know
+"""The command line: a known verb goes to its command, all else to Hydra. Only this folder and `config` know
 Hydra.
 
-    verbs/      the commands on runs, scores and data, a file each
-    run/        runs and sweeps, which Hydra composes
-    help/       what can be typed: --help and shell completion
-    errors      what is printed of a mistake, and the exit codes
-    files       what verbs read and write
-    program     how this process was called
-    lesson      the text of the verb `walkthrough`
-    hydra_internals    the private modules of Hydra
+    verbs             the commands on runs, scores and data, a file each
+    run               runs and sweeps, which Hydra composes
+    help              what can be typed: --help and shell completion
+    errors            what is printed of a mistake, and the exit codes
+    files             what verbs read and write
+    program           how this process was called
+    lesson            the numbers of the verb `walkthrough`
+    lesson.md         its words
+    hydra_internals   the private modules of Hydra
 """
 
 from __future__ import annotations

@@ -1,5 +1,14 @@
 """Comparison: finished runs read from their folders and set side by side. Nothing in here trains.
 
+    settings           how a comparison is made
+    grouping           runs grouped into tables, rows and cells
+    pairing            which runs may be compared, and what a pair of them shows
+    scores             scores that are evaluated again, imported or fused
+    replicate_counts   the number of folds, resamples and seeds of a row
+    comparison         `compare`: the rows and pairs of one data set
+    analysis           what a comparison says: verdict, methods, slices, next step
+    output             tables, JSON, pictures, report, committed results
+
 `ltrbench.compare(runs)` calls the function `compare` of this package.
 """
 

@@ -1,5 +1,14 @@
-"""Data: the frozen RankingDataset, what reads it from files or makes it up, its splits by query, and
-files of scores."""
+"""Data: the frozen RankingDataset, its sources, its splits by query, and files.
+
+dataset              RankingDataset: documents with features and labels, in queries
+grades               labels that are small whole numbers
+query_keys           keys of queries by their content
+formats              readers and writers of files
+splits               train, validation and test by query
+training_resamples   resamples of the training queries
+sources              what the YAMLs of conf/data name
+synthetic            the built-in data set, from a seed
+"""
 
 from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.formats.letor.feature_names import read_feature_names, write_feature_names

@@ -1,4 +1,4 @@
-"""Measures a run, and says where it comes from.
+"""Measures a run, and records its provenance.
 
 clock        wall time: the one clock
 memory       peak memory

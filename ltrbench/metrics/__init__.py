@@ -1,7 +1,13 @@
-"""Metrics: what a ranking is worth, under a named convention.
+"""Metrics of a ranking, under a named convention.
 
-A metric is one function, in `functions.py` or in a plug-in of the user; what its name leaves open is a
-`Convention`, of which those of the libraries stand in `presets.py`; `evaluate` joins them.
+functions    the metrics, one function each
+kernels      the loops of the metrics, compiled
+convention   `Convention`: the policy that a metric's name leaves open
+presets      the conventions of the libraries
+ranking      documents ordered by their scores, with ties marked
+evaluation   `evaluate`: values of queries, and their means
+out_of_bag   the out-of-bag improvement
+plugins      metrics of users' modules
 """
 
 from ltrbench.metrics.convention import DEFAULT, Convention, with_settings

@@ -1,9 +1,13 @@
 """Pictures of finished runs, as PNG files that print well: at 150 dpi, and readable without colours.
 
-    learning_curves.png     the validation metric by iteration, the kept iterations marked, and train above
-    ndcg_at_k.png           NDCG@k on test against k
-    importances.png         what features are worth to each model: permutation, SHAP, and share of gain
-    time_against_ndcg.png   the test metric against the seconds that a fit took, with the Pareto front
+    learning_curves   learning_curves.png: the validation metric by iteration, the kept iterations marked, and
+                      train above
+    cutoffs           ndcg_at_k.png: NDCG@k on test against k
+    importances       importances.png: permutation importance, SHAP, and share of gain of each model
+    costs             time_against_ndcg.png: the test metric against fit time, with the Pareto front
+    tree_views        trees as text, JSON and a picture
+    report            pictures that the report alone shows
+    drawing           what all pictures share
 
 A picture shows series: one is a row of a comparison, with its runs (folds and seeds). A backend has one
 colour and one marker in every picture of every sweep; the rows of one backend differ by their line, their

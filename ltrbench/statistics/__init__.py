@@ -1,18 +1,15 @@
 """Statistics on per-query values: numbers in, frozen results out; nothing of runs, models or files.
 
-    sample.py         PairedSample: M systems' values of the same Q queries, their shares and folds
-    resampling.py     sign flips and bootstrap draws of all rows at once, the same bits everywhere
-    intervals.py      BCa, Student's t, and simultaneous intervals
-    paired.py         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
-    multiplicity.py   Holm, Benjamini-Hochberg
-    folds.py          over folds: corrected resampled t, Bayesian correlated t
-    replicates.py     several trainings: multi-reader multi-case analysis, resampled training sets, folds
-    aa.py             one model against itself: halvings of its replicates
-    claims.py         from an interval to a claim, and the scopes of claims
-    datasets.py       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
-    power.py          the minimum detectable difference; the queries, trainings or folds that one needs
-    groups.py         over groups of queries: Welch's test that a mean difference is the same in each
-    risk.py           losses against a baseline or expectation: URisk, TRisk, GeoRisk
+    sample         PairedSample: M systems' values of the same Q queries, their shares and folds
+    resampling     sign flips and bootstrap draws of all rows at once, the same bits everywhere
+    intervals      BCa, Student's t, and simultaneous intervals
+    paired         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
+    multiplicity   Holm, Benjamini-Hochberg
+    repeated       training that was repeated: folds, seeds, resampled training sets; power
+    claims         from an interval to a claim, and the scopes of claims
+    datasets       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
+    groups         over groups of queries: Welch's test that a mean difference is the same in each
+    risk           losses against a baseline or expectation: URisk, TRisk, GeoRisk
 
 What cannot be computed is None with its reason, never NaN. docs/statistics.md says when to use which.
 """

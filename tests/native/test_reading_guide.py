@@ -1,4 +1,4 @@
-"""What `ltrbench.native` and its folders say of their files is so."""
+"""What `ltrbench.native` says of the order of its files is so."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import ast
 import inspect
 import re
 from pathlib import Path
-from types import ModuleType
-
-import pytest
 
 from ltrbench import native
-from ltrbench.native import forest, objectives, tree
 
 FOLDER = Path(inspect.getfile(native)).parent
 GUIDE = inspect.getdoc(native) or ""
@@ -32,22 +28,6 @@ def imported_by(name: str) -> set[str]:
     modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     inside = [module for module in modules if module.startswith("ltrbench.native.")]
     return {module.removeprefix("ltrbench.native.").replace(".", "/") for module in inside}
-
-
-def contents(package: ModuleType) -> list[str]:
-    """Its files and folders, but for what it says of itself."""
-    paths = Path(inspect.getfile(package)).parent.iterdir()
-    return sorted({path.stem for path in paths} - {"__init__", "__pycache__"})
-
-
-def test_the_guide_lists_every_file_and_folder_beside_it_once() -> None:
-    beside = [name for name in listed(GUIDE) if "/" not in name]
-    assert sorted(beside) == contents(native)
-
-
-@pytest.mark.parametrize("package", [forest, objectives, tree])
-def test_the_guide_of_a_folder_lists_every_file_of_it_once(package: ModuleType) -> None:
-    assert sorted(listed(inspect.getdoc(package) or "")) == contents(package)
 
 
 def test_the_reference_is_read_first_and_needs_none_of_the_other_files() -> None:

@@ -4,9 +4,11 @@ A verb is one file, in here or in a folder of here, and there is no list of them
 top level of a file is a verb. A file that is named after its verb (`import_.py` holds `import`) is found
 without importing the others.
 
-    comparisons/    several runs: compare, aa, reproduce
-    runs/           one run: show, predict, trees, export, import, ui
-    data/           files of data and scores: inspect, evaluate, conventions, explain
+    comparisons   several runs: compare, aa, reproduce
+    runs          one run: show, predict, trees, export, import, ui
+    data          files of data and scores: inspect, evaluate, conventions, explain
+    walkthrough   LambdaMART on ten documents
+    completion    the scripts of shell completion
 """
 
 from __future__ import annotations

@@ -1,7 +1,16 @@
-"""File formats: LETOR text in `letor`, tables in `table`, and a module each for TREC files (`trec`), files of
-RankLib (`ranklib`) and scores, one a line (`scores`).
+"""File formats.
 
-`reading` reads any file of features by its ending, `score_files` any file of scores by its content. What the
-readers share is in `compression` (packed files), `gathering` (rows brought together by query) and `options`
-(checks of arguments).
+    reading       reads any file of features, by its ending
+    score_files   reads any file of scores, by its content
+    letor         LETOR text, and LightGBM's files
+    table         tables with named columns
+    trec          TREC's runs and qrels
+    ranklib       RankLib's files of scores and figures
+    scores        files of one score a line
+
+and what the readers share:
+
+    compression   packed files
+    gathering     rows brought together by query
+    options       checks of arguments
 """

@@ -12,9 +12,9 @@ A backend is one file with a dataclass that derives from `SklearnRanker`, and on
 
 The files, in reading order:
 
-    estimators.py    seed, threads, weights, missing values and prediction of any regressor
-    model_file.py    a fitted regressor on disk, without pickle
-    structure.py     what a fitted regressor that was read from a file must be
+    estimators    seed, threads, weights, missing values and prediction of any regressor
+    model_file    a fitted regressor on disk, without pickle
+    structure     what a fitted regressor that was read from a file must be
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""Verbs on several runs."""
+"""Verbs on several runs.
+
+compare     finished runs side by side
+aa          each model against itself
+reproduce   a rerun against committed results
+"""

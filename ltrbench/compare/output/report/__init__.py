@@ -1,14 +1,19 @@
 """The report: one HTML file with everything that a comparison shows; it needs no network and no other file.
 
-    write_report      comparisons in, report.html out
-    sections/         what stands in it: a file a section, found by itself
-    data_sets.py, provenance.py    the chapters over all data sets
-    parts.py          what a section is made of: tables, drawings, paragraphs, lists, commands
-    svg.py            matplotlib's figures, inlined in the page's colours
-    page.html.j2      the page, with page.css and page.js in it
+    shown          what the sections of a data set are made from
+    sections       what stands in the report: a file a section, found by itself
+    data_sets      the chapter over all data sets
+    provenance     the chapter on what made the runs
+    parts          what a section is made of: tables, drawings, paragraphs, lists, commands
+    svg            matplotlib's figures, inlined in the page's colours
+    page           chapters as one page
+    page.html.j2   its template
+    page.css       its style
+    page.js        its script, which sorts tables
 
-Numbers come from the comparison's records: what is computed here is the same scores by other cutoffs and
-under other conventions, and what the queries' values show of risk and of slices.
+`write_report` takes comparisons and writes report.html. Numbers come from the comparison's records: what is
+computed here is the same scores by other cutoffs and under other conventions, and what the queries' values
+show of risk and of slices.
 """
 
 from __future__ import annotations

@@ -1,2 +1,9 @@
-"""LETOR text, in LETOR's form and in LightGBM's: `line` specifies a line, `blocks` reads many lines at once,
-`reader` and `writer` take whole data sets, `lightgbm` and `feature_names` the files beside a data file."""
+"""LETOR text, in LETOR's form and in LightGBM's.
+
+line            one line: the specification of the format
+blocks          many lines at once
+reader          whole data sets, read
+writer          whole data sets, written
+lightgbm        the files of LightGBM beside a data file
+feature_names   files of feature names
+"""

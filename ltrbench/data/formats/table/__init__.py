@@ -1,2 +1,7 @@
-"""Tables with named columns: `cells` says what a cell holds, `csv_files` reads CSV files, `frame` reads
-DataFrames and Parquet files, and `tables` makes data sets of them and writes data sets as tables."""
+"""Tables with named columns.
+
+cells       what a cell holds
+csv_files   CSV files
+frame       DataFrames and Parquet files
+tables      tables to data sets, and data sets to tables
+"""

@@ -6,8 +6,11 @@ A section is a function from `Shown` to a `Section`, or to None where there is n
     def energy_section(shown: Shown) -> Section | None: ...
 
 `place` says where on the page it stands: places are in steps of ten, from 10 for the leaderboard downwards.
-To add one, write such a function in a file of the folder that it belongs to (evidence, queries, runs);
-nothing else changes.
+To add one, write such a function in a file of the folder that it belongs to; nothing else changes.
+
+    evidence   what may be claimed, and on what the claims rest
+    queries    single queries and kinds of queries
+    runs       quality by cutoff and iteration, costs, features, settings, data, notes
 """
 
 from __future__ import annotations

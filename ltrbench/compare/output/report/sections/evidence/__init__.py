@@ -1,1 +1,9 @@
-"""Sections on what may be claimed, and on what the claims rest."""
+"""Sections on what may be claimed, and on what the claims rest.
+
+leaderboard   means, differences to the baseline, claims
+pairs         every pair of models
+folds         inference over folds
+aa            each model against itself
+power         minimum detectable differences, and the parts of the error
+conventions   the same scores under every convention
+"""
