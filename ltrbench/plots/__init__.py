@@ -1,10 +1,16 @@
 """Pictures of finished runs, as PNG files that print well: at 150 dpi, and readable without colours.
 
-    learning_curves   learning_curves.png: the validation metric by iteration, the kept iterations marked, and
-                      train above
-    cutoffs           ndcg_at_k.png: NDCG@k on test against k
-    importances       importances.png: permutation importance, SHAP, and share of gain of each model
-    costs             time_against_ndcg.png: the test metric against fit time, with the Pareto front
+    learning_curves.png     the validation metric by iteration, the kept iterations marked, and train above
+    ndcg_at_k.png           NDCG@k on test against k
+    importances.png         what features are worth to each model: permutation, SHAP, and share of gain
+    time_against_ndcg.png   the test metric against the seconds that a fit took, with the Pareto front
+
+The files:
+
+    learning_curves   metrics of validation and train by iteration
+    cutoffs           NDCG@k against k
+    importances       importances of features
+    costs             metrics against times and sizes, with the Pareto front
     tree_views        trees as text, JSON and a picture
     report            pictures that the report alone shows
     drawing           what all pictures share

@@ -2,17 +2,16 @@
 
 A run's folder holds
 
-    RUN/result.json          what was run and what came out: the fields of RunResult
-    RUN/scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query
-                             starts, query ids, document ids and weights: any metric can be computed from it
-                             later; and the rows' places in the file, where a reader brought the rows of
-                             queries together; and a key for each query, which is the same wherever its
-                             documents are the same
-    RUN/per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
-    RUN/learning_curve.csv   a row an iteration
-    RUN/importances.csv      a row a feature, a column a kind of importance
-    RUN/input_example.csv    the features of the first documents of test, a row a document
-    RUN/model/               what the ranker's `save` wrote
+    result.json          what was run and what came out: the fields of RunResult
+    scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query starts,
+                         query ids, document ids and weights: any metric can be computed from it later; and
+                         the rows' places in the file, where a reader brought the rows of queries together;
+                         and a key for each query, which is the same wherever its documents are the same
+    per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
+    learning_curve.csv   a row an iteration
+    importances.csv      a row a feature, a column a kind of importance
+    input_example.csv    the features of the first documents of test, a row a document: what the model takes
+    model/               what the ranker's `save` wrote
 
 `result.json` is written last, so that a folder without it is not a run. Nothing here is pickled.
 

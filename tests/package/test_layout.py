@@ -29,10 +29,14 @@ def mapped() -> list[str]:
 
 
 def listed(folder: Path) -> list[str]:
-    """The files and folders that a folder's docstring lists as standing beside it."""
+    """The files and folders that a folder's docstring lists as standing beside it.
+
+    A name with an ending is else that of a file that runs or pictures are written to.
+    """
     module = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     text = ast.get_docstring(module) or ""
-    return re.findall(r"^(?:    )?([\w.]+) {2,}\S", text, re.MULTILINE)
+    names = re.findall(r"^(?:    )?([\w.]+) {2,}\S", text, re.MULTILINE)
+    return [name for name in names if "." not in name or (folder / name).exists()]
 
 
 def contents(folder: Path) -> list[str]:

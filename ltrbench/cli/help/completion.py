@@ -1,8 +1,9 @@
 """Shell completion of the console script: verbs with their options, and Hydra's overrides.
 
-`shells.py` has the scripts that the shells run. At each tab they call `ltrbench` with the words of the
-command line up to the cursor and with `_LTRBENCH_COMPLETE` set; `complete` prints one line per candidate,
-with a description behind a tab. No backend is imported, so that the answer takes less than a second.
+The verb `completion` prints the scripts that the shells run. At each tab they call `ltrbench` with the words
+of the command line up to the cursor and with `_LTRBENCH_COMPLETE` set; `complete` prints one line per
+candidate, with a description behind a tab. No backend is imported, so that the answer takes less than a
+second.
 
 A verb's words come from click. The keys of overrides come from the configuration that the words before the
 cursor compose, so that `model=lightgbm model.` completes the fields of LightGBM. The names of a group are
