@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import inspect
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -221,7 +222,12 @@ class LibraryRanker(BoostingRanker):
         features = np.arange(40, dtype=np.float32).reshape(40, 1)
         labels, query_start = (features[:, 0] >= 20).astype(np.float64), np.array([0, 40])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        type(self)(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
+        # The adapter, because a class derived from it may have fields without a default.
+        bases = reversed(type(self).__mro__)
+        adapter = next(
+            kind for kind in bases if issubclass(kind, LibraryRanker) and not inspect.isabstract(kind)
+        )
+        adapter(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in self._all_departures():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,15 @@ def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[LibraryRan
     ):
         with pytest.raises(ConfigError, match=rf"extra\.{name} cannot be set: set the field {field} instead"):
             kind(extra={name: 1})
+
+
+@dataclass(kw_only=True)
+class WideLeaves(LightGBMRanker):
+    documents: int
+
+
+def test_warm_up_needs_no_value_of_a_field_that_a_derived_class_adds() -> None:
+    WideLeaves(documents=50, num_threads=1).warm_up()
 
 
 @both
