@@ -102,14 +102,14 @@ def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
     """Returns a dataclass or named tuple `kind` with the values that `source` has under the names of its
     fields.
 
-    None leaves the default of `kind`. A whole number becomes a float where `kind` declares a float, because
-    kernels are compiled for the types of their arguments.
+    None leaves the default of `kind`. A whole number, or a number of NumPy's, becomes Python's float where
+    `kind` declares a float, because kernels are compiled for the types of their arguments.
 
     Args:
         others: values of fields that `source` does not have, or that it has in another form.
     """
     values = {
-        name: float(value) if is_float and isinstance(value, int) else value
+        name: float(value) if is_float else value
         for name, is_float in _floats(kind).items()
         if name not in others and (value := getattr(source, name)) is not None
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from ltrbench.errors import ConfigError
@@ -55,6 +56,9 @@ def test_the_engine_is_given_values_by_name_and_of_the_declared_type() -> None:
     assert isinstance(kernel.weight, float)
     assert isinstance(kernel.corners, int)
     assert part(Options(depth=3), Kernel, corners=6) == (1.0, 6, 3.0)
+    numbers: tuple[Any, ...] = (np.float32(2), np.float64(2), np.int64(2))
+    for number in numbers:
+        assert type(part(Options(weight=number), Kernel).weight) is float
     with pytest.raises(AttributeError, match="no attribute 'weight'"):
         part(object(), Kernel)
 

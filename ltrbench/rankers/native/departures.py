@@ -25,7 +25,7 @@ def _in_general(ranker: NativeSettings) -> dict[str, bool]:
         f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
         f"Learning continues from the model in {ranker.warm_start}.": ranker.warm_start is not None,
         f"{ranker.preset}'s own settings stand in for the shared parameters, num_trees apart.": (
-            ranker.preset is not None
+            bool(ranker.preset)
         ),
     }
 

@@ -23,6 +23,7 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.rankers.base import check_types
+from ltrbench.rankers.capabilities import departures_of
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.native.settings import objective_of
 
@@ -100,3 +101,7 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
 def test_the_highest_of_equal_cuts_needs_bins_that_a_byte_can_tell_apart() -> None:
     with pytest.raises(ConfigError, match="max_bins is 300, but equal_cuts=highest can only tell 255 bins"):
         make("lightgbm", "model.max_bins=300")
+
+
+def test_a_preset_without_a_name_is_not_said_to_be_one() -> None:
+    assert departures_of(NativeRanker(preset="")) == departures_of(NativeRanker())
