@@ -10,17 +10,10 @@ import numpy as np
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import UndefinedMetricError
-from ltrbench.metrics import (
-    evaluate,
-    preset,
-)
+from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import (
-    SupportsLibraryMetrics,
-)
-from ltrbench.results import (
-    ScoredSplit,
-)
+from ltrbench.rankers.capabilities import SupportsLibraryMetrics
+from ltrbench.results import ScoredSplit
 
 log = logging.getLogger("ltrbench")
 

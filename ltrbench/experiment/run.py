@@ -37,11 +37,7 @@ from ltrbench.metrics import (
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.rankers.capabilities import (
-    SupportsWarmUp,
-    clean_copy_of,
-    departures_of,
-)
+from ltrbench.rankers.capabilities import SupportsWarmUp, clean_copy_of, departures_of
 from ltrbench.rankers.models.importance import ImportanceSettings, importances
 from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
@@ -308,7 +304,7 @@ def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, Sc
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:
-    """A rule of stopping without anything to look at would pass for a fit that was stopped by it."""
+    """Without a usable validation set, early stopping would silently never apply."""
     if not isinstance(ranker, BoostingRanker) or ranker.early_stopping is None:
         return
     if splits.valid is None:

@@ -10,14 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.metrics import (
-    evaluate,
-    improvement,
-)
+from ltrbench.metrics import evaluate, improvement
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
-from ltrbench.results import (
-    LearningCurve,
-)
+from ltrbench.results import LearningCurve
 from ltrbench.shapes import Scores
 
 

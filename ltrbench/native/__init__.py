@@ -17,8 +17,8 @@ code beside their prose, each file importing only from those above it:
     tree/grower         growing one tree
     boosting            the loop over trees
 
-Three folders, of which `objectives` and `tree` do not know each other, `forest` knows `tree`, and none knows
-what stands beside them here; each lists its files in reading order:
+Three folders, each of which lists its files in reading order. `objectives` and `tree` do not import from each
+other, `forest` imports from `tree`; of the files here they import `settings` alone:
 
     objectives     what the trees are fitted to, in every library's dialect
     tree           what a tree sees, and how it grows

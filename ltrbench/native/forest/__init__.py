@@ -2,7 +2,7 @@
 
 In reading order:
 
-    bits           words of a bit a document, in which they go down a tree
+    bits           64-document bitmasks that route documents through a tree
     scoring        many trees, and the scores that they give
     checks         a forest from a file, checked before its scores are computed
     tree_shap      what each feature adds to a score
