@@ -26,9 +26,9 @@ DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
 def check_drift(
     ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Holds the library's own figures against ours under its convention, on the same scores; see RunResult.
+    """Compares the library's metrics of the same scores with ours under its convention; see RunResult.
 
-    A drift is a warning and a mark, never a failure: the run's own figures do not depend on it.
+    A drift is a warning and a mark, never a failure: the metrics of the run do not depend on it.
     """
     if not isinstance(ranker, SupportsLibraryMetrics):
         return {}

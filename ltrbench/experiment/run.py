@@ -173,7 +173,7 @@ def _mirror(tracker: Tracker, done: Run) -> None:
 
 
 def _begin(experiment: Experiment) -> RunResult:
-    """What is known before anything runs."""
+    """Returns the result as far as it is known before anything runs."""
     ranker = experiment.ranker
     record = provenance.described(ranker)
     given = experiment.config.get("params", {})

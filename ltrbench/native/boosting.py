@@ -60,15 +60,15 @@ class TreeOptions:
     """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
     `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
     split_criterion: str = setting("newton", choices=("newton", "least_squares"))
-    """What a cut is chosen by. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
+    """Criterion of cuts. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
     with every hessian 1 (RankLib, and the friedman_mse of pyltr), so that documents whose order the model is
     sure of already keep their say in where the cuts lie. min_sum_hessian then counts documents in a cut."""
     leaf_value: str = setting("newton", choices=("newton", "mean"))
-    """What a leaf adds, before shrinkage. `newton`: -G / (H + l2), on which all libraries agree; `mean`: of
+    """Value of a leaf, before shrinkage. `newton`: -G / (H + l2), on which all libraries agree; `mean`: of
     the negative gradients, a plain gradient step, smaller where the hessians are below 1."""
     growth: str = setting("best_first", choices=tuple(ORDERS))
-    """Which leaf is cut next. `best_first`: that of the highest gain (LightGBM); `by_deviance`: that of the
-    most differing gradients, whatever the gain (RankLib); `depth_wise`: level by level (XGBoost, pyltr)."""
+    """Order in which leaves are cut. `best_first`: the highest gain first (LightGBM); `by_deviance`: the
+    most differing gradients, whatever the gain (RankLib); `depth_wise`: by level (XGBoost, pyltr)."""
 
 
 @dataclass(kw_only=True)

@@ -66,14 +66,14 @@ class DartSettings:
     """Which trees are left out."""
 
     drop_rate: float = setting(0.0, at_least=0, at_most=1)
-    """DART: the chance of an earlier tree to be left out while a tree is learned; 0: no DART."""
+    """DART: probability that an earlier tree is left out while a tree is learned; 0: no DART."""
     skip_drop: float = setting(0.0, at_least=0, at_most=1)
-    """DART: the chance of an iteration to leave none out (LightGBM's default: 0.5)."""
+    """DART: probability that an iteration leaves none out (LightGBM's default: 0.5)."""
     max_drop: int = setting(0, at_least=0)
-    """DART: how many trees are left out at the most; 0: any number (LightGBM's default: 50)."""
+    """DART: maximum number of trees that are left out; 0: no limit (LightGBM's default: 50)."""
     drop_by_weight: bool = setting(False)
-    """DART: a tree's chance is proportional to its weight, drop_rate in the mean (LightGBM's default;
-    XGBoost's sample_type=weighted)."""
+    """DART: the probability that a tree is left out is proportional to its weight, drop_rate in the mean
+    (LightGBM's default; XGBoost's sample_type=weighted)."""
     drop_normalize: str = setting("tree", choices=tuple(NORMALIZATIONS))
     """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
 

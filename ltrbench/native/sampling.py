@@ -64,21 +64,22 @@ class SamplingSettings:
     """What a tree learns from."""
 
     queries_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """How many queries a tree learns from: a share up to 1, above 1 a count."""
+    """Number of queries that a tree learns from: a share up to 1, above 1 a count."""
     documents_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """How many of those queries' documents it learns from; the lambdas are those of whole queries."""
+    """Number of those queries' documents that it learns from; the lambdas are those of whole queries."""
     features_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """How many features it may use, drawn for each tree whatever resample_every is; also sqrt or log2 of
-    all."""
+    """Number of features that it may use, drawn for each tree whatever resample_every is; also sqrt or log2
+    of all."""
     features_per_split: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """How many of these a leaf may be cut by, drawn for each (pyltr's max_features, feature_fraction_bynode,
-    colsample_bynode), so that a strong feature does not hide the others; also sqrt or log2 of them."""
+    """Number of these that a leaf may be cut by, drawn for each leaf (pyltr's max_features,
+    feature_fraction_bynode, colsample_bynode), so that a strong feature does not hide the others; also sqrt
+    or log2 of them."""
     resample_every: int = setting(1, at_least=1)
-    """How many trees in turn learn from one draw of queries and documents (LightGBM's bagging_freq)."""
+    """Number of trees in turn that learn from one draw of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS (LightGBM): the share of the documents that is kept for its large gradients; None: no GOSS."""
+    """GOSS (LightGBM): share of the documents that is kept for its large gradients; None: no GOSS."""
     goss_other_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS: the share that is drawn from the other documents, whose gradients are amplified."""
+    """GOSS: share that is drawn from the other documents, and whose gradients are amplified."""
 
     @property
     def goss_rates(self) -> tuple[float, float] | None:

@@ -60,7 +60,7 @@ class SplitOptions:
     """Which leaves are cut, and where."""
 
     max_depth: int = setting(0, at_least=0)
-    """Levels of cuts in a tree at the most (XGBoost, LightGBM, pyltr), which bounds how many features may act
+    """Maximum depth of a tree (XGBoost, LightGBM, pyltr), which bounds how many features may act
     together; 0: no limit."""
     min_docs_in_split: int = setting(2, at_least=2)
     """Minimum number of documents that a leaf needs to be cut (pyltr's min_samples_split)."""
