@@ -332,7 +332,7 @@ class CatBoostRanker(LibraryRanker):
             "Documents, features or scores of splits are randomised in CatBoost's own way.": sampled,
         }
 
-    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from _varying_weights(train)
         if self._loss == LAMBDAMART:
             yield from _differing_weights(train)
@@ -343,6 +343,8 @@ class CatBoostRanker(LibraryRanker):
                     f"the gain 2^label - 1 goes up to the label {HIGHEST_EXPONENT}. Map the labels to "
                     "grades, or set exponential_gain=false.",
                 )
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
         largest = int(train.query_sizes.argmax())
         size = int(train.query_sizes[largest])
         if self._loss == YETIRANK and size > LARGE_QUERY_SIZE:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError, did_you_mean, require
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     SHARED,
@@ -37,7 +37,7 @@ from ltrbench.rankers.base import (
     read_model_json,
     resolve_threads,
 )
-from ltrbench.rankers.capabilities import Finding, Severity, refuse
+from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.rankers.models.splits import MOST_LEVELS
 from ltrbench.shapes import Features, Labels, Scores
@@ -135,8 +135,12 @@ class LibraryRanker(BoostingRanker):
         """Returns the shared parameters that the library, or these settings of it, do not have."""
         return ()
 
-    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields what the library would refuse or mishandle in a training set."""
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+        """Yields what the library would refuse in a training set; `fit` raises the first."""
+        yield from ()
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
+        """Yields what the library would mishandle in a training set."""
         yield from ()
 
     @property
@@ -155,7 +159,9 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        refuse(self, train)
+        # Not `refuse`, which goes through the cautions too: `fit` is on the clock.
+        for refusal in self._refusals_in(train):
+            raise DataError(refusal.sentence)
         monitor = self.monitor(valid, on_iteration)
         self._model, num_trees, num_iterations = self._boosted(train, valid, monitor)
         self._is_deep = False
@@ -234,7 +240,8 @@ class LibraryRanker(BoostingRanker):
             yield Finding(Severity.UNMATCHED, sentence)
         if train is not None:
             yield from super().findings(train)
-            yield from self._findings_in(train)
+            yield from self._refusals_in(train)
+            yield from self._cautions_in(train)
 
     def _all_departures(self) -> Iterator[str]:
         unset = unset_fields(self)

@@ -295,7 +295,7 @@ class LightGBMRanker(LibraryRanker):
             "rank_xendcg is another loss than LambdaMART's.": self.objective == "rank_xendcg",
         }
 
-    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
         yield from refused_labels(
             train.labels,
@@ -311,6 +311,8 @@ class LightGBMRanker(LibraryRanker):
                 f"lambdarank takes {MAX_QUERY_SIZE} at the most. Leave some out, or set "
                 "objective=rank_xendcg.",
             )
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from ties_by_row(train)
         if train.positions is not None and self.lambdarank_position_bias_regularization is None:
             yield Finding(

@@ -294,11 +294,13 @@ class XGBoostRanker(LibraryRanker):
             f"rank:{self.objective} is another loss than LambdaMART's of NDCG.": self.objective != "ndcg",
         }
 
-    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._refused_labels(train.labels)
         yield from _varying_weights(train)
         if self.lambdarank_unbiased:
             yield from _other_order_shown(train)
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from ties_by_row(train)
         yield from self._unused_positions(train)
 

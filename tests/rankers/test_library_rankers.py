@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +278,16 @@ def test_left_to_the_library_nothing_is_said_to_be_matched(kind: type[LibraryRan
     (sentence,) = departures_of(kind(num_trees=3))
     assert "own defaults are used, not the shared parameters" in sentence
     assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))
+
+
+@both
+def test_a_fit_refuses_data_but_looks_for_no_cautions_on_the_clock(
+    kind: type[LibraryRanker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cautions(self: LibraryRanker, train: RankingDataset) -> None:
+        pytest.fail(f"{self} looks for cautions in {train}")
+
+    monkeypatch.setattr(kind, "_cautions_in", cautions)
+    kind(num_trees=1, num_threads=1).fit(noisy(1))
+    with pytest.raises(DataError, match=r"labels\[0\] is 40"):
+        kind(num_trees=1, num_threads=1).fit(replace(noisy(1), labels=np.full(noisy(1).num_documents, 40.0)))
