@@ -1,6 +1,7 @@
 """What a ranker may offer beside `fit`, `predict`, `save` and `load`: one protocol with one method each.
 
 A ranker has a capability if its class defines the method; it neither registers nor derives from the protocol.
+Python compares names only, so that no field of a ranker may have the name of a method below.
 A caller asks with `isinstance(ranker, SupportsTrees)`. Without the method:
 
     warm_up              nothing is compiled or imported before the clock starts
