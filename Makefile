@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walkthrough test test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
+.PHONY: help setup demo walkthrough test test-explore test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ PARALLEL = --numprocesses=logical --maxprocesses=4 --dist=loadfile
 
 test: setup ## the whole test suite
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-explore: setup ## the property tests, on examples that no run has tried yet
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest $(PARALLEL) -m hypothesis
 
 test-nojit: setup ## the kernels' tests, uncompiled, so that they can be stepped through
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native

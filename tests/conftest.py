@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from ltrbench.tracking.mlflow import MLflowTracker
 
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
-settings.register_profile("kernels", deadline=None)
-settings.load_profile("kernels")
+settings.register_profile("explore", deadline=None)
+# The same examples in every run, so that a change is judged by itself; `make test-explore` draws new ones.
+settings.register_profile("repeatable", parent=settings.get_profile("explore"), derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from split_cases import any_settings, make_leaf, random_leaf
+from split_cases import any_settings, assert_both_find_none, make_leaf, random_leaf
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
@@ -48,7 +48,7 @@ def test_the_search_does_what_the_reference_says(
     got = leaf.find(settings, prepare=prepare_constrained(signs), bounds=bounds)
     expected = leaf.find_by_reference(settings, signs, bounds)
     if expected is None or got is None:
-        assert got is expected
+        assert_both_find_none(got, expected, settings)
         return
     assert got.gain == pytest.approx(expected.gain, rel=1e-9, abs=1e-9)
     # Which of several cuts that gain alike is the best, rounding decides: where a bound or l1 holds all back.
@@ -64,7 +64,7 @@ def test_without_a_constraint_the_cut_is_that_of_the_kernel(
     leaf = random_leaf(seed, missing_share)
     got, kernels = leaf.find(settings, prepare=prepare_constrained(NO_SIGNS)), leaf.find(settings)
     if got is None or kernels is None:
-        assert got is kernels
+        assert_both_find_none(got, kernels, settings)
         return
     assert got.gain == pytest.approx(kernels.gain, rel=1e-9, abs=1e-12)
     if kernels.gain > 1e-9:
