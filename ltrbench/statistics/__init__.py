@@ -11,7 +11,8 @@
     groups         over groups of queries: Welch's test that a mean difference is the same in each
     risk           losses against a baseline or expectation: URisk, TRisk, GeoRisk
 
-What cannot be computed is None with its reason, never NaN. docs/statistics.md says when to use which.
+What cannot be computed is None with its reason, never NaN. docs/concepts/statistics.md says when to use
+which.
 """
 
 from ltrbench.statistics.claims import (

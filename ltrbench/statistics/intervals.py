@@ -1,8 +1,8 @@
 """Intervals of 95 % for a mean over queries: BCa bootstrap, Student's t, and simultaneous ones.
 
 The rule: the bootstrap from 100 queries on, Student's t under that, as the values of so few queries do not
-stand for all that there are; the row is then marked `few queries`. docs/statistics.md shows how often each
-covers the truth.
+stand for all that there are; the row is then marked `few queries`. docs/concepts/statistics.md shows how
+often each covers the truth.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.capabilities import departures_of, library_parameters_of
 from ltrbench.rankers.native import NativeRanker
 
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+DOCS = ROOT / "docs"
+DOCS_PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = [*DOCS_PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -194,7 +196,7 @@ def test_every_target_of_make_exists(page: str) -> None:
             assert line.split()[1] in targets, line
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: str(path.name))
+@pytest.mark.parametrize("path", DOCS_PAGES, ids=lambda path: str(path.name))
 def test_python_is_run_or_is_a_file_that_is(path: Path) -> None:
     blocks = re.findall(r"^```python([^\n]*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
     for info, body in blocks:
@@ -211,7 +213,7 @@ def test_an_unknown_macro_is_an_error() -> None:
 
 
 def test_the_configuration_names_every_key_of_every_yaml() -> None:
-    text = fill((ROOT / "docs" / "configuration.md").read_text())
+    text = fill((DOCS / "lookup" / "configuration.md").read_text())
     for path in conf_dir().rglob("*.yaml"):
         place = path.relative_to(conf_dir())
         assert f"{{ #{'-'.join(place.with_suffix('').parts)} }}" in text or place.name == "config.yaml", place
@@ -242,7 +244,7 @@ def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
 
 def test_the_commands_show_the_help_of_every_verb() -> None:
     page = Markdown(extensions=["attr_list", "fenced_code", "mkdocs-click"])
-    text = html.unescape(page.convert((ROOT / "docs" / "commands.md").read_text()))
+    text = html.unescape(page.convert((DOCS / "lookup" / "commands.md").read_text()))
     for name, command in all_verbs().items():
         assert f"python -m ltrbench {name} [OPTIONS]" in text
         assert " ".join((command.help or "").split()[:8]) in " ".join(text.split())
@@ -252,7 +254,7 @@ def test_the_commands_show_the_help_of_every_verb() -> None:
 
 
 def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None:
-    text = fill((ROOT / "docs" / "conventions.md").read_text())
+    text = fill((DOCS / "concepts" / "conventions.md").read_text())
     for name, convention in PRESETS.items():
         assert f"### `{name}`" in text
         assert all(f"- {quirk}" in text for quirk in convention.quirks)
@@ -260,7 +262,7 @@ def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None
 
 
 def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> None:
-    text = fill((ROOT / "docs" / "parameters.md").read_text())
+    text = fill((DOCS / "concepts" / "parameters.md").read_text())
     for model, ranker in boosting_models().items():
         assert library_parameters_of(ranker), f"{model} says nothing of what becomes of the shared parameters"
         assert all(f"| {sentence} |" in text for sentence in departures_of(ranker))
@@ -280,7 +282,7 @@ def test_every_page_stands_in_the_navigation() -> None:
 
     Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
     text = str(yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"])
-    assert all(path.name in text for path in (ROOT / "docs").glob("*.md"))
+    assert all(str(path.relative_to(DOCS)) in text for path in DOCS_PAGES)
 
 
 def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp_path: Path) -> None:
@@ -293,10 +295,9 @@ def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert (
-        'id="ltrbench.data.RankingDataset.take_queries"' in (tmp_path / "site" / "reference.html").read_text()
-    )
-    for built in (tmp_path / "site").glob("*.html"):
+    reference = (tmp_path / "site" / "lookup" / "reference.html").read_text()
+    assert 'id="ltrbench.data.RankingDataset.take_queries"' in reference
+    for built in (tmp_path / "site").rglob("*.html"):
         text = built.read_text()
         assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name
         assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text)

@@ -280,7 +280,7 @@ def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() ->
         for methods in linear_learner.METHOD_PAIRS
     )
     assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
-    # What docs/statistics.md warns of.
+    # What docs/concepts/statistics.md warns of.
     assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
 
 
@@ -298,7 +298,7 @@ def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself()
     rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
     highest = max(row["queries only, one model each"]["rate"] for row in rows)
     assert 0.45 <= highest <= 0.5
-    for page in ("README.md", "docs/statistics.md"):
+    for page in ("README.md", "docs/concepts/statistics.md"):
         assert "in up to half of the draws" in (RESULTS.parent / page).read_text(encoding="utf-8")
 
 

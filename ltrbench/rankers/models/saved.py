@@ -20,7 +20,7 @@ from ltrbench.untrusted.unpickling import pickles_in, unpickling_raises
 
 _REMEDY = (
     "Save arrays with numpy.savez, settings as JSON, or the model in its library's own format, as "
-    "docs/adding-a-backend.md shows."
+    "docs/tasks/adding-a-backend.md shows."
 )
 
 
