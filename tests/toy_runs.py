@@ -93,5 +93,10 @@ def keys_of(judged: Judgments) -> QueryKeys:
     """Keys of the queries; without features they are unlike those of any other judgments."""
     if isinstance(judged, RankingDataset):
         return judged.query_keys
-    content = judged.labels.tobytes() + judged.query_start.tobytes()
-    return np.array([md5(content + query_id.encode()).hexdigest() for query_id in judged.query_ids.tolist()])
+    content = md5(judged.labels.tobytes() + judged.query_start.tobytes())
+    return np.array([_key(content.copy(), query_id) for query_id in judged.query_ids.tolist()])
+
+
+def _key(digest: Any, query_id: str) -> str:
+    digest.update(query_id.encode())
+    return str(digest.hexdigest())
