@@ -1,8 +1,8 @@
-"""How loops are compiled: the decorators, and a watch on when compilation happens.
+"""Compilation: decorators that compile loops with numba, and notification of compilation.
 
-`kernel` compiles a function with numba on its first call and caches the machine code on disk, so that a
-machine compiles once. numba compiles anew where a kernel's own file has changed; here it does so, too, where
-one has changed from which that file imports kernels, because these may be part of the machine code.
+`kernel` compiles a function on its first call and caches the machine code on disk, so that each machine
+compiles only once. numba recompiles a kernel if its file has changed. This module also recompiles it if a
+file has changed from which the kernel's file imports other kernels, because they may be inlined.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numba.core import event
 from numba.core.cpu_options import ParallelOptions
 from numba.core.dispatcher import Dispatcher
 
-config: Any = numba.config  # its settings are made at import, unseen by a type checker
+config: Any = numba.config  # numba sets its attributes at import; type checkers do not see them
 
 ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
     {
@@ -34,37 +34,37 @@ ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
         "fusion": False,
     }
 )
-"""Parallel options of every kernel: numba parallelises the loops that use prange, and nothing else.
+"""Parallel options of every kernel: numba only parallelises loops over prange.
 
-An object and not the dict itself: numba empties a dict when it first compiles with it, and then compiles
-every later kernel with all options on. With these options a prange body cannot compile an array expression,
-such as `a[i:j] - b[i:j]`: pass the slices to a kernel that the body calls.
+This must be an object and not a dict: numba empties a dict during the first compilation and then compiles
+all later kernels with every option on. With these options, the body of a prange loop cannot contain array
+expressions such as `a[i:j] - b[i:j]`; pass the slices to another kernel instead.
 """
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
-    """Compiles a function for one thread; it runs without the interpreter's lock."""
+    """Compiles a function for one thread; it releases the global interpreter lock."""
     return _compile(function, parallel=False)
 
 
 def parallel_kernel(function: Function) -> Function:
-    """Compiles a function whose `prange` is shared out among threads, over independent outputs only."""
+    """Compiles a function whose `prange` loops run on several threads; iterations must be independent."""
     return _compile(function, parallel=True)
 
 
 def inlined_kernel(function: Function) -> Function:
-    """Like `kernel`, for a step of one kernel only: put in place of its call, and compiled as part of it."""
+    """Compiles a function inlined into its caller, for a step that only one kernel uses."""
     return _compile(function, parallel=False, inline="always")
 
 
 def _compile(function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never") -> Function:
-    if config.DISABLE_JIT:  # to debug: NumPy's scalars would then warn where compiled code does not
+    if config.DISABLE_JIT:  # for debugging; unlike compiled code, NumPy scalars would issue warnings
         return np.errstate(all="ignore")(function)
-    # Without fastmath, and so without reordered sums, results have the same bits whatever the vector width.
-    # With NumPy's error model a division by zero gives inf or NaN as in the reference, and does not keep
-    # loops scalar.
+    # Without fastmath sums are not reordered: results have the same bits for every vector width. With
+    # NumPy's error model a division by zero returns inf or NaN, as in the reference, and loops can be
+    # vectorised.
     decorate = numba.njit(
         cache=True,
         nogil=True,
@@ -76,7 +76,7 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
     try:
         compiled = decorate(function)
     except RuntimeError:
-        # Neither the package's folder nor the user's cache can be written, as in a read-only container.
+        # Neither the package's folder nor the user's cache is writable, as in a read-only container.
         config.CACHE_DIR = str(_temporary_cache())
         compiled = decorate(function)
     _stamp_with_imported(compiled)
@@ -84,15 +84,15 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
 
 
 def is_cached(function: Callable[..., object]) -> bool:
-    """Whether the disk holds machine code of a kernel as its files are now; so, too, where none is needed."""
+    """Returns whether the cache has up-to-date machine code of a kernel; True if numba is disabled."""
     return not isinstance(function, Dispatcher) or bool(_cache_file(function)._load_index())
 
 
 def _stamp_with_imported(compiled: Any) -> None:
-    """Puts the stamps of the kernels that a kernel's file imports behind that of the file.
+    """Appends the stamps of all kernels that a kernel's file imports to the kernel's stamp.
 
-    Their own have those that they import behind them. The cache holds machine code under its stamp, and loads
-    none of another.
+    Their stamps in turn contain those of the kernels that they import. The cache only loads machine code that
+    was stored with the same stamp.
     """
     module = compiled.__module__
     kernels = [value for value in compiled.py_func.__globals__.values() if isinstance(value, Dispatcher)]
@@ -106,7 +106,7 @@ def _cache_file(compiled: Any) -> Any:
 
 
 def _temporary_cache() -> Path:
-    """A folder in the system's temporary one; private, because what is cached there is run."""
+    """Returns a private folder in the system's temporary folder; private, because cached code is executed."""
     owner = os.getuid() if hasattr(os, "getuid") else 0
     shared = Path(tempfile.gettempdir()) / f"ltrbench-numba-{owner}"
     try:
@@ -136,14 +136,14 @@ class _FirstCompilation(event.Listener):
 
 @contextmanager
 def announcing_compilation(announce: Callable[[], None]) -> Iterator[None]:
-    """Calls `announce` once if a kernel is compiled inside the block, and not if all come from the cache."""
+    """Calls `announce` once if the block compiles a kernel; loading from the cache does not count."""
     with event.install_listener("numba:compile", _FirstCompilation(announce)):
         yield
 
 
 @contextmanager
 def threads(num_threads: int) -> Iterator[None]:
-    """Runs the parallel kernels of the block on so many threads, or on as many as numba was started with."""
+    """Runs the parallel kernels of the block on `num_threads` threads, at most on numba's maximum."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(num_threads, config.NUMBA_NUM_THREADS))
     try:

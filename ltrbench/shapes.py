@@ -1,7 +1,7 @@
-"""The one vocabulary of shapes: every array in ltrbench is one of these.
+"""Shapes: the type aliases of all arrays in ltrbench, with their dimensions.
 
-D documents, F features, Q queries, B bins. The documents of a query stand next to each other: query q owns
-the rows `query_start[q]:query_start[q + 1]`.
+D documents, F features, Q queries, B bins. The documents of a query are adjacent rows: the rows of query q
+are `query_start[q]:query_start[q + 1]`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 Features = NDArray[np.float32]  # (D, F), a missing value is NaN
 Labels = NDArray[np.float64]  # (D,), graded relevance, higher is better, never negative
-Scores = NDArray[np.floating[Any]]  # (D,), higher is ranked earlier; of the dtype of whoever scored
-Values = NDArray[np.float64]  # of the shape that its user states, such as (n,), a number for each item
-Gradients = NDArray[np.float64]  # (D,), the derivative of the cost by each score
-Hessians = NDArray[np.float64]  # (D,), the second derivative, never negative
-QueryStart = NDArray[np.int64]  # (Q + 1,), the first row of each query, and D at the end
-PerQuery = NDArray[np.float64]  # (Q,), one value a query; NaN where the metric is not defined
+Scores = NDArray[np.floating[Any]]  # (D,), higher is ranked earlier; in the dtype of the model's output
+Values = NDArray[np.float64]  # numbers in any shape, for example (n,); each use documents its shape
+Gradients = NDArray[np.float64]  # (D,), first derivative of the cost with respect to each score
+Hessians = NDArray[np.float64]  # (D,), second derivative of the cost, never negative
+QueryStart = NDArray[np.int64]  # (Q + 1,), first row of each query, followed by D
+PerQuery = NDArray[np.float64]  # (Q,), one value per query; NaN if the metric is undefined for it

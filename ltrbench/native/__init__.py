@@ -1,41 +1,42 @@
-"""Native LambdaMART: the algorithm to be read; `python -m ltrbench walkthrough` follows it on ten documents.
+"""Native LambdaMART, written to be read; `python -m ltrbench walkthrough` shows it on ten documents.
 
-Read this first: the algorithm with its default settings on one page of NumPy, without any of the other files.
-A test requires that the engine grows the same trees.
+Start with the reference: the algorithm with its default settings on one page of NumPy, independent of all
+other files. A test requires that the engine grows the same trees.
 
-    reference      bins, lambdas, cuts, trees, boosting, prediction
+    reference      bins, lambdas, splits, trees, boosting, prediction
 
-For the engine itself start at the loop in `boosting`, and follow its calls. The core, about 1,200 lines of
-code beside their prose, each file importing only from those above it:
+For the engine itself start at the loop in `boosting` and follow its calls. The core has about 1,200 lines of
+code without docstrings and comments. Each file imports only from files above it:
 
-    objectives/lambdas  the gradients of NDCG: which way each document should move, and how far
+    objectives/lambdas  gradients and hessians of NDCG
     tree/binning        feature values to small integers
-    tree/histogram      sums of gradients by bin
-    tree/splitting      the best cut of a leaf
-    tree/partition      a leaf's documents shared out between those below its cut
-    tree/nodes          what a grown tree is
+    tree/histogram      sums of gradients and hessians per bin
+    tree/splitting      the best split of a leaf
+    tree/partition      the documents of a leaf moved to its two children
+    tree/nodes          the arrays of a tree
     tree/grower         growing one tree
     boosting            the loop over trees
 
-Three folders, each of which lists its files in reading order. `objectives` and `tree` do not import from each
-other, `forest` imports from `tree`; of the files here they import `settings` alone:
+There are three folders, each of which lists its files in reading order. `objectives` and `tree` do not import
+from each other, and `forest` imports from `tree`. From the files here, they import only `settings`:
 
-    objectives     what the trees are fitted to, in every library's dialect
-    tree           what a tree sees, and how it grows
-    forest         the scores of many trees, and what each feature adds to them
+    objectives     gradients and hessians of every objective, in the dialect of every library
+    tree           binning of features, and growing one tree
+    forest         scores of many trees, and the contribution of each feature
 
-What the loop uses besides:
+Other files that the loop uses:
 
-    settings       how a setting is declared, once: its default, range and documentation
-    sampling       the queries, documents and features that a tree learns from
-    dart           earlier trees left out while a new one is learned
-    ensemble       the trees so far, their weights, and the scores that they give
+    settings       declaration of a setting: default, range and documentation in one place
+    sampling       samples of queries, documents and features for each tree
+    dart           DART: earlier trees dropped while a new one is fitted
+    ensemble       the trees so far, their weights and their scores
 
-Before any of it is timed:
+Before timing starts:
 
-    warm_up        all of it compiled, by two processes
+    warm_up        compiles everything, in two processes
 
-A file with a compiled loop reads from the formula to the plain NumPy reference, the public function, and the
-loop; a test holds reference and loop together. What is stored has the same bits on any number of threads:
-threads share out independent outputs only, and sums over documents are of integers or in a fixed order.
+A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public
+function and the loop. A test compares reference and loop. Stored results have the same bits on any number of
+threads: threads only compute independent outputs, and sums over documents are sums of integers or have a
+fixed order.
 """

@@ -1,20 +1,21 @@
-"""Boosting: the loop that makes LambdaMART out of the other stages.
+"""Boosting: the loop that combines the other stages into LambdaMART.
 
-Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview", section 7. Values begin at 0. An
-iteration takes the lambdas of the scores, grows a tree that gathers documents of like lambdas in leaves,
-gives each leaf its Newton step, and adds this value, shrunk, to the scores of the leaf's documents:
+Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview", section 7. All scores start at 0. Each
+iteration computes the lambdas of the current scores, grows a tree whose leaves group documents with similar
+lambdas, sets the value of each leaf to a Newton step, and adds the shrunken value to the scores of the leaf's
+documents:
 
     value = -sum g / (sum h + l2), clipped to [-max_delta_step, max_delta_step]
     score += learning_rate * value
 
-Lambdas are those of NDCG, or of another one of `objectives`. With a leaf's mean instead of a Newton
-step, or least squares as the criterion of splits, every document has a hessian of 1 there, times its weight;
-a tree may be cut by one and have its values from the other.
+The gradients are the lambdas of NDCG, or those of another objective in `objectives`. With leaf_value=mean or
+split_criterion=least_squares, the hessian of every document is its weight in that step. The two settings are
+independent: splits may use one kind of hessian and leaf values the other.
 
-The further dialects stand beside: `sampling.py` chooses the documents that a tree learns from, `dart.py`
-which earlier trees are put aside for it, `ensemble.py` keeps the scores.
+Variants are in other files: `sampling.py` draws the documents that a tree is fitted to, `dart.py` chooses the
+trees to drop, and `ensemble.py` keeps the scores.
 
-Nothing here measures, prints or stops by itself: whoever wants to watch or to stop passes `on_iteration`.
+This module does not measure, print or stop by itself; pass `on_iteration` to watch or stop the fit.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_
 from ltrbench.shapes import Features, Gradients, Hessians, Values
 
 WatchIteration = Callable[[int, Values, Values | None, NDArray[np.int64] | None], bool]
-"""Called after an iteration with the number of trees, the scores of train and valid, and the (n,) documents
-of train that `Sampler.left_out` names; True ends the fit."""
+"""Called after each iteration with the number of trees, the scores of the training and validation documents,
+and the (n,) training documents returned by `Sampler.left_out`. Returning True ends the fit."""
 
 
 BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL_WIDTH}
@@ -54,26 +55,27 @@ BINNINGS: dict[str, ThresholdRule] = {"quantile": QUANTILE, "equal_width": EQUAL
 
 @dataclass(kw_only=True)
 class TreeOptions:
-    """How a tree is grown."""
+    """Settings of growing a tree."""
 
     binning: str = setting("quantile", choices=tuple(BINNINGS))
-    """Where a feature may be cut. `quantile`: between bins of equal weight (LightGBM, XGBoost, CatBoost);
-    `equal_width`: at every value where there are fewer than max_bins, else at equal distances (RankLib)."""
+    """Thresholds at which a feature may be split. `quantile`: between bins of equal weight (LightGBM,
+    XGBoost, CatBoost); `equal_width`: at every value if there are fewer than max_bins, otherwise at equal
+    distances (RankLib)."""
     split_criterion: str = setting("newton", choices=("newton", "least_squares"))
-    """Criterion of cuts. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
-    with every hessian 1 (RankLib, and the friedman_mse of pyltr), so that documents whose order the model is
-    sure of already keep their say in where the cuts lie. min_sum_hessian then counts documents in a cut."""
+    """Criterion of splits. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
+    with every hessian 1 (RankLib, and pyltr's friedman_mse), so that documents that the model already ranks
+    with confidence still influence the thresholds. min_sum_hessian then counts documents per side."""
     leaf_value: str = setting("newton", choices=("newton", "mean"))
-    """Value of a leaf, before shrinkage. `newton`: -G / (H + l2), on which all libraries agree; `mean`: of
-    the negative gradients, a plain gradient step, smaller where the hessians are below 1."""
+    """Value of a leaf before shrinkage. `newton`: -G / (H + l2), the value in all libraries; `mean`: the mean
+    of the negative gradients, a plain gradient step, which is smaller if hessians are below 1."""
     growth: str = setting("best_first", choices=tuple(ORDERS))
-    """Order in which leaves are cut. `best_first`: the highest gain first (LightGBM); `by_deviance`: the
-    most differing gradients, whatever the gain (RankLib); `depth_wise`: by level (XGBoost, pyltr)."""
+    """Order in which leaves are split. `best_first`: highest gain first (LightGBM); `by_deviance`: largest
+    deviance of gradients first, whatever the gain (RankLib); `depth_wise`: by level (XGBoost, pyltr)."""
 
 
 @dataclass(kw_only=True)
 class BoostingSettings(TreeOptions):
-    """All settings of the engine; `num_trees` to `max_bins` are those of BoostingRanker."""
+    """All settings of the engine; `num_trees` to `max_bins` are documented in BoostingRanker."""
 
     num_trees: int = 100
     learning_rate: float = 0.1
@@ -94,15 +96,15 @@ def boost(
     start: Forest | None = None,
     objective: Objective | None = None,
 ) -> BoostedTrees:
-    """Learns the trees of a LambdaMART model, one an iteration, up to `num_trees`.
+    """Fits the trees of a LambdaMART model, one per iteration, up to `num_trees`.
 
     Args:
-        train: what to learn from.
-        settings: how.
-        valid_features: (V, F), documents whose scores `on_iteration` is to see.
-        on_iteration: is given copies of the scores, and may keep them.
-        start: trees of the same features to begin with; they count among `num_trees`.
-        objective: instead of that of the settings, where it learns something itself.
+        train: training data.
+        settings: settings of the engine.
+        valid_features: (V, F), features of the validation documents; `on_iteration` receives their scores.
+        on_iteration: callback; it receives copies of the scores and may keep them.
+        start: initial trees, fitted to the same features; they count towards `num_trees`.
+        objective: replaces the objective of the settings, for example one that also learns position bias.
     """
     rng = np.random.default_rng(settings.seed)
     binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
@@ -144,13 +146,13 @@ def _constrained_search(train: RankingDataset, settings: BoostingSettings) -> Pr
 
 
 class _Task(NamedTuple):
-    """What a tree is fitted to.
+    """The gradients and hessians that a tree is fitted to.
 
     Attributes:
-        rows: (n,), the documents that it learns from, rising.
+        rows: (n,), documents that the tree is fitted to, ascending.
         gradients: (D,).
         hessians: (D,).
-        weights: (D,), the hessians where each document has one of 1, times its weight.
+        weights: (D,), document weights, which replace the hessians for least squares and mean leaf values.
     """
 
     rows: Rows
@@ -170,7 +172,7 @@ def _ends(ensemble: BoostedTrees, sampler: Sampler, on_iteration: WatchIteration
 
 
 def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> Tree:
-    """The tree, each of its leaves with its Newton step."""
+    """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
     g, h = np.empty(len(grown.leaf_node)), np.empty(len(grown.leaf_node))
     _sum_by_leaf(grown.rows, grown.leaf_start, gradients, hessians, g, h)
     value = grown.tree.value.copy()
@@ -188,7 +190,7 @@ def _sum_by_leaf(
     g: NDArray[np.float64],
     h: NDArray[np.float64],
 ) -> None:
-    """(L,) sums of the unrounded gradients and hessians, each leaf's in the order of rows."""
+    """Writes the (L,) sums of the unrounded gradients and hessians per leaf, added in the order of rows."""
     for leaf in numba.prange(len(g)):
         sum_g, sum_h = 0.0, 0.0
         for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:

@@ -1,17 +1,17 @@
-"""DART: each tree is learned as if some of those before it were not there, and shares their place with them.
+"""DART: each tree is fitted with some earlier trees dropped, and all of them are rescaled afterwards.
 
 Vinayak and Gilad-Bachrach, 2015, "DART: Dropouts meet Multiple Additive Regression Trees". In plain boosting
-the first trees decide the ranking and late ones mend a few documents. DART drops k trees at random before an
-iteration, takes the lambdas of the scores that the others give, and weighs the new tree and the dropped ones
-so that together they do not overshoot. With the learning rate eta, by `drop_normalize`:
+the first trees determine most of the ranking, and later trees correct a few documents. Before each iteration,
+DART drops k random trees and computes the lambdas from the scores of the remaining trees. It then rescales
+the new tree and the dropped trees so that their sum does not overshoot. With the learning rate eta:
 
-    name     new tree's weight   dropped trees' times   of
-    mean     eta / (k + 1)       k / (k + 1)            the paper, algorithm 1 (eta = 1); LightGBM
-    tree     eta / (k + eta)     k / (k + eta)          XGBoost, normalize_type=tree
-    forest   eta / (1 + eta)     1 / (1 + eta)          XGBoost, normalize_type=forest
+    drop_normalize  new tree's weight  factor of dropped weights  source
+    mean            eta / (k + 1)      k / (k + 1)                paper, algorithm 1 (eta = 1); LightGBM
+    tree            eta / (k + eta)    k / (k + eta)              XGBoost, normalize_type=tree
+    forest          eta / (1 + eta)    1 / (1 + eta)              XGBoost, normalize_type=forest
 
-Where none was dropped the weight is eta. A new tree that gives just what the dropped ones gave leaves the sum
-as it was. DART with drop_rate 1 is close to a random forest, with 0 it is plain boosting.
+If no tree is dropped, the weight is eta. If the new tree predicts exactly what the dropped trees predicted,
+the scores do not change. drop_rate=1 is close to a random forest; drop_rate=0 is plain boosting.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 
 from ltrbench.native.settings import setting
 
-Weights = NDArray[np.float64]  # (T,), what each tree's values are multiplied by
+Weights = NDArray[np.float64]  # (T,), factor of each tree's values
 
 
 class Rescaling(NamedTuple):
-    """What the weights become.
+    """Weights after an iteration.
 
     Attributes:
-        new: the new tree's weight.
-        factor: what the dropped trees' weights are multiplied by.
+        new: weight of the new tree.
+        factor: factor of the weights of the dropped trees.
     """
 
     new: float
@@ -63,24 +63,23 @@ NORMALIZATIONS: dict[str, Callable[[int, float], Rescaling]] = {
 
 @dataclass(kw_only=True)
 class DartSettings:
-    """Which trees are left out."""
+    """Settings of DART."""
 
     drop_rate: float = setting(0.0, at_least=0, at_most=1)
-    """DART: probability that an earlier tree is left out while a tree is learned; 0: no DART."""
+    """DART: probability that an earlier tree is dropped while a new tree is fitted; 0: no DART."""
     skip_drop: float = setting(0.0, at_least=0, at_most=1)
-    """DART: probability that an iteration leaves none out (LightGBM's default: 0.5)."""
+    """DART: probability that an iteration drops no tree (LightGBM's default: 0.5)."""
     max_drop: int = setting(0, at_least=0)
-    """DART: maximum number of trees that are left out; 0: no limit (LightGBM's default: 50)."""
+    """DART: maximum number of dropped trees per iteration; 0: no limit (LightGBM's default: 50)."""
     drop_by_weight: bool = setting(False)
-    """DART: the probability that a tree is left out is proportional to its weight, drop_rate in the mean
+    """DART: the drop probability of a tree is proportional to its weight, with drop_rate as the mean
     (LightGBM's default; XGBoost's sample_type=weighted)."""
     drop_normalize: str = setting("tree", choices=tuple(NORMALIZATIONS))
-    """DART: how new and left out trees share their place: tree or forest (XGBoost), mean (LightGBM)."""
+    """DART: rescaling of the new tree and the dropped trees: tree or forest (XGBoost), mean (LightGBM)."""
 
 
 def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling:
-    """The weights of a new tree and of those that were dropped for it, as the table says.
-
+    """Returns the weight of a new tree and the factor of the dropped trees' weights; see the table above.
     >>> rescale(3, 1.0, "mean")
     Rescaling(new=0.25, factor=0.75)
     >>> rescale(0, 0.1, "mean")
@@ -92,10 +91,10 @@ def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling
 
 
 def choose_dropped(weights: Weights, settings: DartSettings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The trees to drop, rising; weights (T,) are those so far.
+    """Returns the trees to drop, ascending, given the (T,) weights of all trees so far.
 
-    As LightGBM does, the chances are lowered where more than `max_drop` would be dropped in the mean; of yet
-    more than that, which of them stay is drawn, where LightGBM drops the earliest.
+    As in LightGBM, the probabilities are reduced if the expected number of dropped trees exceeds `max_drop`.
+    If more are drawn nevertheless, a random `max_drop` of them are dropped; LightGBM drops the earliest.
     """
     if settings.drop_rate == 0 or len(weights) == 0 or rng.random() < settings.skip_drop:
         return np.empty(0, dtype=np.int64)

@@ -1,14 +1,14 @@
-"""The ensemble under construction: the trees so far, their weights, and the scores that they give.
+"""The ensemble during a fit: the trees so far, their weights and their scores.
 
     score(x) = sum over t of weight_t leaf_t(x)
 
-for the documents of train and of a validation set, in the order of the trees and kept up to date from tree to
-tree, so that they have the bits of a prediction; or those of train in float32, as XGBoost learns from them.
+The scores of the training and validation documents are updated after every tree, in the order of the trees,
+so that they have the same bits as a prediction. Optionally, training scores are float32, as in XGBoost.
 
-DART takes trees out of the sum and puts them back rescaled. To subtract what they gave would leave rounding
-errors between documents that the other trees cannot tell apart; these would decide their order, and with it
-their lambdas. The scores are therefore added up anew, from the leaf of each document in each tree, which DART
-makes the ensemble remember: a byte for a tree of up to 128 leaves.
+DART removes trees from the sum and adds them again rescaled. Subtracting their values would leave rounding
+errors between documents to which the other trees assign equal scores. These errors would determine the order
+of the documents and so their lambdas. The scores are therefore recomputed from the leaf of each document in
+each tree. With DART, the ensemble stores these leaves: one byte per document and tree of up to 128 leaves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NO_TREES = np.empty(0, dtype=np.int64)
 
 
 class BoostedTrees:
-    """Trees, weights and scores.
+    """Trees, weights and scores of a fit.
 
     Args:
         train_features: (D, F).
         valid_features: (V, F), or None.
-        start: the trees to begin with, where learning continues from a model.
+        start: initial trees, if the fit continues from a model.
         may_drop: whether `drop` will be called.
-        in_float32: whether the scores of train are kept in float32, and what a tree adds to them is too.
+        in_float32: whether training scores, and the values added to them, are rounded to float32.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class BoostedTrees:
 
     @property
     def num_start(self) -> int:
-        """How many of them were there to begin with."""
+        """Number of initial trees, with which the fit started."""
         return len(self._start_weights)
 
     @property
@@ -79,18 +79,18 @@ class BoostedTrees:
 
     @property
     def forest(self) -> Forest:
-        """All trees; there must be one."""
+        """All trees with their current weights; at least one tree is required."""
         return plant(self._trees, self.weights)
 
     def first(self, num_trees: int) -> Forest:
-        """The model as it was when it had so many trees: with the weights that they had then."""
+        """Returns the model after `num_trees` trees, with the weights that it had at that time."""
         weights = self._start_weights
         for dropped, rescaling in self._rescalings[: num_trees - self.num_start]:
             weights = _rescaled(weights, dropped, rescaling)
         return plant(self._trees[:num_trees], weights)
 
     def drop(self, trees: NDArray[np.int64]) -> None:
-        """Takes what these trees give out of the scores of train, until the next tree is added."""
+        """Removes the values of these trees from the training scores until the next tree is added."""
         self._dropped = trees
         if len(trees):
             weights = self.weights.copy()
@@ -98,7 +98,13 @@ class BoostedTrees:
             self._train.add_up(self._trees, weights)
 
     def add(self, tree: Tree, grown: GrownTree, rescaling: Rescaling) -> None:
-        """Adds a tree, with values now, that was grown on train; puts back those that were dropped for it."""
+        """Adds a fitted tree, restores the dropped trees, and updates all weights and scores.
+
+        Args:
+            tree: the tree with its leaf values.
+            grown: the same tree with the training documents of its leaves.
+            rescaling: weight of the new tree, and factor of the dropped trees' weights.
+        """
         self.weights = _rescaled(self.weights, self._dropped, rescaling)
         if len(self._dropped):
             for scored in self._all_scored():
@@ -118,11 +124,11 @@ class BoostedTrees:
 
 
 class _Scored:
-    """The documents of a data set with their scores and, where trees may be dropped, their leaves.
+    """The scores of a data set's documents and, if trees may be dropped, the leaves that they reach.
 
     Attributes:
         scores: (D,).
-        leaves: for each tree the (D,) nodes that the documents end at; none where nothing is dropped.
+        leaves: for each tree, the (D,) leaf nodes of the documents; empty without DART.
     """
 
     def __init__(self, features: Features, remembers_leaves: bool, in_float32: bool = False) -> None:
@@ -139,21 +145,21 @@ class _Scored:
         self._remember(tree)
 
     def add_grown(self, tree: Tree, grown: GrownTree, weight: float) -> None:
-        """Likewise for documents that growing the tree has brought to their leaves already."""
+        """Adds a tree whose leaves are known for all documents, because it was grown on them."""
         values = self._weighted(tree, weight)[grown.leaf_node]
         _add_leaf_values(grown.rows, grown.leaf_start, values, self.scores)
         self._round()
         self._remember(tree)
 
     def add_up(self, trees: list[Tree], weights: Weights) -> None:
-        """Makes the scores those of these weights."""
+        """Recomputes the scores with these weights."""
         self.scores[:] = 0.0
         for tree, weight, leaves in zip(trees, weights, self.leaves, strict=True):
             self.scores += self._weighted(tree, weight)[leaves]
             self._round()
 
     def _weighted(self, tree: Tree, weight: float) -> NDArray[np.float64]:
-        """(N,), what the leaves of a tree add to a score."""
+        """Returns the (N,) weighted leaf values of a tree."""
         if self._in_float32:
             return (np.float32(weight) * tree.value.astype(np.float32)).astype(np.float64)
         return weight * tree.value
@@ -171,7 +177,7 @@ class _Scored:
 
 
 def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling) -> Weights:
-    """(T,) weights -> (T + 1,)."""
+    """Returns the (T + 1,) weights after a new tree, given the (T,) weights before it."""
     weights = np.append(weights, rescaling.new)
     weights[dropped] *= rescaling.factor
     return weights

@@ -1,17 +1,17 @@
-"""Reference: the whole algorithm of the native engine on one page, in plain NumPy.
+"""Reference: the complete algorithm of the native engine on one page, in plain NumPy.
 
-This is LambdaMART with the engine's default settings, from top to bottom: bins, lambdas, the best cut, a
-tree, boosting, prediction. It is written to be read, and it is slow. tests/native/test_reference.py requires
-that the compiled engine grows the same trees. The other files of this package make it fast, and hold all
-other settings.
+This is LambdaMART with the engine's default settings, from top to bottom: bins, lambdas, the best split, a
+tree, boosting, prediction. The code is written for readers and is slow. tests/native/test_reference.py
+requires that the compiled engine grows the same trees. The other files of this package contain the fast
+implementation and all other settings.
 
     Burges (2010), "From RankNet to LambdaRank to LambdaMART: An Overview", MSR-TR-2010-82
     Chen and Guestrin (2016), "XGBoost: A Scalable Tree Boosting System", KDD
     Friedman (2001), "Greedy Function Approximation: A Gradient Boosting Machine", Annals of Statistics 29
     Ke et al. (2017), "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", NeurIPS
 
-Shapes: D documents, F features, B bins of a feature with the one of missing values, which is the last; n
-documents of a query or of a leaf.
+Shapes: D documents, F features, n documents of a query or of a leaf. B is the number of bins of a feature,
+including the bin of missing values, which is the last one.
 """
 
 # ruff: noqa: N806, SIM300  # G and H are the sums of g and h, as in the papers.
@@ -27,27 +27,27 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.shapes import Features, Labels, Scores
 
-Bins = NDArray[np.int64]  # (D, F)
-Thresholds = list[NDArray[np.float32]]  # of each feature, rising
-Rows = NDArray[np.int64]  # (n,), documents of a leaf, rising
+Bins = NDArray[np.int64]  # (D, F), the bin of each value
+Thresholds = list[NDArray[np.float32]]  # ascending thresholds, one array per feature
+Rows = NDArray[np.int64]  # (n,), row numbers of a leaf's documents, ascending
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The hyperparameters; the defaults are those of `params=matched`.
+    """Hyperparameters; the defaults are those of `params=matched`.
 
     Attributes:
-        num_trees: number of iterations, one tree each.
-        learning_rate: factor on the value of every leaf.
-        num_leaves: maximum number of leaves of a tree.
-        min_docs_in_leaf: minimum number of documents of a leaf.
-        min_sum_hessian: minimum sum of the hessians of a leaf, above 0.
-        min_split_gain: a cut must gain more than this.
-        l2: added to the sum of the hessians of a leaf.
-        max_bins: maximum number of bins of a feature, without the bin of missing values.
-        truncation: a pair counts if one of its documents ranks above this.
-        sigma: slope of the sigmoid on score differences.
+        num_trees: number of boosting iterations, one tree each.
+        learning_rate: factor of every leaf value.
+        num_leaves: maximum number of leaves per tree.
+        min_docs_in_leaf: minimum number of documents per leaf.
+        min_sum_hessian: minimum sum of hessians per leaf; above 0.
+        min_split_gain: the gain of a split must exceed this value.
+        l2: L2 penalty on leaf values, added to the sum of hessians.
+        max_bins: maximum number of bins per feature, without the bin of missing values.
+        truncation: a pair counts if at least one of its documents is among this many top ranks.
+        sigma: slope of the sigmoid of a score difference.
     """
 
     num_trees: int = 300
@@ -63,7 +63,7 @@ class Settings:
 
 
 class Split(NamedTuple):
-    """A cut: bins of at most `bin` go left, and missing values go left if `missing_left`."""
+    """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`."""
 
     gain: float
     feature: int
@@ -76,10 +76,10 @@ class Node:
     """A node of a tree. A tree is a list of nodes; node 0 is the root.
 
     Attributes:
-        rows: the training documents that reach it.
-        split: its best cut; None where no cut is allowed.
-        left: number of the left node below it, the right one follows; 0 at a leaf.
-        value: what a leaf adds to a score, before the learning rate.
+        rows: training documents that reach the node.
+        split: best split of the node; None if no split is allowed.
+        left: index of the left child; the right child is the next node; 0 for a leaf.
+        value: value of a leaf, before multiplication by the learning rate.
     """
 
     rows: Rows
@@ -89,7 +89,7 @@ class Node:
 
 
 class Model(NamedTuple):
-    """A fitted model."""
+    """A fitted model: its settings, the thresholds of all features, and its trees."""
 
     settings: Settings
     thresholds: Thresholds
@@ -99,14 +99,15 @@ class Model(NamedTuple):
 def choose_thresholds(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
     """Returns the thresholds of one feature; bin b holds thresholds[b - 1] < x <= thresholds[b].
 
-    Up to max_bins distinct values have a bin each. More share bins of equal weight, where a value weighs its
-    count, and at most one bin. A threshold lies halfway between the values beside it; the last is infinity,
-    so that a cut can separate all values from the missing ones.
+    A feature with at most max_bins distinct values has one bin per value. Otherwise, neighbouring values are
+    grouped into bins of equal weight. The weight of a value is its number of documents, but at most the
+    weight of one bin. A threshold is halfway between the two neighbouring values. The last threshold is
+    infinity: a split there separates missing values from all others.
     """
     distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     bin_of_value = np.arange(len(distinct))
     if len(distinct) > max_bins:
-        # The capacity of a bin solves sum(min(counts, capacity)) = max_bins * capacity.
+        # The weight of one bin, the capacity, solves sum(min(counts, capacity)) = max_bins * capacity.
         capacity, next_capacity = np.inf, counts.sum() / max_bins
         while next_capacity < capacity:
             capacity = next_capacity
@@ -118,13 +119,13 @@ def choose_thresholds(values: NDArray[np.float32], max_bins: int) -> NDArray[np.
     last_of_bin = np.flatnonzero(np.diff(bin_of_value))
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
-    # Between neighbouring floats there is no number halfway.
-    cuts = np.where((low <= halfway) & (halfway < high), halfway, low)
-    return np.append(cuts, np.float32(np.inf))
+    # No float32 is between two adjacent floats: then the lower one is the threshold.
+    thresholds = np.where((low <= halfway) & (halfway < high), halfway, low)
+    return np.append(thresholds, np.float32(np.inf))
 
 
 def bin_features(features: Features, thresholds: Thresholds, missing_bin: int) -> Bins:
-    """Returns the (D, F) bins: the number of thresholds below each value."""
+    """Returns the (D, F) bins; the bin of a value is the number of thresholds below it."""
     bins = np.empty(features.shape, dtype=np.int64)
     for f, thresholds_of_feature in enumerate(thresholds):
         bin_of_value = np.searchsorted(thresholds_of_feature, features[:, f], side="left")
@@ -132,30 +133,30 @@ def bin_features(features: Features, thresholds: Thresholds, missing_bin: int) -
     return bins
 
 
-@np.errstate(over="ignore")  # exp is infinite, and rho is 0, for two scores far apart in the right order
+@np.errstate(over="ignore")  # for distant scores in the right order, exp is infinite and rho is 0
 def lambdas_of_query(labels: Labels, s: Scores, settings: Settings) -> tuple[Values, Values]:
-    """Returns the (n,) gradients g and hessians h of one query's cost by its scores s.
+    """Returns the (n,) gradients g and hessians h of one query's cost with respect to its scores s.
 
-    In the (n, n) arrays, document i of the row has a higher label than document j of the column. Both
-    normalisations are those of LightGBM's lambdarank_norm, and not in the paper.
+    Entry (i, j) of the (n, n) arrays is the pair of documents i and j in which i has the higher label. The
+    two normalisations, by score difference and by query, are LightGBM's lambdarank_norm; the paper has none.
     """
     T, sigma = settings.truncation, settings.sigma
     ranks = np.empty(len(s), dtype=np.int64)
-    ranks[np.argsort(-s, kind="stable")] = np.arange(len(s))  # ties in the order of rows
+    ranks[np.argsort(-s, kind="stable")] = np.arange(len(s))  # tied documents keep the order of the rows
     gains, discounts = 2.0**labels - 1.0, 1.0 / np.log2(ranks + 2.0)  # Burges, section 3: DCG
     best_gains = np.sort(gains)[::-1][:T]
     max_dcg = best_gains @ (1.0 / np.log2(np.arange(len(best_gains)) + 2.0))
     if max_dcg == 0.0:
         return np.zeros(len(s)), np.zeros(len(s))
     counts = (labels[:, None] > labels) & (np.minimum(ranks[:, None], ranks) < T)
-    # |Delta NDCG| of swapping i and j: Burges, section 4.
+    # |Delta NDCG| when i and j are swapped: Burges, section 4.
     delta = counts * np.abs((gains[:, None] - gains) * (discounts[:, None] - discounts)) / max_dcg
     difference = s[:, None] - s
     if s.min() < s.max():
-        delta /= np.float32(0.01).astype(np.float64) + np.abs(difference)  # LightGBM's 0.01 is a float32
-    rho = 1.0 / (1.0 + np.exp(sigma * difference))  # Burges, section 7: the probability of the wrong order
+        delta /= np.float32(0.01).astype(np.float64) + np.abs(difference)  # 0.01 is a float32 in LightGBM
+    rho = 1.0 / (1.0 + np.exp(sigma * difference))  # Burges, section 7: probability of the wrong order
     lambda_ij = sigma * rho * delta  # pushes i up and j down
-    hessian_ij = sigma**2 * rho * (1.0 - rho) * delta  # Burges, section 7: the second derivative
+    hessian_ij = sigma**2 * rho * (1.0 - rho) * delta  # Burges, section 7: second derivative
     g = lambda_ij.sum(axis=0) - lambda_ij.sum(axis=1)
     h = hessian_ij.sum(axis=0) + hessian_ij.sum(axis=1)
     S = 2.0 * lambda_ij.sum()  # each pair pushes two documents
@@ -164,7 +165,7 @@ def lambdas_of_query(labels: Labels, s: Scores, settings: Settings) -> tuple[Val
 
 
 def lambdas(train: RankingDataset, scores: Scores, settings: Settings) -> tuple[Values, Values]:
-    """Returns the (D,) gradients and hessians, times the weights of queries and documents."""
+    """Returns the (D,) gradients and hessians of all queries, multiplied by query and document weights."""
     g, h = np.zeros(len(scores)), np.zeros(len(scores))
     for first, end in zip(train.query_start[:-1], train.query_start[1:], strict=True):
         g[first:end], h[first:end] = lambdas_of_query(train.labels[first:end], scores[first:end], settings)
@@ -172,11 +173,11 @@ def lambdas(train: RankingDataset, scores: Scores, settings: Settings) -> tuple[
 
 
 def round_to_units(values: Values, limit: int) -> tuple[Values, float]:
-    """Returns the values as whole numbers of a unit, and the unit: about 1e-9 of the sum of |values|.
+    """Returns the values as integer multiples of a unit, and the unit, about 1e-9 of the sum of |values|.
 
-    The engine rounds so that the sum over any documents fits 32 bits. The reference has to round as well:
-    sums of whole numbers have no rounding error, so that two cuts into the same documents gain exactly the
-    same, and the first one wins. In sums of floats their last bits would choose.
+    The engine rounds so that the sum over any set of documents fits into 32 bits. The reference must round in
+    the same way. Sums of integers are exact: two splits into the same sets of documents have exactly the same
+    gain, and the first one is chosen. With sums of floats, rounding errors would decide.
     """
     unit = np.abs(values).sum() / (limit - 1 - len(values))
     unit = unit if unit >= np.finfo(np.float64).tiny else 1.0
@@ -184,21 +185,22 @@ def round_to_units(values: Values, limit: int) -> tuple[Values, float]:
 
 
 def histograms(bins: Bins, terms: Values, num_bins: int) -> Values:
-    """Returns the (3, F, B, 1) sums by bin of the (3, n) terms of a leaf's documents."""
+    """Returns the sums per bin, (3, F, B, 1), of the (3, n) terms of a leaf's documents."""
     num_features = bins.shape[1]
     cells = (bins + num_bins * np.arange(num_features)).ravel()
-    # Floats hold these sums exactly: they are whole numbers below 2^53.
+    # These sums are exact in float64: they are integers below 2^53.
     sums = [np.bincount(cells, np.repeat(term, num_features), num_features * num_bins) for term in terms]
     return np.reshape(sums, (len(terms), num_features, num_bins, 1))
 
 
 def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
-    """Returns G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2) - G^2 / (H + l2); the arguments are (G, H) of each.
+    """Returns G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2) - G^2 / (H + l2); each argument is a pair (G, H).
 
-    Chen and Guestrin, equation 7, without the factor 1/2. The order of operations is that of the engine, so
-    that the last bit is the same. It counts where nothing can be gained: before the first tree all scores are
-    equal, rho is 1/2, and g / h is 2 / sigma for every document whose pairs all push it down. The engine cuts
-    a leaf of such documents if the rounding error of its gain is positive.
+    Chen and Guestrin, equation 7, without the factor 1/2. The order of operations is the same as in the
+    engine, so that the results are equal to the last bit. The last bit matters if the exact gain is 0. Before
+    the first tree, for example, all scores are equal, rho is 1/2, and g / h is 2 / sigma for every document
+    that all its pairs push down. The engine splits a leaf of such documents if the rounding error of the
+    gain is positive.
     """
     (G, H), (G_L, H_L), (G_R, H_R) = leaf, left, right
     H, H_L, H_R = H + l2, H_L + l2, H_R + l2
@@ -207,37 +209,40 @@ def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
     return gain
 
 
-@np.errstate(divide="ignore", invalid="ignore")  # of cuts that leave a side without any hessian
+@np.errstate(divide="ignore", invalid="ignore")  # for splits with a side whose sum of hessians is 0
 def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
-    """Returns the cut of highest gain, the first of equals by feature, bin, missing values right before left.
+    """Returns the split with the highest gain, or None if no split is allowed.
+
+    Among equal gains the first is chosen, in the order of feature, bin, and missing values right before left.
 
     Args:
-        sums: (3, F, B, 1), a leaf's sums of g and of h in units, and its numbers of documents, by bin.
+        sums: (3, F, B, 1), for each bin of a leaf: sum of g in units, sum of h in units, number of documents.
         units: (2,), the units of g and of h.
     """
     g_unit, h_unit = units
     missing, total = sums[:, :, -1:], sums[:, :1].sum(axis=2, keepdims=True)
     missing_right = np.cumsum(sums[:, :, :-1], axis=2)
     left = np.concatenate([missing_right, missing_right + missing], axis=3)  # (3, F, B - 1, 2)
-    right = total - left  # Chen and Guestrin, algorithm 3, tries both directions of missing values
+    right = total - left  # Chen and Guestrin, algorithm 3: missing values are tried on both sides
     gain = g_unit * g_unit / h_unit * split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
     smaller = np.minimum(left, right)
     is_allowed = smaller[1] >= settings.min_sum_hessian / h_unit
     is_allowed &= smaller[2] >= settings.min_docs_in_leaf
-    # Missing values without any gradient or hessian, as where a leaf has none, are tried on the right only
+    # Missing values with no gradient and no hessian gain the same on both sides: only the right is tried.
     has_direction = (missing[0, :, 0, 0] != 0.0) | (missing[1, :, 0, 0] != 0.0)
     is_allowed[:, :, 1] &= has_direction[:, None]
     gain[~is_allowed] = -np.inf
     f, b, side = np.unravel_index(np.argmax(gain), gain.shape)
     if not gain[f, b, side] > settings.min_split_gain:
         return None
-    # and then follow the larger sum of hessians. As in the engine, documents are not counted again.
+    # Such missing values go to the side with the larger sum of hessians. As in the engine, min_docs_in_leaf
+    # is not checked again.
     missing_left = side == 1 if has_direction[f] else left[1, f, b, side] >= right[1, f, b, side]
     return Split(float(gain[f, b, side]), int(f), int(b), bool(missing_left))
 
 
 def goes_left(bins: Bins, split: Split, missing_bin: int) -> NDArray[np.bool_]:
-    """Returns for each document, (n,), whether it goes left."""
+    """Returns the (n,) mask of the documents that go left."""
     bin_of_document = bins[:, split.feature]
     return np.where(bin_of_document == missing_bin, split.missing_left, bin_of_document <= split.bin)
 
@@ -249,7 +254,7 @@ def newton_value(g: Values, h: Values, settings: Settings) -> float:
 
 
 def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node]:
-    """Returns a tree, grown leaf-wise (Ke et al.): the leaf of the highest gain is cut next."""
+    """Returns a tree that is grown leaf-wise (Ke et al.): the leaf with the highest gain is split next."""
     (whole_g, g_unit), (whole_h, h_unit) = round_to_units(g, 2**31), round_to_units(h, 2**32)
     terms = np.stack([whole_g, whole_h, np.ones(len(g))])
     units = np.array([g_unit, h_unit])
@@ -269,15 +274,15 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
         nodes += [node_of(leaf.rows[is_left]), node_of(leaf.rows[~is_left])]
     for node in nodes:
         if not node.left:
-            # Unlike the gains, from gradients that are not rounded.
+            # Gains are computed from rounded gradients and hessians, leaf values from the exact ones.
             node.value = newton_value(g[node.rows], h[node.rows], settings)
     return nodes
 
 
 def boost(train: RankingDataset, settings: Settings) -> Model:
-    """Fits a model: Burges, section 7; Friedman, section 5, for the learning rate.
+    """Fits a model: Burges, section 7; the learning rate: Friedman, section 5.
 
-    Data of more than 200,000 documents have other thresholds in the engine, which then takes a sample.
+    With more than 200,000 documents, the engine chooses thresholds from a sample, and they differ from these.
     """
     thresholds = [choose_thresholds(values, settings.max_bins) for values in train.features.T]
     model = Model(settings, thresholds, trees=[])
@@ -291,9 +296,9 @@ def boost(train: RankingDataset, settings: Settings) -> Model:
 
 
 def values_of(tree: list[Node], bins: Bins, missing_bin: int) -> Values:
-    """Returns the (D,) values of the leaves that documents reach."""
+    """Returns the (D,) values of the leaves that the documents reach."""
     node_of_document = np.zeros(len(bins), dtype=np.int64)
-    for number, node in enumerate(tree):  # a node stands after the one above it
+    for number, node in enumerate(tree):  # a parent comes before its children
         if node.left and node.split:
             here = np.flatnonzero(node_of_document == number)
             is_left = goes_left(bins[here], node.split, missing_bin)
@@ -302,7 +307,7 @@ def values_of(tree: list[Node], bins: Bins, missing_bin: int) -> Values:
 
 
 def predict(model: Model, features: Features) -> Scores:
-    """Returns the (D,) scores: the sum over trees of learning rate times value."""
+    """Returns the (D,) scores: the sum over all trees of learning rate times leaf value."""
     missing_bin = model.settings.max_bins
     bins = bin_features(features, model.thresholds, missing_bin)
     scores = np.zeros(len(features))

@@ -1,24 +1,24 @@
-"""Sampling: the queries, documents and features that a tree learns from, drawn anew without repetition.
+"""Sampling: the queries, documents and features of each tree, drawn without replacement.
 
-Friedman, 2002, "Stochastic Gradient Boosting", section 3: a tree that sees a part of the data is grown
-faster, and differs more from the trees before it, which a small learning rate turns into a better model. A
-whole query that is left out tells besides how much the tree helps where it has not learned: the out-of-bag
-improvement. Lambdas are those of whole queries, also where some of their documents are left out.
+Friedman, 2002, "Stochastic Gradient Boosting", section 3: a tree that is fitted to a sample is faster to grow
+and differs more from earlier trees, which improves the model at small learning rates. Queries outside the
+sample also measure how much a tree improves the ranking of unseen queries: the out-of-bag improvement.
+Lambdas are always computed on whole queries, even if some documents of a query are not in the sample.
 
-A sample's size is a share of all there are up to 1, and a count above it.
+A sample size of at most 1 is a share; a larger one is a count.
 
-GOSS draws by gradients instead: a tree learns from the documents of the largest gradients, and from a sample
-of the others. Ke et al., 2017, "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", algorithm 2
-(gradient-based one-side sampling), as LightGBM has it. Of n documents
+GOSS samples by gradients instead: a tree is fitted to the documents with the largest gradients and to a
+random sample of the others. Ke et al., 2017, "LightGBM: A Highly Efficient Gradient Boosting Decision Tree",
+algorithm 2 (gradient-based one-side sampling), as implemented in LightGBM. Out of n documents,
 
-    the a n documents of the largest |g h| are kept,
-    of the others b n are drawn, and their g and h multiplied by (n - a n) / (b n), the paper's (1 - a) / b,
+    the a n documents with the largest |g h| are kept, and
+    b n of the others are drawn; their g and h are multiplied by (n - a n) / (b n), the paper's (1 - a) / b,
 
-so that sums over a leaf stay, in the mean, those over all documents. It saves time on histograms alone, since
-lambdas are of all documents: with a = 0.2 and b = 0.1 a fit of 200,000 documents took 0.85 of the time, and
-validation NDCG@10 over MQ2008's folds was 0.687 for 0.690, LightGBM's 0.681 for 0.682 [measured, with
-one thread, 50 and 100 trees]. The first 1 / learning_rate trees learn from all documents, because before them
-gradients say little about which documents are hard.
+so that the expected sums over a leaf equal the sums over all documents. GOSS only saves time on histograms,
+because lambdas are computed for all documents. With a = 0.2 and b = 0.1, a fit of 200,000 documents took 0.85
+of the time; validation NDCG@10 over MQ2008's folds was 0.687 instead of 0.690 (LightGBM: 0.681 instead of
+0.682) [measured, with one thread, 50 and 100 trees]. The first 1 / learning_rate trees are fitted to all
+documents, because early gradients carry little information about which documents are hard.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ltrbench.native.tree.binning import Rows
 from ltrbench.shapes import Gradients, Hessians
 
 SampleSize = int | float | str
-"""A share (at most 1), a count (above 1), "sqrt" or "log2" of all."""
+"""A share (at most 1), a count (above 1), or "sqrt" or "log2" of the total number."""
 
 ROOTS = {"sqrt": math.sqrt, "log2": math.log2}
-"""The sizes that have a name, as random forests know them (Breiman, 2001)."""
+"""Named sample sizes, from random forests (Breiman, 2001)."""
 
 
 def _refuse_no_size(name: str, size: SampleSize, words: Collection[str] = ()) -> None:
@@ -61,29 +61,30 @@ _refuse_no_size_of_features = partial(_refuse_no_size, words=ROOTS)
 
 @dataclass(kw_only=True)
 class SamplingSettings:
-    """What a tree learns from."""
+    """Settings of the samples that trees are fitted to."""
 
     queries_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """Number of queries that a tree learns from: a share up to 1, above 1 a count."""
+    """Sample of queries for each tree: a share (at most 1) or a count (above 1)."""
     documents_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """Number of those queries' documents that it learns from; the lambdas are those of whole queries."""
+    """Sample of the documents of these queries for each tree: a share (at most 1) or a count (above 1).
+    Lambdas are still computed on whole queries."""
     features_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """Number of features that it may use, drawn for each tree whatever resample_every is; also sqrt or log2
-    of all."""
+    """Sample of the features that a tree may use, drawn for every tree whatever resample_every is: a share
+    (at most 1), a count (above 1), or sqrt or log2 of all features."""
     features_per_split: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """Number of these that a leaf may be cut by, drawn for each leaf (pyltr's max_features,
-    feature_fraction_bynode, colsample_bynode), so that a strong feature does not hide the others; also sqrt
-    or log2 of them."""
+    """Sample of the tree's features that a leaf may be split on, drawn for each leaf, so that a strong
+    feature does not hide the others (pyltr's max_features, LightGBM's feature_fraction_bynode, XGBoost's
+    colsample_bynode): a share (at most 1), a count (above 1), or sqrt or log2 of them."""
     resample_every: int = setting(1, at_least=1)
-    """Number of trees in turn that learn from one draw of queries and documents (LightGBM's bagging_freq)."""
+    """Number of consecutive trees that share a sample of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS (LightGBM): share of the documents that is kept for its large gradients; None: no GOSS."""
+    """GOSS (LightGBM): share of the documents that is kept because of large gradients; None: no GOSS."""
     goss_other_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS: share that is drawn from the other documents, and whose gradients are amplified."""
+    """GOSS: share that is drawn from the other documents, with their gradients amplified."""
 
     @property
     def goss_rates(self) -> tuple[float, float] | None:
-        """The two rates of GOSS; None where it is off."""
+        """The two rates of GOSS; None if GOSS is off."""
         if self.goss_top_rate is None or self.goss_other_rate is None:
             return None
         return self.goss_top_rate, self.goss_other_rate
@@ -91,12 +92,12 @@ class SamplingSettings:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one tree learns from.
+    """The sample that one tree is fitted to.
 
     Attributes:
-        queries: (q,), rising; None: all.
-        rows: (n,), documents of those queries, rising.
-        features: (F,), whether a feature may be used.
+        queries: (q,), ascending; None: all queries.
+        rows: (n,), documents of these queries, ascending.
+        features: (F,), mask of the features that may be used.
     """
 
     queries: NDArray[np.int64] | None
@@ -119,16 +120,22 @@ class Sampler:
         if self._num_drawn % self._settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
-        # A copy, because growing a tree puts its rows in another order.
+        # A copy, because growing a tree reorders its rows.
         return Sample(self._queries, self._rows.copy(), self._draw_features())
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(F,), which of a tree's features one leaf may be cut by (Breiman, 2001, "Random Forests")."""
+        """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
+
+        Breiman, 2001, "Random Forests".
+        """
         return self._draw_from(features, self._settings.features_per_split)
 
     def left_out(self) -> NDArray[np.int64] | None:
-        """(n,) rising, the documents of the queries that the last draw left out, or where it took every
-        query, those that it left out itself; None where it took all."""
+        """Returns the (n,) out-of-bag documents of the last draw, ascending; None if it took all documents.
+
+        If queries are sampled, these are the documents of the queries outside the sample; otherwise the
+        documents outside the sample.
+        """
         if len(self._rows) == self._train.num_documents:
             return None
         is_in = np.zeros(self._train.num_documents, dtype=np.bool_)
@@ -154,7 +161,7 @@ class Sampler:
         return self._draw_from(features, self._settings.features_per_tree)
 
     def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
-        """(F,), a sample of the features that are True; where it takes all, the array itself."""
+        """Returns the (F,) mask of a sample of `features`; if the sample takes all, the same array."""
         if size == 1:
             return features
         candidates = np.flatnonzero(features)
@@ -166,18 +173,18 @@ class Sampler:
         return chosen
 
     def _of_queries(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(D,), whether a document is of one of them."""
+        """Returns the (D,) mask of the documents of these queries."""
         is_chosen = np.zeros(self._train.num_queries, dtype=np.bool_)
         is_chosen[queries] = True
         return np.repeat(is_chosen, self._train.query_sizes)
 
     def _choose(self, count: int, size: int) -> NDArray[np.int64]:
-        """(size,), rising, of 0, ..., count - 1."""
+        """Returns `size` different numbers out of 0, ..., count - 1, ascending."""
         return np.sort(self._rng.choice(count, size, replace=False))
 
 
 def sample_size(size: SampleSize, count: int) -> int:
-    """How many of `count` a sample has: at least one, and at the most all.
+    """Returns the size of a sample of `count` items: at least 1, at most `count`.
 
     >>> [sample_size(size, 100) for size in (1.0, 0.25, 30, 3000, "sqrt", "log2")]
     [100, 25, 30, 100, 10, 7]
@@ -190,11 +197,14 @@ def sample_size(size: SampleSize, count: int) -> int:
 def one_side_sample(
     gradients: Gradients, hessians: Hessians, top_rate: float, other_rate: float, rng: np.random.Generator
 ) -> tuple[Rows, NDArray[np.float64]]:
-    """Returns the rows to learn from, rising, and the (D,) factors of every document's gradient and hessian.
+    """Returns the sampled rows of GOSS, ascending, and the (D,) factors of all gradients and hessians.
 
     Args:
-        top_rate: a, the share of the documents that is kept for its gradients.
-        other_rate: b, the share that is drawn from the others.
+        gradients: (D,).
+        hessians: (D,).
+        top_rate: a, share of the documents that is kept because of large gradients.
+        other_rate: b, share of the documents that is drawn from the others.
+        rng: generator of the draws.
     """
     num_documents = len(gradients)
     num_top = max(1, int(top_rate * num_documents))
@@ -208,7 +218,7 @@ def one_side_sample(
 
 
 def _largest(sizes: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
-    """(D,), whether a size is among the `count` largest; of equal ones the earliest are."""
+    """Returns the (D,) mask of the `count` largest sizes; among equal sizes the first ones are chosen."""
     threshold = np.partition(sizes, len(sizes) - count)[len(sizes) - count]
     is_largest: NDArray[np.bool_] = sizes > threshold
     equal = np.flatnonzero(sizes == threshold)

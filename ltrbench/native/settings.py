@@ -1,13 +1,14 @@
-"""Settings: how the engine declares a setting, checks it, and reads it from an object of the same names.
+"""Settings: declares, checks and converts the settings of the engine.
 
-A setting is one field of a settings dataclass. The field has the name that users write; `setting` holds its
-default, its range, and what it needs to have an effect; the text below it is its documentation:
+A setting is one field of a settings dataclass. The field has the name that users write. `setting` contains
+its default, its range, and the other settings that it depends on. The string below the field is its
+documentation:
 
     hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
     '''Factor of hessians.'''
 
-`ltrbench.rankers.native.NativeRanker` inherits these dataclasses, so that each field is a key of the command
-line, an argument of the class and a row of the documentation. `part` maps them back by name.
+`ltrbench.rankers.native.NativeRanker` inherits these dataclasses, so that each field is also a command-line
+key, an argument of the class and a row of the documentation. `part` copies the values back by name.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ ValueT = TypeVar("ValueT")
 SettingsT = TypeVar("SettingsT")
 
 Check = Callable[[str, Any], None]
-"""Takes name and value of a setting, and raises ConfigError where it is out of its range."""
+"""(name, value of a setting) -> None; raises ConfigError if the value is out of range."""
 
 Needs = Mapping[str, Collection[str]]
-"""Name of another setting -> the values of it with which a setting has an effect."""
+"""Name of another setting -> its values for which a setting has an effect."""
 
 
 def setting(
@@ -43,11 +44,11 @@ def setting(
     """Declares a field of a settings dataclass.
 
     Args:
-        default: of the field; a dict is copied for each object.
+        default: default of the field; a dict is copied for each object.
         at_least, above, at_most: range of a number.
-        choices: the words that it may be.
-        refuse: check of a value for which neither a range nor choices suffice.
-        only_with: what it needs to have an effect.
+        choices: allowed values of a string.
+        refuse: check of the value, if neither a range nor choices describe it.
+        only_with: other settings that the setting depends on.
     """
     if choices is not None:
         refuse = partial(require_choice, choices=choices)
@@ -61,17 +62,18 @@ def setting(
 
 
 def check(settings: Any) -> None:
-    """Raises ConfigError on the first setting that is out of its range."""
+    """Raises ConfigError for the first setting that is out of range."""
     for item in fields(settings):
         if "refuse" in item.metadata:
             item.metadata["refuse"](item.name, getattr(settings, item.name))
 
 
 def check_effects(settings: Any, chosen: Mapping[str, str | None]) -> None:
-    """Raises ConfigError on the first setting that is set, but has no effect beside the others.
+    """Raises ConfigError for the first setting that is set but has no effect because of another setting.
 
     Args:
-        chosen: name of a setting that others need -> what their `only_with` is compared with.
+        settings: a settings dataclass.
+        chosen: name of a setting that others depend on -> the value to compare their `only_with` with.
     """
     for item in fields(settings):
         value, default = getattr(settings, item.name), _default(item)
@@ -93,20 +95,21 @@ def _word(value: object) -> str:
 
 
 def changed(settings: Any, *kinds: type[Any]) -> list[str]:
-    """Returns the names of those settings, declared in `kinds`, that do not have their default."""
+    """Returns the names of the settings, declared in `kinds`, whose values differ from their defaults."""
     declared = [item for kind in kinds for item in fields(kind)]
     return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
 
 
 def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
-    """Returns a dataclass or named tuple `kind` with the values that `source` has under the names of its
-    fields.
+    """Returns a dataclass or named tuple `kind` whose fields have the values of the same names in `source`.
 
-    None leaves the default of `kind`. A whole number, or a number of NumPy's, becomes Python's float where
-    `kind` declares a float, because kernels are compiled for the types of their arguments.
+    A value of None keeps the default of `kind`. If `kind` declares a float, integers and NumPy numbers are
+    converted to a Python float, because kernels are compiled for the types of their arguments.
 
     Args:
-        others: values of fields that `source` does not have, or that it has in another form.
+        source: object with attributes of the same names.
+        kind: class of the result.
+        others: values of fields that `source` does not have, or has in another form.
     """
     values = {
         name: float(value) if is_float else value
@@ -117,6 +120,6 @@ def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
 
 
 def _floats(kind: type[Any]) -> dict[str, bool]:
-    """Name of a field -> whether it is a float, and never a whole number."""
+    """Returns, for each field name, whether the field is declared as a float and not as an integer."""
     types = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
     return {name: float in possible and int not in possible for name, possible in types.items()}

@@ -1,8 +1,8 @@
-"""Warm-up: all that a fit and its scores need is compiled before the clock starts.
+"""Warm-up: compiles everything that a fit and its predictions need before timing starts.
 
-numba compiles one kernel of a process after the other, and half of its time goes into those that grow a
-tree. Where the cache has none of them yet, another process compiles them into it, while this one compiles the
-rest.
+Within a process, numba compiles one kernel after another, and half of the time is spent on the kernels that
+grow a tree. If these are not in the cache yet, a second process compiles them into the cache while this
+process compiles the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
 
 
 def four_documents() -> RankingDataset:
-    """What there is to learn from."""
+    """Returns a small data set for the warm-up: two queries of two documents, with positions."""
     return RankingDataset(
         features=np.eye(4, 3, dtype=np.float32),
         labels=np.array([0.0, 1.0, 0.0, 1.0]),
@@ -42,17 +42,17 @@ def four_documents() -> RankingDataset:
 
 
 def compile_engine(objective: ObjectiveSettings, correction: Objective | None, num_threads: int) -> None:
-    """Compiles the engine, or loads it where this machine has compiled it.
+    """Compiles the engine, or loads the machine code from the cache.
 
     Args:
-        objective: the objective of the fit to come.
-        correction: on `four_documents`, what stands in its place where the fit learns of positions.
-        num_threads: with one, there is no other process.
+        objective: objective of the fit that follows.
+        correction: replaces the objective if the fit corrects position bias; prepared on `four_documents`.
+        num_threads: number of threads of the fit; with 1, no second process is started.
     """
     settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
     with _growth_compiled_beside(num_threads):
-        _fit(replace(settings, num_leaves=1), correction)  # all but growth
-        # The other process needs it last, and then finds it in the cache.
+        _fit(replace(settings, num_leaves=1), correction)  # everything except growing trees
+        # The second process needs `partition` last and then finds it in the cache.
         binned, rows = _two_bins(), np.arange(4, dtype=np.uint32)
         partition(binned.words, binned.num_bins, 0, 0, False, rows, rows.copy(), num_threads)
     _fit(settings, correction)
@@ -60,35 +60,35 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
 
 def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
     boost(four_documents(), settings, objective=correction)
-    # Rows that a tree has not learned from take another way to their score, which is also predict's.
+    # With a sample, scores are computed by the kernel that `predict` also uses.
     boost(four_documents(), replace(settings, sampling=SamplingSettings(documents_per_tree=0.5)))
 
 
 @contextmanager
 def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
-    """Has another process do `compile_growth` during the block, if there are threads for it and it is not
-    done. Should that process fail it says so, and growth is compiled here when it is needed."""
+    """Runs `compile_growth` in a second process during the block, if there is a thread for it and the kernels
+    are not in the cache. If that process fails, it prints its error, and this process compiles them later."""
     if num_threads == 1 or is_cached(grow_best_first):
         yield
         return
-    # -P and PYTHONPATH, so that it imports from where this process does, and not from its working folder too.
+    # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.
     command = [sys.executable, "-P", "-c", f"from {__name__} import compile_growth; compile_growth()"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    if config.CACHE_DIR:  # the folder that this process has settled on, where it can't write to the usual one
+    if config.CACHE_DIR:  # the replacement that this process uses if the default cache is not writable
         environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
-    with subprocess.Popen(command, env=environment):  # waits for its end
+    with subprocess.Popen(command, env=environment):  # waits for the process at the end of the block
         yield
 
 
 def compile_growth() -> GrownTree:
-    """Grows a tree, without the stages before it."""
+    """Grows a tree without running the earlier stages; compiles the kernels that this needs."""
     quantised = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
     rows, features = np.arange(4, dtype=np.uint32), np.ones(1, dtype=np.bool_)
     return Grower(_two_bins(), 3, LOOSE_SPLITS).grow(quantised, rows, features)
 
 
 def _two_bins() -> BinnedFeatures:
-    """Four documents, in two bins by turns; of the types that `bin_features` has."""
+    """Returns four documents with alternating bins, in arrays of the types that `bin_features` returns."""
     return BinnedFeatures(
         words=np.array([[0], [1], [0], [1]], dtype=np.uint64),
         thresholds=np.zeros((1, COLUMN_BINS), dtype=np.float32),

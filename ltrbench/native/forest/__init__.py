@@ -1,9 +1,9 @@
-"""Many trees: the scores that they give, and what each feature adds to them.
+"""Forests: the scores of many trees, and the contribution of each feature to a score.
 
 In reading order:
 
     bits           64-document bitmasks that route documents through a tree
-    scoring        many trees, and the scores that they give
-    checks         a forest from a file, checked before its scores are computed
-    tree_shap      what each feature adds to a score
+    scoring        forests, and the scores of documents
+    checks         validation of a forest that was read from a file
+    tree_shap      contributions of features to a score
 """

@@ -1,8 +1,8 @@
-"""Words with a bit for each of 64 documents: steps for which processors have an instruction, and Python none.
+"""Operations on 64-bit words that have one bit per document, using processor instructions via LLVM.
 
-Each is a plain function, the specification, which is what uncompiled code runs; compiled code has one of
-LLVM's instructions in its place. As a loop that numba compiles, a comparison of 64 takes 2.6 times as long
-[measured].
+Each operation has a plain Python function, which is its specification and runs if numba is disabled. Compiled
+code uses LLVM instructions instead. For the comparison of 64 values, a loop compiled by numba takes 2.6 times
+as long [measured].
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NUM_BITS = 64
 
 @kernel
 def above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
-    """Whose value, of 64, is above the threshold, document d as the bit of 2^d; a missing value is not."""
+    """Returns a word in which bit d is set if values[d] > threshold; 64 values; NaN is never above."""
     return reference_above(values, threshold)
 
 
 @kernel
 def lowest(word: np.uint64) -> np.uint64:
-    """The number of the lowest bit that is set; the word is not 0."""
+    """Returns the index of the lowest set bit; the word must not be 0."""
     return reference_lowest(word)
 
 
@@ -45,7 +45,7 @@ def _type_above(context: Any, values: Any, threshold: Any) -> Any:
 
 
 def _generate_above(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """One comparison of two vectors of 64 floats, whose 64 answers are read as an integer."""
+    """Generates one comparison of two vectors of 64 floats; its 64 result bits form an integer."""
     vector, index = ir.VectorType(ir.FloatType(), NUM_BITS), ir.IntType(32)
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     of_documents = builder.load(builder.bitcast(array.data, vector.as_pointer()), align=4)

@@ -1,7 +1,8 @@
-"""Checks of a forest that was read from a file, before a kernel follows its indices without looking.
+"""Checks of a forest that was read from a file; kernels use its indices without bounds checks.
 
-`flaws` takes time proportional to the number of nodes, in NumPy alone: loading a model compiles nothing. What
-it lets through keeps every kernel inside its arrays, ends every walk at a leaf, and gives finite scores.
+`flaws` takes time proportional to the number of nodes and only uses NumPy, so that loading a model compiles
+nothing. For every forest without flaws, kernels stay within their arrays, every path ends at a leaf, and all
+scores are finite.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _FOREST_DTYPES = {"roots": np.int64, "weights": np.float64}
 
 
 def flaws(forest: Forest, num_features: int) -> Iterator[str]:
-    """What is wrong with a forest on F features, a sentence each; a check relies on those before it, so that
-    only the first sentence is to be taken."""
+    """Yields the flaws of a forest on F features, one sentence each.
+
+    Use only the first one: each check relies on all earlier checks.
+    """
     yield from _wrong_arrays(forest)
     yield from _wrong_roots(forest)
     yield from _wrong_values(forest, num_features)
@@ -39,12 +42,12 @@ def flaws(forest: Forest, num_features: int) -> Iterator[str]:
 
 
 def first_flaw(forest: Forest, num_features: int) -> str | None:
-    """The first of the `flaws`; None where there is none."""
+    """Returns the first of the `flaws`; None if there is none."""
     return next(islice(flaws(forest, num_features), 1), None)
 
 
 def _wrong_arrays(forest: Forest) -> Iterator[str]:
-    """One dimension, the dtype of each, and equal lengths."""
+    """Checks that every array has one dimension, its dtype, and the same length as the others."""
     arrays = {"roots": forest.roots, "weights": forest.weights, **forest.nodes._asdict()}
     for name, dtype in (_FOREST_DTYPES | _NODE_DTYPES).items():
         array = arrays[name]
@@ -57,16 +60,16 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
 
 
 def _wrong_roots(forest: Forest) -> Iterator[str]:
-    """T + 1 of them, strictly rising from 0 to the number of nodes."""
+    """Checks that there are T + 1 roots, strictly increasing from 0 to the number of nodes."""
     roots, num_nodes = forest.roots, len(forest.nodes.feature)
     if len(forest.weights) == 0 or len(roots) != len(forest.weights) + 1:
-        yield f"roots has length {len(roots)} and weights {len(forest.weights)}, not T + 1 and T of T trees"
+        yield f"roots has length {len(roots)} and weights {len(forest.weights)}, not T + 1 and T for T trees"
     if roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
         yield f"roots do not rise strictly from 0 to the number of nodes, {num_nodes}"
 
 
 def _wrong_values(forest: Forest, num_features: int) -> Iterator[str]:
-    """Features that there are, and numbers that can be computed with."""
+    """Checks that features exist and that numbers are finite and in range."""
     nodes = forest.nodes
     is_cut = nodes.feature != NO_FEATURE
     yield from _at(
@@ -75,16 +78,16 @@ def _wrong_values(forest: Forest, num_features: int) -> Iterator[str]:
         nodes.feature,
         f"neither {NO_FEATURE} nor one of the {num_features} features",
     )
-    # The last cut of a feature that has missing values sends all that are there left: x <= inf.
+    # A threshold of infinity is valid: that split sends all values left and missing values right.
     limits = np.isnan(nodes.threshold) | (nodes.threshold == -np.inf)
-    yield from _at(limits, "threshold", nodes.threshold, "no threshold")
+    yield from _at(limits, "threshold", nodes.threshold, "which is not a valid threshold")
     for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
         yield from _at(~np.isfinite(array), name, array, "not finite")
     yield from _at(nodes.num_documents < 0, "num_documents", nodes.num_documents, "negative")
 
 
 def _wrong_children(forest: Forest) -> Iterator[str]:
-    """A child stands after its parent, in the same tree, and has no other parent; a leaf is its own child."""
+    """Checks that a child comes after its only parent, in the same tree, and that a leaf is its own child."""
     nodes, node = forest.nodes, np.arange(len(forest.nodes.feature))
     is_cut, end = nodes.feature != NO_FEATURE, np.repeat(forest.roots[1:], np.diff(forest.roots))
     for name, child in (("left", nodes.left), ("right", nodes.right)):
@@ -98,7 +101,7 @@ def _wrong_children(forest: Forest) -> Iterator[str]:
 
 
 def _wrong_sums(forest: Forest) -> Iterator[str]:
-    """Scores and total gains are finite, and counts of documents add up."""
+    """Checks that scores and total gains are finite, and that document counts add up."""
     with np.errstate(over="ignore"):
         largest = np.maximum.reduceat(np.abs(forest.nodes.value), forest.roots[:-1])
         if not np.isfinite(np.abs(forest.weights * largest).sum()):
@@ -109,7 +112,7 @@ def _wrong_sums(forest: Forest) -> Iterator[str]:
 
 
 def _wrong_counts(forest: Forest) -> Iterator[str]:
-    """Documents of a node are those of its children, and a node that is cut has some."""
+    """Checks that a split node has documents, as many as both its children together."""
     nodes, documents = forest.nodes, forest.nodes.num_documents
     is_cut = nodes.feature != NO_FEATURE
     below = np.zeros(len(documents))
@@ -119,7 +122,7 @@ def _wrong_counts(forest: Forest) -> Iterator[str]:
 
 
 def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:
-    """The first place where something is wrong, with its value."""
+    """Yields the first wrong element of an array with its index, its value and the reason."""
     if wrong.any():
         place = int(wrong.argmax())
         yield f"{name}[{place}] is {array[place]}, {reason}"

@@ -1,21 +1,21 @@
-"""Forests: the scores that many trees give to documents.
+"""Forests: sequences of weighted trees, and the scores of documents.
 
-With leaf_t(x) the value of the leaf that x reaches in tree t, its score is
+Let leaf_t(x) be the value of the leaf that document x reaches in tree t. The score of x is
 
     sum over t of weight_t leaf_t(x)
 
-in the order of the trees: the same bits in every batch, and on any number of threads.
+added in the order of the trees: it has the same bits in every batch and on any number of threads.
 
-For speed 64 documents go down a tree together. A node is reached by a set of them, a word with a bit for
-each; the root by all. A cut compares its feature of all 64 with the threshold, and with `right` the word of
-those that go right
+For speed, 64 documents are routed through a tree together. For each node, a 64-bit word contains one bit per
+document: whether the document reaches the node. All documents reach the root. A split compares the feature
+values of all 64 documents with the threshold. Let `right` be the word of the documents that go right:
 
     reached[left child] = reached[node] & ~right,   reached[right child] = reached[node] & right.
 
-So all cuts are looked at, where a document that walks looks at those on its path only; but there is no branch
-to guess, nothing waits for a document's last step, and 8 or 16 are compared at once. QuickScorer trades the
-walk for words of bits too, a bit for a leaf where here it is one for a document (Lucchese et al., 2015,
-"QuickScorer: A Fast Algorithm to Rank Documents with Additive Ensembles of Regression Trees").
+This evaluates every split of a tree, whereas a single document only needs the splits on its path. But it has
+no unpredictable branches, no step waits for the previous step of the same document, and 8 or 16 values are
+compared at once. QuickScorer also uses bitmasks, with one bit per leaf instead of one per document (Lucchese
+et al., 2015, "QuickScorer: A Fast Algorithm to Rank Documents with Additive Ensembles of Regression Trees").
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ from ltrbench.shapes import Features, Values
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees, at least one, with their nodes one after the other.
+    """One or more trees, with the nodes of all trees in one set of arrays.
 
     Attributes:
-        roots: (T + 1,), the first node of each tree, and the number of nodes.
-        nodes: of all trees; `left` and `right` count from the first node of the first tree.
-        weights: (T,), what a tree's values are multiplied by: the learning rate, unless trees are weighed
-            one by one.
+        roots: (T + 1,), index of the root of each tree, followed by the total number of nodes.
+        nodes: nodes of all trees; `left` and `right` are indices into the joint arrays.
+        weights: (T,), factor of each tree's values: the learning rate, unless DART rescales trees.
     """
 
     roots: NDArray[np.int64]
@@ -57,17 +56,17 @@ class Forest:
 
     @cached_property
     def packed(self) -> PackedForest:
-        """The form in which scores are computed."""
+        """The forest in the layout that the scoring kernel reads."""
         return _pack(self)
 
     def first(self, num_trees: int) -> Forest:
-        """The first so many trees."""
+        """Returns a forest of the first `num_trees` trees."""
         end = self.roots[num_trees]
         nodes = Tree._make(array[:end] for array in self.nodes)
         return Forest(self.roots[: num_trees + 1], nodes, self.weights[:num_trees])
 
     def trees(self) -> list[Tree]:
-        """What was planted."""
+        """Returns the trees as separate arrays, the inverse of `plant`."""
         parts = [Tree._make(array[first:end] for array in self.nodes) for first, end in pairwise(self.roots)]
         return [
             tree._replace(left=tree.left - np.int32(root), right=tree.right - np.int32(root))
@@ -76,7 +75,7 @@ class Forest:
 
 
 def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64]) -> Forest:
-    """Joins trees, at least one, into a forest."""
+    """Joins one or more trees into a forest."""
     sizes = [len(tree.feature) for tree in trees]
     roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     nodes = Tree(*(np.concatenate(arrays) for arrays in zip(*trees, strict=True)))
@@ -86,7 +85,7 @@ def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64])
 
 
 def reference_scores(forest: Forest, features: Features) -> Values:
-    """The specification: each document walks down each tree."""
+    """Specification: routes each document through each tree. Returns the (D,) scores."""
     scores = np.zeros(len(features))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
         for d, document in enumerate(features):
@@ -95,30 +94,30 @@ def reference_scores(forest: Forest, features: Features) -> Values:
 
 
 def add_scores(forest: Forest, features: Features, scores: Values) -> None:
-    """Adds to each document's score what the trees give it; features (D, F) in C order."""
-    # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
+    """Adds the values of all trees to the (D,) scores, in place; features are (D, F) in C order."""
+    # Always read-only, so that one compilation serves read-only and writable arrays.
     features = features.view()
     features.flags.writeable = False
     _all_blocks(forest.packed, features, scores)
 
 
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-"""All documents of a block; document d is the bit of the value 2^d."""
+"""The word of all 64 documents of a block; document d is bit d."""
 
 
 class PackedForest(NamedTuple):
-    """T trees with I cuts and L = I + T leaves as the kernel reads them: a tree's cuts, then its leaves.
+    """T trees with I splits and L = I + T leaves for the kernel; in each tree, splits come before leaves.
 
     Attributes:
-        features: (C,), the features that any tree cuts, rising.
-        first_cut: (T + 1,), the number of each tree's first cut, and I.
-        most_cuts: of a tree.
-        column: (I,), the place in `features` of what a cut compares.
-        threshold: (I,), the largest value that goes left.
-        missing_right: (I,), all documents where a missing value goes right, none where it goes left.
-        left: (I,), the node in the tree that the left takes; nodes stand after their parents.
-        right: (I,), likewise.
-        value: (L,), what a leaf adds to a score: its value times the tree's weight.
+        features: (C,), features that at least one tree splits on, ascending.
+        first_cut: (T + 1,), index of each tree's first split, followed by I.
+        most_cuts: maximum number of splits of a tree.
+        column: (I,), index in `features` of the feature of a split.
+        threshold: (I,), largest value that goes left.
+        missing_right: (I,), the word ALL if missing values go right, 0 if they go left.
+        left: (I,), left child, as an index within the tree; a child comes after its parent.
+        right: (I,), right child, likewise.
+        value: (L,), leaf value times the weight of the tree.
     """
 
     features: NDArray[np.uint32]
@@ -133,7 +132,7 @@ class PackedForest(NamedTuple):
 
 
 def _pack(forest: Forest) -> PackedForest:
-    """Puts a forest into the form in which scores are computed."""
+    """Converts a forest to the layout that the scoring kernel reads."""
     nodes, is_cut = forest.nodes, forest.nodes.feature != NO_FEATURE
     tree = np.repeat(np.arange(forest.num_trees), np.diff(forest.roots))
     first_cut = np.concatenate([[0], np.cumsum(is_cut)])[forest.roots]
@@ -176,7 +175,7 @@ def _one_block(forest: PackedForest, features: Features, scores: Values) -> None
             right |= missing[column] & forest.missing_right[cut]
             reached[np.uint64(forest.left[cut])] = here & ~right
             reached[np.uint64(forest.right[cut])] = here & right
-        # Each tree before this one has a leaf more than it has cuts.
+        # Every earlier tree has one more leaf than splits.
         num_cuts, first_leaf = end - first, first + np.uint64(t)
         for i in range(num_cuts + np.uint64(1)):
             leaf = np.uint64(i)
@@ -185,7 +184,7 @@ def _one_block(forest: PackedForest, features: Features, scores: Values) -> None
 
 @inlined_kernel
 def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
-    """The used features of a block, (C, 64), and who misses each, (C,)."""
+    """Returns the used features of a block, (C, 64), and for each the word of its missing values, (C,)."""
     columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
     for i in range(len(features)):
@@ -200,7 +199,7 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
 
 @inlined_kernel
 def _add(value: np.float64, reached: np.uint64, scores: Values) -> None:
-    """Adds a leaf's value to the scores of those that reached it."""
+    """Adds a leaf's value to the scores of the documents that reached the leaf."""
     while reached != 0:
         scores[lowest(reached)] += value
-        reached &= reached - np.uint64(1)  # without its lowest bit
+        reached &= reached - np.uint64(1)  # clears the lowest bit

@@ -1,26 +1,27 @@
-"""TreeSHAP: how far each feature moves a document's score away from the score that is expected of any.
+"""TreeSHAP: the contribution of each feature to the difference between a score and the expected score.
 
-Of a document x only the features in S may be known. What a tree is then expected to say, v(S), follows x at
-the nodes that ask for one of them and takes both branches at the others, each weighed by its share of the
-training documents (Lundberg, Erion and Lee, 2018, "Consistent Individualized Feature Attribution for Tree
-Ensembles", Algorithm 1). A feature's contribution is its Shapley value in this game of all F features:
+Let S be the set of known features of a document x. The expected value v(S) of a tree is computed as follows:
+at a node whose feature is in S, follow x; at any other node take both branches, weighted by their shares of
+the training documents (Lundberg, Erion and Lee, 2018, "Consistent Individualized Feature Attribution for Tree
+Ensembles", Algorithm 1). The contribution of a feature is its Shapley value in this game of F features:
 
     phi_j = sum over S without j of |S|! (F - |S| - 1)! / F! (v(S + j) - v(S))
 
-With m the features that the path from the root to a leaf asks for, o_i whether x goes along at all its nodes
-that ask for i (1 or 0), and z_i the product of the shares of those that go along there,
+For the path from the root to a leaf, let m be the number of features on the path, o_i = 1 if x follows the
+path at all nodes that split on feature i and 0 otherwise, and z_i the product of the shares of training
+documents that follow the path at these nodes. Then
 
     v(S) = sum over leaves of value prod_{i in S} o_i prod_{i not in S} z_i
 
-Lundberg's Algorithm 2 makes the sum over subsets a recursion on the coefficients of a polynomial, from which
-it takes a feature out again by subtraction. Here each path is a game of its own, as in GPUTreeShap (Mitchell,
-Frank and Holmes, 2022), and the polynomial is integrated: if each feature is known with the chance t, then
-(Owen, 1972, "Multilinear Extensions of Games", theorem 5)
+Lundberg's Algorithm 2 turns the sum over subsets into a recursion on the coefficients of a polynomial, and
+removes a feature from the polynomial by subtraction. Here, each path is a separate game, as in GPUTreeShap
+(Mitchell, Frank and Holmes, 2022), and the polynomial is integrated over the probability t that a feature is
+known (Owen, 1972, "Multilinear Extensions of Games", theorem 5):
 
-    phi_j = sum over leaves of value (o_j - z_j) integral_0^1 prod_{i != j} (t o_i + (1 - t) z_i) dt,
+    phi_j = sum over leaves of value (o_j - z_j) integral_0^1 prod_{i != j} (t o_i + (1 - t) z_i) dt
 
-which Gauss and Legendre's rule gives exactly from ceil(m / 2) points, because the degree is m - 1. The values
-are those of Algorithm 2 at the same cost, without its cancellation: nothing is subtracted under the integral.
+The integrand has degree m - 1, so that Gauss-Legendre quadrature with ceil(m / 2) points is exact. The result
+equals that of Algorithm 2 at the same cost, without cancellation: the integral contains no subtraction.
 """
 
 from __future__ import annotations
@@ -41,12 +42,11 @@ from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.shapes import Features
 
 Contributions = NDArray[np.float64]
-"""(D, F + 1), a column a feature, and last the score that is expected of any document; a row's sum is the
-document's score."""
+"""(D, F + 1), one column per feature, then the expected score; the sum of a row is the document's score."""
 
 
 def reference_contributions(forest: Forest, features: Features) -> Contributions:
-    """The specification: the sum over all subsets of the features, so for few of them."""
+    """Specification: the sum over all subsets of features; exponential in their number."""
     num_documents, num_features = features.shape
     contributions = np.zeros((num_documents, num_features + 1))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
@@ -69,7 +69,7 @@ def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
 
 
 def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int) -> float:
-    """v(known) of the tree below a node: Algorithm 1."""
+    """Returns v(known) of the subtree at a node: Algorithm 1."""
     feature, left, right = int(tree.feature[node]), int(tree.left[node]), int(tree.right[node])
     if feature == NO_FEATURE:
         return float(tree.value[node])
@@ -83,14 +83,15 @@ def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], 
 
 
 def tree_shap(forest: Forest, features: Features) -> Contributions:
-    """The contributions of all trees to the scores of documents, (D, F) in C order.
+    """Returns the contributions for documents with features (D, F) in C order.
 
-    The same bits in every batch and on any number of threads: a document's are added up path after path.
+    The result has the same bits in every batch and on any number of threads: contributions of a document are
+    added path by path.
     """
     paths = _paths(forest)
     contributions = np.zeros((len(features), features.shape[1] + 1))
     longest = int(np.diff(paths.first).max())
-    # Read-only for all, so that one compilation serves a data set's arrays and a caller's own.
+    # Always read-only, so that one compilation serves read-only and writable arrays.
     features = features.view()
     features.flags.writeable = False
     _all_blocks(paths, *_rules((longest + 1) // 2), features, contributions)
@@ -98,18 +99,18 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
 
 
 class _Paths(NamedTuple):
-    """P paths from a root to a leaf, with E steps in all: a step for each feature that a path asks for.
+    """P paths from a root to a leaf with E steps in total; a path has one step per feature it splits on.
 
-    x goes along a step where not x <= low and x <= high, or where it is missing and `missing` says so.
+    x follows a step if low < x <= high, or if x is missing and `missing` is True.
 
     Attributes:
-        first: (P + 1,), each path's first step, and E.
-        feature: (E,), what a step asks for.
-        low: (E,), the largest value that does not go along; NaN for none.
-        high: (E,), the largest value that does.
-        missing: (E,), whether a missing value does.
-        share: (E,), z: of the training documents at the step's nodes, those that went along.
-        value: (P,), what the leaf adds to a score: its value times the tree's weight.
+        first: (P + 1,), index of each path's first step, followed by E.
+        feature: (E,), feature of the step.
+        low: (E,), exclusive lower bound of x; NaN: no bound.
+        high: (E,), inclusive upper bound of x.
+        missing: (E,), whether a missing value follows the step.
+        share: (E,), z: share of the training documents at the step's nodes that follow the step.
+        value: (P,), leaf value times the weight of the tree.
     """
 
     first: NDArray[np.uint64]
@@ -151,9 +152,11 @@ def _paths(forest: Forest) -> _Paths:
 
 
 def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
-    """Each leaf from left to right, as feature -> step on the way there, and its value; arrays are lists
-    here."""
-    # A stack of its own, because recursion would bound the depth of trees.
+    """Yields for each leaf, from left to right, its path as feature -> step, and its value.
+
+    The arrays of `tree` are lists here.
+    """
+    # An explicit stack, because recursion would limit the depth of trees.
     open_nodes: list[tuple[int, dict[int, _Step]]] = [(0, {})]
     while open_nodes:
         node, path = open_nodes.pop()
@@ -174,7 +177,7 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
 
 @cache
 def _rules(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gauss and Legendre's points and weights on [0, 1]; row n - 1 holds the rule of n points."""
+    """Returns Gauss-Legendre points and weights on [0, 1]; row n - 1 contains the rule with n points."""
     points, weights = np.zeros((most, most)), np.zeros((most, most))
     for n in range(1, most + 1):
         points_on_both_sides, weights_of_rule = np.polynomial.legendre.leggauss(n)
@@ -183,8 +186,7 @@ def _rules(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 LANES = 32
-"""Documents whose contributions are computed side by side: each in a lane of its own, of which a processor
-takes several at once."""
+"""Number of documents per block; the innermost loops run over these documents and are vectorised."""
 
 
 @parallel_kernel
@@ -239,7 +241,7 @@ def _one_block(
 def _go_along(
     paths: _Paths, step: np.uint64, columns: NDArray[np.float32], along: NDArray[np.float64]
 ) -> None:
-    """Who goes along a step, 1.0 or 0.0."""
+    """Writes 1.0 for each document that follows a step, and 0.0 for the others."""
     values = columns[np.uint64(paths.feature[step])]
     low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
     for d in range(LANES):
@@ -256,7 +258,7 @@ def _add_products(
     before: NDArray[np.float64],
     integral: NDArray[np.float64],
 ) -> None:
-    """Adds a point of the integral for each step: weight times the product of the other steps' factors."""
+    """Adds one quadrature point to the integral of each step: weight times the factors of all other steps."""
     product = np.full(LANES, weight)
     for k in range(len(share)):
         i = np.uint64(k)
