@@ -1,17 +1,17 @@
-"""What the trees are fitted to, in every library's dialect: functions from scores to gradients.
+"""Objectives: functions from scores to gradients and hessians, in the dialect of every library.
 
 In reading order:
 
-    lambdas        the gradients of NDCG: which way each document should move, and how far
-    dialects       what implementations differ in, as named settings, and what the libraries have there
-    pairs          the specification: the lambdas of one query pair by pair
-    pairwise       the same compiled, for every pairwise objective; `lambdas` is native's own, faster
-    swaps          what a metric changes by when two documents change places, laid out for `pairwise`
-    xendcg         a cross entropy instead of pairs
-    preparation    a data set and any of these settings to a function from scores to gradients
-    position_bias  clicks corrected for the position shown, by a term of the score or a divisor of pairs
+    lambdas        gradients and hessians of NDCG, with the fast kernel for native's default settings
+    dialects       settings in which implementations of LambdaMART differ
+    pairs          specification: the lambdas of one query, pair by pair
+    pairwise       compiled kernel for all pairwise objectives and dialects
+    swaps          closed forms for the change of a metric when two documents are swapped, for `pairwise`
+    xendcg         cross entropy of whole lists instead of pairs
+    preparation    objective function for a data set and settings
+    position_bias  correction of clicks for position bias, by a bias term or by weights of pairs
 
-The names of `preparation` are those of this package too.
+This package also exports the names of `preparation`.
 """
 
 from ltrbench.native.objectives.preparation import (

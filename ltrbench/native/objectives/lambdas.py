@@ -1,28 +1,29 @@
-"""Lambdas: for every document, the gradient and the hessian of NDCG's cost with respect to its score.
+"""Lambdas: the gradient and the hessian of NDCG's cost with respect to the score of every document.
 
 Burges, 2010, "From RankNet to LambdaRank to LambdaMART: An Overview" (MSR-TR-2010-82), sections 4 and 7.
-Ranks r count from 0 in the order of falling score, ties in the order of rows; D(r) = 1 / log2(r + 2), G(l) =
-2^l - 1, T is the truncation and max_dcg the best DCG@T of the query. For each pair of documents with
-different labels, one of them ranked above T, with hi the one of the higher label:
+Ranks r start at 0, in the order of descending score; tied documents keep the order of rows. D(r) =
+1 / log2(r + 2), G(l) = 2^l - 1, T is the truncation, and max_dcg is the best DCG@T of the query. For each
+pair of documents with different labels, of which at least one has a rank r < T, let hi be the document with
+the higher label and lo the other:
 
     delta   = (G(l_hi) - G(l_lo)) * |D(r_hi) - D(r_lo)| / max_dcg   change of NDCG when the two are swapped
-    delta  /= 0.01 + |s_hi - s_lo|                                  where normalize_distance
-    p       = 1 / (1 + exp(sigma * (s_hi - s_lo)))                  the model's probability of the wrong order
+    delta  /= 0.01 + |s_hi - s_lo|                                  if normalize_distance
+    p       = 1 / (1 + exp(sigma * (s_hi - s_lo)))                  probability of the wrong order
     lambda  = sigma * p * delta                                     section 4: derivative of the cost
     g_hi   -= lambda;  g_lo += lambda
     h_hi   += sigma * (1 - p) * lambda;  h_lo += the same           section 7: second derivative
     S      += 2 * lambda
 
-and where normalize_query, the query's g and h are multiplied by log2(1 + S) / S. Both normalisations are
-LightGBM's (its lambdarank_norm is both at once) and not the paper's; they keep a query of many pairs, and
-pairs of close scores, from outweighing others. Trees are fitted to -g / h. A query without a relevant
-document has no lambdas. `pairs.py`, the specification of the kernel, holds the same pair by pair, with the
-settings of other libraries' dialects.
+If normalize_query, the g and h of the query are multiplied by log2(1 + S) / S. Both normalisations are from
+LightGBM (together they are its lambdarank_norm) and not in the paper. The query norm limits the weight of
+queries with many pairs; the distance norm gives more weight to pairs with close scores. Trees are fitted to
+-g / h. A query without a relevant document has no lambdas. `pairs.py` is the specification of the kernel; it
+computes the same pair by pair, including the dialects of other libraries.
 
-The cost of a query of n documents is O(n * T) beside the sort. One tree makes few documents of a query change
-places: inserting each where it belongs, from the order of the last iteration, takes half the time of sorting
-[measured]. Where it takes long, they are sorted: by a merge sort of this file, because NumPy's takes seconds
-to compile.
+The cost for a query of n documents is O(n * T) plus sorting. One tree changes the ranks of few documents:
+insertion sort, starting from the order of the previous iteration, takes half the time of sorting from scratch
+[measured]. If it needs too many moves, a merge sort takes over. It is implemented here because NumPy's sort
+takes seconds to compile.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from ltrbench.metrics.convention import Gain, exponential_gain
 from ltrbench.native.objectives.dialects import FLOAT32_OFFSET
 from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
 
-RankOrder = NDArray[np.uint32]  # (n,) or for each query of (D,): the numbers of its documents, best first
+RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first
 
 
 class LambdaSettings(NamedTuple):
-    """Which pairs count, and how much.
+    """Settings of the fast kernel.
 
     Attributes:
         sigma: slope of the sigmoid.
-        truncation: T; a pair counts if one of its documents ranks above it.
-        normalize_distance: divide by the distance of the scores, if not all scores of the query are equal.
-        normalize_query: bring the sum S of a query's lambdas to log2(1 + S).
+        truncation: T; a pair counts if at least one of its documents is among the top T ranks.
+        normalize_distance: divide by the score difference, unless all scores of the query are equal.
+        normalize_query: scale the sum S of a query's lambdas to log2(1 + S).
     """
 
     sigma: float = 1.0
@@ -59,15 +60,15 @@ class LambdaSettings(NamedTuple):
 
 
 class NdcgData(NamedTuple):
-    """What the lambdas need of a data set, and no iteration changes.
+    """Data for the lambdas that does not change between iterations.
 
     Attributes:
         query_start: (Q + 1,).
         gains: (D,), G(l).
         discounts: (documents of the longest query,), D(r).
-        inverse_max_dcg: (Q,), 1 / max_dcg, or 0 where no document is relevant.
-        document_weights: (D,), factors of a document's gradient and hessian; a query's weight is that of each
-            of its documents.
+        inverse_max_dcg: (Q,), 1 / max_dcg, or 0 if no document of the query is relevant.
+        document_weights: (D,), factor of each document's gradient and hessian; a query weight is the weight
+            of each of its documents.
     """
 
     query_start: QueryStart
@@ -78,7 +79,7 @@ class NdcgData(NamedTuple):
 
 
 def ndcg_data(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gain) -> NdcgData:
-    """Prepares a data set's labels."""
+    """Computes the data that the lambdas of a data set need in every iteration."""
     starts = dataset.query_start[:-1]
     discounts = 1.0 / np.log2(np.arange(dataset.query_sizes.max()) + 2.0)
     ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
@@ -100,11 +101,15 @@ def lambdas(
     queries: NDArray[np.int64] | None = None,
     order: RankOrder | None = None,
 ) -> tuple[Gradients, Hessians]:
-    """(D,) gradients and (D,) hessians; zero outside of `queries`, where some are named.
+    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries` if these are given.
 
     Args:
-        order: what `any_order` made, or the last call left: the documents as they were ranked then, from
-            which it takes less time to rank them by these scores. It changes no result.
+        data: result of `ndcg_data`.
+        scores: (D,).
+        settings: settings of the kernel.
+        queries: indices of the queries to compute; None: all.
+        order: result of `any_order`, updated in place to the order of these scores. Passing the order of the
+            previous iteration saves time and does not change the result.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     if queries is None:
@@ -116,7 +121,7 @@ def lambdas(
 
 
 def any_order(data: NdcgData) -> RankOrder:
-    """(D,), for each query the numbers of its documents, from 0."""
+    """Returns the (D,) document indices within each query, starting at 0, in the order of rows."""
     sizes = np.diff(data.query_start)
     return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(np.uint32)
 
@@ -160,19 +165,19 @@ def _one_query(
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
-    """The formula, for the pairs of one upper rank i at a time; all arrays in the order of ranks inside."""
+    """Computes the pairs of one upper rank i at a time; local arrays are in the order of ranks."""
     n, sigma = len(scores), settings.sigma
     sort_by_score(scores, order)
     s, gain = _gather(scores, order), _gather(gains, order)
     g, h, lambda_sums = np.zeros(n), np.zeros(n), np.zeros(n)
     push, curvature = np.empty(n), np.empty(n)
-    # The divisor of delta is offset + slope * distance, so that its two cases need no branch.
+    # The divisor of delta is offset + slope * distance: both cases without a branch.
     distances_count = settings.normalize_distance and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
     base, exp_s = 0, np.exp(sigma * (s - s[0]))
     for i in range(min(settings.truncation, n - 1)):
         if sigma * (s[base] - s[i]) > 300.0:
-            # Far below its base exp underflows, at 745: rank i becomes the base of those below it.
+            # exp underflows at a distance of 745 from the base: rank i becomes the base for the ranks below.
             base, exp_s = i, np.exp(np.minimum(sigma * (s - s[i]), 0.0))
         _pairs(
             (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
@@ -196,7 +201,7 @@ def _one_query(
 
 @kernel
 def sort_by_score(scores: Values, order: RankOrder) -> None:
-    """Sorts `order`, the documents of a query in any order, by falling score, ties in the order of rows."""
+    """Sorts `order`, in place, by descending score; tied documents keep the order of rows."""
     moves_left = 16 * len(order)
     for i in range(1, len(order)):
         row, j = order[i], i
@@ -217,7 +222,7 @@ def _comes_first(scores: Values, a: int, b: int) -> bool:
 
 @kernel
 def _merge_sort(scores: Values, order: RankOrder) -> None:
-    """Merges neighbouring runs of 1, 2, 4, ... documents."""
+    """Sorts by merging neighbouring runs of 1, 2, 4, ... documents."""
     n, width, merged = len(order), 1, np.empty(len(order), dtype=np.uint32)
     while width < n:
         for first in range(0, n, 2 * width):
@@ -237,7 +242,7 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
 
 @kernel
 def _gather(values: Values, order: RankOrder) -> Values:
-    """values[order]; as a loop, because NumPy's indexing takes seconds to compile."""
+    """Returns values[order]; a loop, because NumPy's indexing takes seconds to compile."""
     gathered = np.empty(len(order))
     for i in range(len(order)):
         gathered[i] = values[order[i]]
@@ -252,13 +257,12 @@ def _pairs(
     push: Values,
     curvature: Values,
 ) -> None:
-    """The pairs of rank i and each rank j below: push = lambda, negative if j has the higher label;
-    curvature.
+    """Computes the pairs of rank i and each rank j below.
 
-    e = exp(-sigma * (s_i - s_j)) is a quotient of two exponentials, so that a query takes n of them and not n
-    * T. If i has the higher label then p = e / (1 + e), otherwise p = 1 / (1 + e), and p * (1 - p) = e / (1 +
-    e)^2 in both cases. There is one division and no branch, so that the compiler works on several pairs at
-    once.
+    Writes `push`, the lambda, negative if j has the higher label, and `curvature`, the hessian.
+    e = exp(-sigma * (s_i - s_j)) is a quotient of two exponentials, so that a query needs n exponentials
+    instead of n * T. If i has the higher label, p = e / (1 + e); otherwise p = 1 / (1 + e). In both cases
+    p * (1 - p) = e / (1 + e)^2. The loop has one division and no branch, so that it can be vectorised.
     """
     s_i, gain_i, discount_i, inverse_exp_s_i = upper
     s, gain, discount, exp_s = below
@@ -286,7 +290,7 @@ def _add_sizes(values: Values, sums: Values) -> None:
 
 @kernel
 def _sum(values: Values) -> float:
-    """As four interleaved sums, so that an addition need not wait for the one before; in a fixed order."""
+    """Returns the sum in a fixed order: four interleaved sums, so that additions overlap."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = len(values) // 4
     for i in range(whole):

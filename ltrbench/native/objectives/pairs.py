@@ -1,20 +1,20 @@
-"""The lambdas of one query pair by pair, in every dialect of LambdaMART: the specification, not the engine.
+"""Specification of the lambdas of one query, pair by pair, in every dialect of LambdaMART.
 
-All dialects are one algorithm (`lambdas.py` tells it for native's) with other settings, which `dialects.py`
-names. Documents stand in ranked order, ranks from 0; of a pair of different labels hi is the document of the
-higher one, s the scores:
+All dialects are the same algorithm with different settings, which `dialects.py` defines; `lambdas.py`
+describes native's dialect. Ranks start at 0, and s are the scores. In a pair of documents with different
+labels, hi is the document with the higher label and lo the other:
 
-    delta   = how much the metric changes when the two documents change places
-    delta  /= distance_offset + |s_hi - s_lo|     where normalize_distance, and not all scores are equal
-    p       = 1 / (1 + exp(sigma (s_hi - s_lo)))  as `sigmoid` computes it
+    delta   = absolute change of the metric when the two documents are swapped
+    delta  /= distance_offset + |s_hi - s_lo|     if normalize_distance, unless all scores are equal
+    p       = 1 / (1 + exp(sigma (s_hi - s_lo)))  computed as selected by `sigmoid`
     lambda  = sigma p delta                       pushes hi up and lo down
     hessian = hessian_factor sigma^2 max(p (1 - p), least_hessian) delta
 
-and where normalize_query, all of a query's are multiplied by its norm: log2(1 + S) / S, with S the sum of 2
-lambda, or 1 / pairs_per_document. A pair that is drawn twice counts twice.
+If normalize_query, all lambdas and hessians of a query are multiplied by its norm: log2(1 + S) / S, where S
+is the sum of 2 lambda, or 1 / pairs_per_document. A pair that is drawn twice counts twice.
 
-The cost is O(n^2) of a query of n documents, or more for a change of a metric without a formula: for reading
-and testing, never for training; `pairwise.py` is held to it.
+The cost for a query of n documents is O(n^2), or more for a metric without a closed form. This module is for
+reading and testing; training uses `pairwise.py`, which tests compare with this module.
 """
 
 from __future__ import annotations
@@ -32,32 +32,31 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.dialects import NATIVE, PairSettings
 from ltrbench.shapes import Labels, Scores, Values
 
-Pairs = NDArray[np.float64]  # (n, n), one for each pair of its documents
-Draws = NDArray[np.float64]  # (n, pairs_per_document) of [0, 1), what each document draws its partners by
+Pairs = NDArray[np.float64]  # (n, n), one value per pair of documents
+Draws = NDArray[np.float64]  # (n, pairs_per_document), random numbers in [0, 1) that select the partners
 
 
-@np.errstate(over="ignore")  # of two far apart in the right order, exp is infinite and p is 0
+@np.errstate(over="ignore")  # for distant scores in the right order, exp is infinite and p is 0
 def logistic(differences: Pairs, sigma: float) -> Pairs:
-    """p = 1 / (1 + exp(sigma d))."""
+    """Returns p = 1 / (1 + exp(sigma d))."""
     p: Pairs = 1.0 / (1.0 + np.exp(sigma * differences))
     return p
 
 
 def logistic_from_table(differences: Pairs, sigma: float) -> Pairs:
-    """LightGBM's: p at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma], clamped."""
+    """Returns LightGBM's p: at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma], clamped."""
     bins, edge = 2**20, 25.0 / sigma
-    # Not a division by a bin's width, which would be rounded otherwise: d = 0 falls on an edge.
+    # Division by the width of a bin would be rounded differently, and d = 0 is on the edge of a bin.
     bins_in_one = bins / (2.0 * edge)
     index = np.clip(np.trunc((differences + edge) * bins_in_one), 0, bins - 1)
     return logistic(index / bins_in_one - edge, sigma)
 
 
 def logistic_in_float32(differences: Pairs, sigma: float) -> Pairs:
-    """XGBoost's: 1 - the probability of the right order, 1 / (1 + exp(min(-sigma d, 88.7)) + 1e-16) in
-    float32."""
+    """Returns XGBoost's p: 1 - 1 / (1 + exp(min(-sigma d, 88.7)) + 1e-16) in float32."""
     one = np.float32(1.0)
     exponent = np.minimum((-sigma * differences).astype(np.float32), np.float32(88.7))
-    # exp in float64, because that of float32 has other last digits on other machines.
+    # exp in float64, because the last digits of float32's exp depend on the machine.
     e = np.exp(exponent.astype(np.float64)).astype(np.float32)
     p: Pairs = 1.0 - (one / (e + one + np.float32(1e-16))).astype(np.float64)
     return p
@@ -72,19 +71,19 @@ _SIGMOIDS: dict[str, Callable[[Pairs, float], Pairs]] = {
 
 @dataclass(frozen=True, eq=False)
 class PairLambdas:
-    """What the pairs of one query of n documents come to; arrays in the order of rows, not of ranks.
+    """Lambdas and hessians of all pairs of a query of n documents; arrays are in the order of rows.
 
     Attributes:
-        ranks: (n,), from 0.
+        ranks: (n,), starting at 0.
         gains: (n,), G(l).
         discounts: (n,), D at each document's rank.
-        delta: (n, n), the change of the metric, symmetric; 0 for a pair that does not count.
-        lambda_matrix: (n, n), what the pair of row i and column j adds to the gradient of i: negative where
-            it pushes i up.
-        hessian_matrix: (n, n), what the pair adds to the hessian of either document.
-        gradients: (n,), the sums of `lambda_matrix` by row, the derivative of the cost by each score:
-            negative pushes a document up.
-        hessians: (n,), those of `hessian_matrix`, the second derivative, never negative.
+        delta: (n, n), absolute change of the metric, symmetric; 0 for a pair that does not count.
+        lambda_matrix: (n, n), contribution of the pair (i, j) to the gradient of document i; a negative value
+            pushes i up.
+        hessian_matrix: (n, n), contribution of the pair to the hessian of both documents.
+        gradients: (n,), row sums of `lambda_matrix`: derivative of the cost with respect to each score; a
+            negative value pushes a document up.
+        hessians: (n,), row sums of `hessian_matrix`: second derivative, never negative.
     """
 
     ranks: NDArray[np.int64]
@@ -100,16 +99,17 @@ class PairLambdas:
 def pair_lambdas(
     labels: Labels, scores: Scores, settings: PairSettings = NATIVE, draws: Draws | None = None
 ) -> PairLambdas:
-    """The lambdas of one query of weight 1, by the formulas of the module's docstring.
+    """Computes the lambdas of one query of weight 1 by the formulas of the module docstring.
 
     Args:
         labels: (n,).
         scores: (n,).
-        draws: (n, pairs_per_document), what partners are drawn by; None: by seed 0.
+        settings: the dialect.
+        draws: (n, pairs_per_document), random numbers that select the partners; None: drawn with seed 0.
 
     Raises:
-        UndefinedMetricError: where the library whose convention it is does not take the labels.
-        DataError: on a label that has no gain, or an infinite one.
+        UndefinedMetricError: If the library of the convention does not accept the labels.
+        DataError: If a label has no gain or an infinite gain.
 
     >>> as_in_the_paper = PairSettings(normalize_distance=False, normalize_query=False)
     >>> pairs = pair_lambdas(np.array([0.0, 1.0]), np.zeros(2), as_in_the_paper)
@@ -150,7 +150,7 @@ def pair_lambdas(
 
 
 def _sums(matrix: Pairs, order: NDArray[np.int64], scale: float, in_float32: bool) -> Values:
-    """(n,), the sums by row, scaled; in float32 one after the other in the order of ranks."""
+    """Returns the (n,) scaled row sums; in float32, terms are added in the order of ranks."""
     if not in_float32:
         return np.asarray(matrix.sum(axis=1) * scale)
     running = np.add.accumulate(matrix[:, order].astype(np.float32), axis=1)
@@ -158,20 +158,20 @@ def _sums(matrix: Pairs, order: NDArray[np.int64], scale: float, in_float32: boo
 
 
 def _query_scale(push: Pairs, settings: PairSettings) -> float:
-    """What the lambdas and hessians of a query are multiplied by."""
+    """Returns the factor of the lambdas and hessians of a query."""
     if not settings.normalize_query:
         return 1.0
     if settings.query_norm == "pairs":
         scale = 1.0 / (settings.pairs_per_document or 1)
     else:
-        # Each pair stands in the matrix twice, so that the sum of all is that of 2 lambda over the pairs.
+        # The matrix contains each pair twice, so that its sum is the sum of 2 lambda over the pairs.
         total = float((push.astype(np.float32) if settings.float32_norm else push).sum(dtype=np.float64))
         scale = float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
     return float(np.float32(scale)) if settings.float32_norm else scale
 
 
 def _counts(labels: Labels, ranks: NDArray[np.int64], settings: PairSettings, draws: Draws | None) -> Pairs:
-    """(n, n), how often a pair counts: 0 for one of equal labels."""
+    """Returns the (n, n) number of times that a pair counts; 0 for equal labels."""
     if settings.pairs_per_document is not None:
         if draws is None:
             draws = np.random.default_rng(0).random((len(labels), settings.pairs_per_document))
@@ -183,10 +183,10 @@ def _counts(labels: Labels, ranks: NDArray[np.int64], settings: PairSettings, dr
 
 
 def _drawn(labels: Labels, draws: Draws) -> Pairs:
-    """(n, n), how often two documents were drawn as a pair, by either of them.
+    """Returns the (n, n) number of times that either document of a pair drew the other.
 
-    A draw u of a document takes the place floor(u m) among the m documents of other labels, which stand from
-    the highest label to the lowest, those of one label in the order of rows.
+    A draw u of a document selects number floor(u m) of the m documents with other labels, which are sorted by
+    descending label and, for equal labels, in the order of rows.
     """
     counts = np.zeros((len(labels), len(labels)))
     best_first = np.argsort(-labels, kind="stable")
@@ -200,7 +200,7 @@ def _drawn(labels: Labels, draws: Draws) -> Pairs:
 
 
 def _change(query: Judgments, ranks: NDArray[np.int64], settings: PairSettings) -> Pairs:
-    """(n, n), the change of the metric when two documents change places, never negative."""
+    """Returns the (n, n) absolute change of the metric when two documents are swapped."""
     if settings.metric is None:
         return np.ones((len(ranks), len(ranks)))
     metric, k = parse_metric(settings.metric)
@@ -220,9 +220,10 @@ def _change(query: Judgments, ranks: NDArray[np.int64], settings: PairSettings) 
 def change_by_swapping(
     labels: Labels, ranks: NDArray[np.int64], metric: str, convention: Convention
 ) -> Pairs:
-    """(n, n), |metric after the swap - metric before|: the definition, for a metric without a formula.
+    """Returns the (n, n) |metric after the swap - metric before|, by evaluating the metric of every swap.
 
-    The swaps of one document are the queries of one data set, evaluated at once; the first is unswapped.
+    This is the definition, and serves for metrics without a closed form. All swaps of one document are
+    evaluated at once, as queries of one data set; the first query is not swapped.
     """
     n, change = len(labels), np.zeros((len(labels), len(labels)))
     scores = -ranks.astype(np.float64)

@@ -1,25 +1,26 @@
-"""The lambdas of every pairwise objective, compiled; `pairs.py` is their specification.
+"""Compiled lambdas of every pairwise objective; `pairs.py` is the specification.
 
-The pairs of one upper rank i are taken together: first the change of the metric for each of them, by the
-formula of its `Change`, then what each adds to g and h. With v_r the value of the document at rank r, w_r the
-weight of the rank (`swaps.py` lays a metric out so), C_r = sum over t <= r of v_t, and j below i, the metric
+The pairs of one upper rank i are computed together: first the change of the metric for each pair, by the
+formula of its `Change`, then the contributions to g and h. Let v_r be the value of the document at rank r,
+w_r the weight of the rank (`swaps.py` computes both for a metric), and C_r = sum over t <= r of v_t. Swapping
+the documents at ranks i and j > i changes the metric by |v_i - v_j| times
 
-    additive           sum of v_r w_r                                     changes by |v_i - v_j| times
-                       |w_i - w_j|
-    average precision  sum of v_r w_r C_r, v 0 or 1                       changes by |v_i - v_j| times
-                       |(C_(i-1) + 1) w_i + (sum over i < r < j of v_r w_r) - C_j w_j|
-    cascade            sum of v_r w_r product over t < r of (1 - v_t)     changes by |v_i - v_j| times
-                       P |w_i - B - Q w_j|,  P = product over t < i of (1 - v_t),
-                                             Q = product over i < r < j of (1 - v_r),
+    additive           |w_i - w_j|
+                       metric: sum of v_r w_r
+    average precision  |(C_(i-1) + 1) w_i + (sum over i < r < j of v_r w_r) - C_j w_j|
+                       metric: sum of v_r w_r C_r, where v is 0 or 1
+    cascade            P |w_i - B - Q w_j|
+                       metric: sum of v_r w_r product over t < r of (1 - v_t)
+                       P = product over t < i of (1 - v_t),  Q = product over i < r < j of (1 - v_r),
                        B = sum over i < r < j of v_r w_r product over i < t < r of (1 - v_t)
 
-The second because each relevant document between i and j gains or loses a relevant one above it; the third
-because nothing changes above i or below j. The cost is O(n T) of a query beside the sort, T the truncation,
-or O(n P) where each document draws P partners (O(n^2) for the third, whose B and Q run through the ranks).
-A query is one thread's, and its sums have a fixed order: the same bits on any number of threads.
+For average precision, each relevant document between i and j has one relevant document more or less above it.
+For the cascade, nothing changes above i or below j. The cost for a query is O(n T) plus sorting, where T is
+the truncation, or O(n P) if each document draws P partners (O(n^2) for the cascade, because B and Q run over
+all ranks). One thread computes a query in a fixed order: results have the same bits on any number of threads.
 
-With a `PairCorrection` the lambda and the hessian of a pair are divided by what its documents' positions say;
-`position_bias.py` has the formulas. Without one, which is None, the loop is compiled without these lines.
+With a `PairCorrection`, the lambda and the hessian of a pair are divided by the propensities of its
+positions; `position_bias.py` has the formulas. Without one, the loop is compiled without these lines.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Ranks = NDArray[np.int64]
 
 
 class Change(IntEnum):
-    """Which formula gives the change of the metric."""
+    """Formula for the change of the metric."""
 
-    NONE = 0  # every pair weighs 1
+    NONE = 0  # every pair has weight 1
     ADDITIVE = 1
     AVERAGE_PRECISION = 2
     CASCADE = 3
@@ -55,23 +56,23 @@ class Probability(IntEnum):
 
 
 class Compiled(NamedTuple):
-    """`PairSettings` for the kernel; every field is of one type, which it is compiled for.
+    """`PairSettings` for the kernel, which is compiled for exactly these field types.
 
     Attributes:
         change: a `Change`.
-        truncation: T; the longest query's length for none.
+        truncation: T; without truncation, the length of the longest query.
         sigma: slope of the sigmoid.
         probability: a `Probability`.
-        distances_count: whether delta is divided by the distance of scores.
-        distance_offset: what is added to that distance.
-        log2_norm: whether a query's sums are brought to log2(1 + S).
-        factor: what all lambdas and hessians are multiplied by.
-        hessian_factor: what hessians are multiplied by beside it.
-        least_hessian: a floor under p (1 - p).
-        low_labels_first: 1 where tied documents are ranked by rising label, -1 by falling, 0 by row.
-        float32_scores: whether differences of scores are rounded to float32.
-        float32_sums: whether lambdas and hessians are added up in float32.
-        float32_norm: whether S is that of lambdas in float32, and log2(1 + S) / S a float32.
+        distances_count: whether delta is divided by the score difference.
+        distance_offset: offset of the score difference in that division.
+        log2_norm: whether the lambdas of a query are scaled to log2(1 + S).
+        factor: factor of all lambdas and hessians.
+        hessian_factor: additional factor of hessians.
+        least_hessian: minimum of p (1 - p).
+        low_labels_first: order of tied documents: 1: ascending label; -1: descending label; 0: row.
+        float32_scores: whether score differences are rounded to float32.
+        float32_sums: whether lambdas and hessians are summed in float32.
+        float32_norm: whether the lambdas in S, and the norm log2(1 + S) / S, are rounded to float32.
     """
 
     change: int
@@ -91,15 +92,15 @@ class Compiled(NamedTuple):
 
 
 class PairData(NamedTuple):
-    """What the lambdas need of a data set, and no iteration changes.
+    """Data for the lambdas that does not change between iterations.
 
     Attributes:
         query_start: (Q + 1,).
         labels: (D,).
         document_values: (D,), v.
         rank_weights: (documents of the longest query,), w.
-        scales: (Q,), what a query's changes are multiplied by; one of 0 has no lambdas.
-        document_weights: (D,), factors of a document's gradient and hessian.
+        scales: (Q,), factor of the changes of a query; a query with scale 0 has no lambdas.
+        document_weights: (D,), factor of each document's gradient and hessian.
     """
 
     query_start: QueryStart
@@ -111,18 +112,19 @@ class PairData(NamedTuple):
 
 
 LEAST_RATIO = 1e-16
-"""XGBoost's: a pair with a smaller t counts as it is, or its quotient would outweigh all others."""
+"""Minimum t for a correction (XGBoost); a pair with a smaller t is not corrected, because the quotient would
+outweigh all other pairs."""
 
 
 class PairCorrection(NamedTuple):
-    """The correction of pairs for position bias, and what propensities are learned from.
+    """Correction of pairs for position bias, and the costs from which propensities are estimated.
 
     Attributes:
-        t_plus: (D,), t_plus at each document's position; NaN where the position has none.
+        t_plus: (D,), t_plus of each document's position; NaN if the position has none.
         t_minus: (D,), likewise.
-        cost_plus: (D,), zeros, to which the kernel adds L / t_minus for each pair with the document as hi.
-        cost_minus: (D,), zeros, to which the kernel adds L / t_plus for each pair with the document as lo.
-        cost_sign: 1 for the mirrored cost, -1 for the logistic one.
+        cost_plus: (D,), initially 0; the kernel adds L / t_minus for each pair with the document as hi.
+        cost_minus: (D,), initially 0; the kernel adds L / t_plus for each pair with the document as lo.
+        cost_sign: 1 for the mirrored cost, -1 for the logistic cost.
     """
 
     t_plus: Values
@@ -140,15 +142,15 @@ def pairwise_lambdas(
     queries: NDArray[np.int64],
     correction: PairCorrection | None = None,
 ) -> tuple[Values, Values]:
-    """Returns (D,) gradients and (D,) hessians; zero outside of `queries`.
+    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
 
     Args:
         data: the data set.
         scores: (D,).
-        draws: (D, P) of [0, 1), what each document draws its partners by; (D, 0): all pairs count.
+        draws: (D, P), random numbers in [0, 1) that select P partners per document; (D, 0): all pairs count.
         settings: the dialect.
-        queries: the queries that count.
-        correction: of position bias; None: every pair counts as it is.
+        queries: indices of the queries to compute.
+        correction: correction of position bias; None: pairs are not corrected.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     _all_queries(data, scores, draws, settings, queries, correction, gradients, hessians)
@@ -218,7 +220,7 @@ def _one_query(
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
         _changes(settings.change, i, below, v, rank_weights, above, running, delta)
-        # The order of additions decides the last bits: rank by rank, and with a correction pair by pair.
+        # The order of additions affects the last bits: rank by rank, or pair by pair with a correction.
         so_far = 0.0 if correction is None else total
         added = _add_pairs(i, below, delta, scale, s, label, order, settings, correction, so_far, g, h)
         total = total + added if correction is None else added
@@ -237,15 +239,15 @@ def _one_query(
 def _scaled(
     value: float, factor: float, weight: float, settings: Compiled, correction: PairCorrection | None
 ) -> float:
-    """Returns the product, rounded after each factor where sums are in float32, as those of libraries are."""
-    if correction is not None:  # sums are never in float32
+    """Returns the product; with float32_sums, it is rounded after each factor, as in the libraries."""
+    if correction is not None:  # which always has float64 sums
         return value * (factor * weight)
     return _stored(_stored(value * factor, settings) * weight, settings)
 
 
 @kernel
 def _order(scores: Values, labels: Labels, low_labels_first: float) -> Ranks:
-    """(n,), the document at each rank; a stable sort, so that ties keep the order that they come in."""
+    """Returns the (n,) document at each rank; the sort is stable, so that tied documents keep their order."""
     if low_labels_first == 0.0:
         return np.argsort(-scores, kind="mergesort")
     by_label = np.argsort(low_labels_first * labels, kind="mergesort")
@@ -256,7 +258,10 @@ def _order(scores: Values, labels: Labels, low_labels_first: float) -> Ranks:
 def _partners(
     order: Ranks, labels: Labels, draws: NDArray[np.float64], truncation: int
 ) -> tuple[Ranks, Ranks, Ranks]:
-    """(start, end, partners): rank i is paired with partners[start[i]:end[i]], rising, and all below it."""
+    """Returns (start, end, partners): rank i is paired with the ranks partners[start[i]:end[i]].
+
+    These ranks are ascending and below rank i in the list.
+    """
     n = len(order)
     if draws.shape[1] == 0:
         depth = min(truncation, n - 1)
@@ -277,7 +282,7 @@ def _partners(
 
 @kernel
 def _drawn(order: Ranks, labels: Labels, draws: NDArray[np.float64]) -> tuple[Ranks, Ranks]:
-    """The upper and the lower rank of each drawn pair."""
+    """Returns the upper and the lower rank of each drawn pair."""
     n, num_draws = draws.shape
     ranks = np.empty(n, dtype=np.int64)
     ranks[order] = np.arange(n)
@@ -303,7 +308,7 @@ def _drawn(order: Ranks, labels: Labels, draws: NDArray[np.float64]) -> tuple[Ra
 
 @kernel
 def _running_sums(change: int, v: Values, w: Values) -> tuple[Values, Values]:
-    """(n,), for each rank what the formulas take of the ranks above it, and down to it."""
+    """Returns two (n,) arrays of running values over ranks: excluding each rank, and including it."""
     n = len(v)
     above, running = np.empty(n), np.empty(n)
     if change == Change.CASCADE:
@@ -325,7 +330,7 @@ def _running_sums(change: int, v: Values, w: Values) -> tuple[Values, Values]:
 def _changes(
     change: int, i: int, below: Ranks, v: Values, w: Values, above: Values, running: Values, delta: Values
 ) -> None:
-    """The change of the metric for rank i and each rank of `below`, into `delta`."""
+    """Writes to `delta` the change of the metric for rank i and each rank of `below`."""
     if change == Change.ADDITIVE:
         _additive(i, below, v, w, delta)
     elif change == Change.AVERAGE_PRECISION:
@@ -381,7 +386,7 @@ def _add_pairs(
     g: Values,
     h: Values,
 ) -> float:
-    """Adds the pairs of rank i to g and h, in the order of ranks; returns `total` plus their lambdas."""
+    """Adds the pairs of rank i to g and h, in the order of ranks; returns `total` plus the sum of lambdas."""
     distances_count = settings.distances_count and s[0] != s[len(s) - 1]
     sigma = settings.sigma
     for m in range(len(below)):
@@ -414,11 +419,14 @@ def _add_pairs(
 
 @kernel
 def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: float) -> float:
-    """Returns what the lambda of a pair is divided by, and adds the pair to the costs of its documents.
+    """Returns the divisor of a pair's lambda, and adds the pair's cost to its two documents.
 
     Args:
-        x: sigma times the difference of scores.
-        weight: the delta of the pair.
+        correction: correction of the query.
+        hi: document with the higher label.
+        lo: the other document.
+        x: sigma times the score difference.
+        weight: delta of the pair.
     """
     t_plus, t_minus = correction.t_plus[hi], correction.t_minus[lo]
     if np.isnan(t_plus) or np.isnan(t_minus):
@@ -434,16 +442,16 @@ def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: flo
 
 @kernel
 def _stored(value: float, settings: Compiled) -> float:
-    """The value as it is kept, in float32 or in full."""
+    """Returns the value, rounded to float32 with float32_sums."""
     return np.float64(np.float32(value)) if settings.float32_sums else value
 
 
 @kernel
 def _probability(difference: float, sigma: float, probability: int) -> float:
-    """p, of the wrong order; for the reasons of each see `pairs.py`."""
+    """Returns the probability p of the wrong order; `pairs.py` explains each variant."""
     if probability == Probability.FLOAT32:
         one, exponent = np.float32(1.0), np.float32(-sigma * difference)
-        # The C library's expf, as in XGBoost; one in a thousand has another last bit in float64, rounded.
+        # The C library's expf, as in XGBoost; rounding a float64 exp differs in one of a thousand last bits.
         e = np.exp(min(exponent, np.float32(88.7)))
         return 1.0 - np.float64(one / (e + one + np.float32(1e-16)))
     if probability == Probability.TABLE:

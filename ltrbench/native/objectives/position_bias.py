@@ -1,31 +1,33 @@
-"""Position bias: clicks fall with the position shown, and two corrections learn how far, beside the trees.
+"""Position bias: two corrections of clicks for the position shown, estimated together with the trees.
 
-Wang et al., 2018, "Position Bias Estimation for Unbiased Learning to Rank in Personal Search", is why the
-bias must be estimated at all. `AdditiveBias` corrects the scores of any objective, as LightGBM does
-(lambdarank_position_bias_regularization): a document shown at position p has, in training alone, the score
-s + bias[p], so that trees need not explain by features what the position explains. The bias takes a shrunk
-Newton step an iteration. With g and h summed over the n documents shown at p, the learning rate eta and the
-penalty l2,
+Wang et al., 2018, "Position Bias Estimation for Unbiased Learning to Rank in Personal Search", explains why
+the bias must be estimated. `AdditiveBias` corrects the scores of any objective, as LightGBM does
+(lambdarank_position_bias_regularization): during training only, a document shown at position p has the score
+s + bias[p], so that the trees do not have to explain the effect of the position by features. In each
+iteration, the bias takes a shrunken Newton step. Let g and h be sums over the n documents shown at p, eta the
+learning rate, and l2 the penalty:
 
     bias[p] += eta (-g - l2 n bias[p]) / (|-h - l2 n| + 0.001)
 
 `UnbiasedPairs` corrects the pairs of NDCG: Hu, Wang, Peng and Li, 2019, "Unbiased LambdaMART: An Unbiased
-Pairwise Learning-to-Rank Algorithm"; XGBoost's lambdarank_unbiased. In a pair let hi be the clicked document,
-shown at position p, and lo the other, shown at q. That hi is clicked where it is relevant goes as t_plus[p],
-that lo is not clicked where it is irrelevant as t_minus[q]; with L the pair's cost, times its delta:
+Pairwise Learning-to-Rank Algorithm"; XGBoost's lambdarank_unbiased. In a pair, let hi be the clicked document,
+shown at position p, and lo the other document, shown at position q. t_plus[p] is proportional to the
+probability of a click on a relevant document at p; t_minus[q] is proportional to the probability of no click
+on an irrelevant document at q. Let L be the cost of the pair times its delta:
 
     lambda and hessian of a pair are divided by t_plus[p] t_minus[q]
-    t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p, over that of position 0)^e     (eq. 30)
-    t_minus[q] = (sum of L / t_plus[p] over pairs with lo at q, over that of position 0)^e      (eq. 31)
+    t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p / same sum for position 0)^e     (eq. 30)
+    t_minus[q] = (sum of L / t_plus[p] over pairs with lo at q / same sum for position 0)^e      (eq. 31)
 
-where e = 1 / (1 + norm). Both are 1 at first and are learned anew from the pairs of each iteration. Positions
-from the truncation on have none, and pairs with one of those count as they are. Of the cost there are two:
+where e = 1 / (1 + norm). All t are 1 initially and are estimated again from the pairs of each iteration.
+Positions at or below the truncation have no t, and pairs with such a position are not corrected. There are
+two costs:
 
-    logistic   log(1 + exp(-sigma (s_hi - s_lo))): the paper's
-    mirrored   log(1 + exp(sigma (s_hi - s_lo))): what XGBoost 3.2 computes [run], which makes much of the
-               pairs that the model is sure of
+    logistic   log(1 + exp(-sigma (s_hi - s_lo))): the cost of the paper
+    mirrored   log(1 + exp(sigma (s_hi - s_lo))): the cost of XGBoost 3.2 [run], which emphasises pairs that
+               the model already ranks with confidence
 
-The pairs themselves are those of `pairwise.py`, which divides and adds up the costs.
+`pairwise.py` computes the pairs, divides them, and sums the costs.
 """
 
 from __future__ import annotations
@@ -47,59 +49,60 @@ from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings,
 from ltrbench.native.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
-Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name what was learned of each, (P,)
+Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
 
 
 @dataclass(kw_only=True)
 class PositionBiasSettings:
-    """How clicks are corrected for the positions that they were made at."""
+    """Settings of the correction for position bias."""
 
     position_bias: str | None = setting(None, choices=("additive", "propensity"))
-    """How clicks are corrected for the positions that they were made at, which the training data must have.
-    `additive`: a position's bias is added to scores in training (LightGBM), with any objective; `propensity`:
-    pairs are weighted (Unbiased LambdaMART, XGBoost's lambdarank_unbiased), lambdarank on ndcg only."""
+    """Correction of clicks for position bias; requires positions in the training data. `additive`: the bias
+    of the position is added to the score during training (LightGBM), with any objective; `propensity`: pairs
+    are weighted by propensities (Unbiased LambdaMART, XGBoost's lambdarank_unbiased), only for lambdarank on
+    ndcg. None: no correction."""
     position_bias_l2: float = setting(0.0, at_least=0, only_with={"position_bias": ("additive",)})
-    """additive: the penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
+    """additive: L2 penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
     position_bias_norm: float = setting(1.0, at_least=0, only_with={"position_bias": ("propensity",)})
-    """propensity: raises them to the power 1 / (1 + norm); the higher, the less is corrected (XGBoost's
-    lambdarank_bias_norm)."""
+    """propensity: propensities are raised to the power 1 / (1 + norm); a higher norm is a weaker correction
+    (XGBoost's lambdarank_bias_norm)."""
     position_bias_cost: str = setting(
         "logistic", choices=("logistic", "mirrored"), only_with={"position_bias": ("propensity",)}
     )
-    """propensity: the cost of pairs that they are learned from: `logistic`, the paper's; `mirrored`:
-    XGBoost's, of the opposite order."""
+    """propensity: cost of pairs from which propensities are estimated. `logistic`: the cost of the paper;
+    `mirrored`: the cost of the opposite order, as in XGBoost."""
 
 
 class BiasCorrection(Protocol):
-    """An `Objective` that learns of positions, an iteration a call."""
+    """An `Objective` that also estimates position bias; each call is one iteration."""
 
     def __call__(
         self, scores: Values, queries: Queries, rng: np.random.Generator
     ) -> tuple[Gradients, Hessians]: ...
 
     def factors(self, num_iterations: int) -> Factors:
-        """What was known after so many iterations, so that it can be trimmed as trees are."""
+        """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
-        """Begins with what another fit has learned."""
+        """Starts from the estimates of another fit."""
 
 
 LEAST_DIVISOR = 0.001
-"""LightGBM's: keeps the step finite where a position has no hessian."""
+"""Constant in the divisor of a step (LightGBM); keeps the step finite if the hessians of a position are 0."""
 
 
 class AdditiveBias:
-    """An objective whose scores are corrected by the bias of each document's position.
+    """An objective whose scores include the bias of each document's position: a `BiasCorrection`.
 
     Args:
-        objective: what is corrected.
-        train: with positions.
+        objective: objective to correct.
+        train: data set with positions.
         learning_rate: eta.
-        l2: the penalty.
+        l2: L2 penalty on biases.
 
     Attributes:
-        positions: (P,), the positions there are, rising.
-        biases: (P,) for the beginning and after each iteration, the bias of each; 0 at first.
+        positions: (P,), distinct positions, ascending.
+        biases: list of (P,) biases, initially (all 0) and after each iteration.
     """
 
     def __init__(self, objective: Objective, train: RankingDataset, learning_rate: float, l2: float) -> None:
@@ -127,7 +130,7 @@ class AdditiveBias:
         self.biases.append(self.biases[-1] + self._learning_rate * step)
 
     def _places_of(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of the documents that the gradients are of."""
+        """Returns the position indices of the documents of these queries."""
         return self._place[np.isin(self._query_of_document, queries)]
 
     def factors(self, num_iterations: int) -> Factors:
@@ -139,7 +142,7 @@ class AdditiveBias:
 
 
 class Propensities(NamedTuple):
-    """The t of the first K positions.
+    """Propensities t of the first K positions.
 
     Attributes:
         t_plus: (K,).
@@ -151,19 +154,19 @@ class Propensities(NamedTuple):
 
 
 class UnbiasedPairs:
-    """The lambdas of NDCG, with pairs divided by what their positions say of clicks: a `BiasCorrection`.
+    """The lambdas of NDCG, with each pair divided by its propensities: a `BiasCorrection`.
 
     Args:
-        train: with positions.
-        settings: of ndcg over all pairs. p and the sums are in float64, whatever the dialect's.
-        norm: the larger, the closer to 1 all t are.
-        mirrored: which cost t is learned from.
+        train: data set with positions.
+        settings: pair settings with metric ndcg. p and all sums are float64 in every dialect.
+        norm: a larger value moves all t closer to 1.
+        mirrored: whether t is estimated from the mirrored cost instead of the logistic cost.
 
     Attributes:
-        propensities: at the beginning and after each iteration.
+        propensities: list of propensities, initially and after each iteration.
 
     Raises:
-        ConfigError: on settings that cannot be corrected.
+        ConfigError: If these settings cannot be corrected.
     """
 
     def __init__(
@@ -217,13 +220,13 @@ class UnbiasedPairs:
 
 
 def correctable(settings: ObjectiveSettings) -> PairSettings:
-    """Returns the settings; raises ConfigError where `UnbiasedPairs` does not correct their pairs."""
+    """Returns the settings; raises ConfigError if `UnbiasedPairs` does not support them."""
     if isinstance(settings, PairSettings):
         ranks_alike = settings.ties == "row_order" and settings.convention.discount is logarithmic_discount
         if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
             return settings
     raise ConfigError(
-        "position_bias=propensity corrects the pairs of lambdarank on ndcg alone, all of them, with tied "
+        "position_bias=propensity corrects lambdarank on ndcg alone, without sampling of pairs and with tied "
         "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
         "position_bias=additive, which corrects any objective."
     )
@@ -237,8 +240,11 @@ def reference_unbiased(
     settings: PairSettings,
     mirrored: bool,
 ) -> tuple[Gradients, Hessians, Values, Values]:
-    """The specification: returns, for one query of weight 1, g, h, and each document's sums of L / t_minus
-    and of L / t_plus."""
+    """Specification for one query of weight 1.
+
+    Returns:
+        Four (n,) arrays: gradients, hessians, and per document the sums of L / t_minus and of L / t_plus.
+    """
     pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
     t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
     place = np.minimum(positions, len(t_plus) - 1)

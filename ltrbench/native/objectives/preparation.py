@@ -1,14 +1,15 @@
-"""Objectives: what the trees are fitted to, as a function from scores to gradients and hessians.
+"""Objectives: a function from scores to gradients and hessians, for a data set and settings.
 
-`prepare` takes a data set and an objective's settings, and does once what no iteration changes:
+`prepare` takes a data set and the settings of an objective, and computes once whatever does not change
+between iterations:
 
     PairSettings   lambdarank on the change of a metric, in every dialect, and ranknet
     CrossEntropy   xendcg
     SquaredError   mart
 
-Pairs whose settings say what the kernel of `lambdas.py` computes, as native's defaults do, get that kernel,
-and otherwise that of `pairwise.py`. To add an objective, give it a settings class here and a line in
-`prepare`; a new metric for lambdarank is one function in `swaps.py`.
+If the kernel of `lambdas.py` supports the settings of pairs, as with native's defaults, it is used; otherwise
+the kernel of `pairwise.py`. To add an objective, add a settings class here and a line in `prepare`. A new
+metric for lambdarank is one function in `swaps.py`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from ltrbench.native.objectives.xendcg import xendcg
 from ltrbench.native.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Values
 
-Queries = NDArray[np.int64] | None  # the queries that count, rising; None: all
+Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
 
 Objective = Callable[[Values, Queries, np.random.Generator], tuple[Gradients, Hessians]]
-"""(D,) scores, the queries that count, and what to draw from -> (D,) gradients and hessians, 0 outside of
-those queries."""
+"""((D,) scores, queries to compute, random generator) -> (D,) gradients and (D,) hessians, 0 outside these
+queries."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class SquaredError:
-    """mart: each document for itself, the cost (s - l)^2 / 2; scores approach labels.
+    """mart: the cost of each document is (s - l)^2 / 2, so that scores approach labels.
 
     Friedman, 2001, "Greedy Function Approximation: A Gradient Boosting Machine", section 4.1; RankLib's MART.
     """
@@ -61,11 +62,11 @@ ObjectiveSettings = PairSettings | CrossEntropy | SquaredError
 
 
 def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
-    """The objective of these settings on these judgments.
+    """Returns the objective of these settings for a data set.
 
     Raises:
-        ConfigError: on a metric that the engine does not learn from.
-        DataError, UndefinedMetricError: on labels that the objective has no meaning for.
+        ConfigError: If the metric is not available as an objective.
+        DataError, UndefinedMetricError: If the objective is not defined for the labels.
     """
     check_settings(settings)
     check_labels(train, settings)
@@ -78,25 +79,26 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
 
 
 def check_settings(settings: ObjectiveSettings) -> None:
-    """Raises ConfigError on a metric that only the specification computes."""
+    """Raises ConfigError if the metric is not available as an objective."""
     if isinstance(settings, PairSettings) and settings.metric is not None:
         parse_layout(settings.metric)
 
 
 def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
-    """Makes sure that the objective has a meaning for these labels; raises as `prepare` does."""
+    """Raises the errors of `prepare` if the objective is not defined for these labels."""
     match settings:
         case PairSettings():
             lay_out(judgments, settings)
         case CrossEntropy():
-            # Its phi are the gains of NDCG, but for a draw.
+            # Its phi are NDCG's gains, apart from the random draw.
             check_defined("ndcg", None, DEFAULT, judgments)
 
 
 def fast_kernel_computes(settings: PairSettings) -> bool:
-    """Returns whether the kernel of `lambdas.py` computes these settings; `pairwise.py` computes the others.
+    """Returns whether the kernel of `lambdas.py` supports these settings; `pairwise.py` supports all.
 
-    It takes any value of the fields of `LambdaSettings`, and any gain; all else must have its default.
+    The kernel supports any gain and any value of the fields of `LambdaSettings`. All other settings must have
+    their defaults.
     """
     is_free = {*LambdaSettings._fields, "convention"}.issuperset(changed(settings, PairSettings))
     return is_free and settings.convention.discount is logarithmic_discount
@@ -125,12 +127,12 @@ def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
 PairKernel = Callable[
     [Values, Queries, NDArray[np.float64], PairCorrection | None], tuple[Gradients, Hessians]
 ]
-"""(D,) scores, the queries that count, (D, P) draws of partners, and a correction of position bias -> (D,)
-gradients and hessians."""
+"""((D,) scores, queries to compute, (D, P) draws of partners, correction of position bias) -> (D,) gradients
+and (D,) hessians."""
 
 
 def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
-    """Returns the kernel of `pairwise.py` on a data set; raises as `prepare` does."""
+    """Returns the kernel of `pairwise.py` for a data set; raises the same errors as `prepare`."""
     swaps = lay_out(train, settings)
     data = PairData(
         query_start=train.query_start.copy(),
@@ -153,13 +155,13 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
 
 
 def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Compiled:
-    """The settings for the kernel: those of the same name, and what is computed from others."""
+    """Returns the settings for the kernel: fields of the same name, and fields derived from others."""
     by_pairs = settings.normalize_query and settings.query_norm == "pairs"
     return part(
         settings,
         Compiled,
         change=int(swaps.change),
-        # Below the last rank of weight no change of places changes the metric.
+        # Swaps of two documents below the last rank with a weight do not change the metric.
         truncation=min(_depth(train, settings), int(np.count_nonzero(swaps.rank_weights))),
         probability=int(Probability[settings.sigmoid.upper()]),
         distances_count=settings.normalize_distance,
@@ -170,7 +172,7 @@ def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Co
 
 
 def _depth(train: RankingDataset, settings: PairSettings) -> int:
-    """T, or the documents of the longest query where there is none."""
+    """Returns T, or the length of the longest query without truncation."""
     longest = int(train.query_sizes.max())
     return longest if settings.truncation is None else settings.truncation
 

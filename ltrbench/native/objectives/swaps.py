@@ -1,16 +1,16 @@
-"""Swaps: how much a metric changes when the documents at two ranks change places, in closed form.
+"""Swaps: the change of a metric when the documents at two ranks are swapped, in closed form.
 
-A metric is laid out for the compiled formulas of `pairwise.py` by one function of this file: the value v of
-each document, the weight w of each rank, what all of a query's changes are scaled by, and which formula, a
-`Change`, holds between these. With C_r = sum over t <= r of v_t:
+For each metric, one function of this file computes the input of the compiled formulas in `pairwise.py`: the
+value v of each document, the weight w of each rank, the scale of each query, and the formula, a `Change`.
+With C_r = sum over t <= r of v_t:
 
     additive           sum over r of v_r w_r                                    DCG, NDCG, precision, WTA
     average precision  sum over r of v_r w_r C_r, v 0 or 1                      AP
     cascade            sum over r of v_r w_r product over t < r of (1 - v_t)    ERR, and RR with v 0 or 1
 
-To add a metric, write its function here under its name in `ltrbench.metrics`; one of another form needs a
-formula in `pairwise.py` too. A property test holds every one to the definition: swap, evaluate again,
-subtract.
+To add a metric, write its function here and add it to `LAYOUTS` under its name in `ltrbench.metrics`. A
+metric of another form also needs a formula in `pairwise.py`. A property test compares every metric with the
+definition: swap, evaluate again, subtract.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ltrbench.shapes import PerQuery
 
 
 class Swaps(NamedTuple):
-    """A metric on a data set, as far as scores do not change it.
+    """The parts of a metric on a data set that do not depend on scores.
 
     Attributes:
-        change: which formula.
+        change: the formula.
         document_values: (D,), v of each document.
         rank_weights: (documents of the longest query,), w of each rank.
-        scales: (Q,), what the changes of a query are multiplied by; 0 where there is nothing to find.
+        scales: (Q,), factor of the changes of a query; 0 for a query without a relevant document.
     """
 
     change: Change
@@ -48,13 +48,13 @@ class Swaps(NamedTuple):
 
 
 Layout = Callable[[Judgments, int | None, Convention, int | None], Swaps]
-"""(judgments, cutoff, convention, truncation) -> the metric, laid out."""
+"""(judgments, cutoff, convention, truncation) -> Swaps of the metric."""
 
 
 def ndcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
-    """NDCG = sum of G(l_r) D(r) / max_dcg, the best sum of the first ranks, up to the cutoff.
+    """NDCG@k = sum over r < k of G(l_r) D(r) / max_dcg, where max_dcg is the best DCG@k of the query.
 
-    Without a cutoff D counts in full, and max_dcg is that of the first `truncation` ranks.
+    Without a cutoff, all ranks count in the sum, and max_dcg is the best DCG of the first `truncation` ranks.
     """
     discounts = convention.discount(_ranks(judgments))
     best_gains = convention.gain(judgments.labels_best_first)
@@ -68,7 +68,7 @@ def ndcg_swaps(judgments: Judgments, k: int | None, convention: Convention, trun
 
 
 def dcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
-    """DCG@k = sum over r < k of G(l_r) D(r): queries of high labels weigh more than in NDCG."""
+    """DCG@k = sum over r < k of G(l_r) D(r): queries with high labels have more weight than in NDCG."""
     normalised = ndcg_swaps(judgments, k, convention, truncation)
     return normalised._replace(scales=(normalised.scales > 0.0).astype(np.float64))
 
@@ -76,7 +76,7 @@ def dcg_swaps(judgments: Judgments, k: int | None, convention: Convention, trunc
 def precision_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
-    """P@k = sum over r < k of rel_r / k, or / min(k, n) where the convention says so; k is never None."""
+    """P@k = sum over r < k of rel_r / k, or / min(k, n), depending on the convention; k is never None."""
     sizes = judgments.query_sizes
     places = np.full(len(sizes), k)
     if convention.precision_denominator is Denominator.K_UP_TO_SIZE:
@@ -88,7 +88,7 @@ def precision_swaps(
 def winner_takes_all_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
-    """WTA = 1 if the document at rank 0 bears the highest label of its query."""
+    """WTA = 1 if the document at rank 0 has the highest label of its query, otherwise 0."""
     highest = np.repeat(judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes)
     wins = (judgments.labels == highest).astype(np.float64)
     weights = _first(1, np.ones(judgments.query_sizes.max()))
@@ -98,7 +98,7 @@ def winner_takes_all_swaps(
 def average_precision_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
-    """AP@k = sum over r < k of rel_r C_r / (r + 1), divided by min(R, k), or by R by convention."""
+    """AP@k = sum over r < k of rel_r C_r / (r + 1), divided by min(R, k), or by R in some conventions."""
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(judgments, convention)
     possible = _sums(relevance, judgments)
@@ -111,7 +111,7 @@ def average_precision_swaps(
 def reciprocal_rank_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
-    """RR@k = 1 / (r + 1) of the first relevant rank r < k: a cascade in which that document always stops."""
+    """RR@k = 1 / (r + 1) for the first relevant rank r < k: a cascade that stops at a relevant document."""
     relevance = _relevance(judgments, convention)
     return Swaps(Change.CASCADE, relevance, _reciprocal(judgments, k), np.ones(judgments.num_queries))
 
@@ -125,7 +125,7 @@ def expected_reciprocal_rank_swaps(
         row = int(judgments.labels.argmax())
         raise DataError(
             f"labels[{row}] is {judgments.labels[row]:g}, above ERR's highest grade, "
-            f"{convention.highest_grade:g}; set highest_grade to that of the scale of the judgments."
+            f"{convention.highest_grade:g}; set highest_grade to the highest grade of the judgments."
         )
     return Swaps(Change.CASCADE, stop, _reciprocal(judgments, k), np.ones(judgments.num_queries))
 
@@ -142,12 +142,12 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
-    """Returns the metric of these settings on these judgments.
+    """Returns the Swaps of the settings' metric on these judgments.
 
     Raises:
-        ConfigError: on a metric that has no formula here.
-        UndefinedMetricError: where the convention does not take the labels.
-        DataError: on labels that the metric has no meaning for.
+        ConfigError: If the metric has no formula here.
+        UndefinedMetricError: If the convention does not accept the labels.
+        DataError: If the metric is not defined for the labels.
     """
     if settings.metric is None:
         nothing = np.zeros(judgments.num_documents)
@@ -159,18 +159,20 @@ def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
 
 
 def parse_layout(name: str) -> tuple[str, int | None]:
-    """`err@10` -> ("err", 10).
+    """Returns the metric and the cutoff of a name: `err@10` -> ("err", 10).
 
     Raises:
-        ConfigError: on a name that is no metric, or one that has no formula here.
+        ConfigError: If the name is not a metric, or the metric has no formula here.
     """
     metric, k = parse_metric(name)
     if metric == "precision" and k is None:
-        raise ConfigError(f"metric '{name}' is the same in every order; give a cutoff, as in {name}@5.")
+        raise ConfigError(
+            f"metric '{name}' has the same value for every order; give a cutoff, as in {name}@5."
+        )
     if metric not in LAYOUTS:
         raise ConfigError(
-            f"metric '{name}' is none that the engine learns from{did_you_mean(metric, LAYOUTS)} It may be "
-            f"{', '.join(LAYOUTS)}, most of them also with a cutoff, as in ndcg@10."
+            f"metric '{name}' is not available as an objective{did_you_mean(metric, LAYOUTS)} Set metric to "
+            f"one of {', '.join(LAYOUTS)}; most of them also take a cutoff, as in ndcg@10."
         )
     return metric, k
 
@@ -180,7 +182,7 @@ def _ranks(judgments: Judgments) -> NDArray[np.int64]:
 
 
 def _first(k: int | None, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of ranks, 0 from the cutoff on."""
+    """Returns the rank weights, with 0 from rank k on."""
     return weights if k is None else np.where(np.arange(len(weights)) < k, weights, 0.0)
 
 
@@ -194,8 +196,8 @@ def _relevance(judgments: Judgments, convention: Convention) -> NDArray[np.float
 
 
 def _sums(values: NDArray[np.float64], judgments: Judgments) -> PerQuery:
-    """(Q,), the sum of a (D,) value over each query."""
-    with np.errstate(over="ignore"):  # refused by `_refuse_infinite`
+    """Returns the (Q,) sums over each query of (D,) values."""
+    with np.errstate(over="ignore"):  # `_refuse_infinite` raises an error instead
         sums: PerQuery = np.add.reduceat(values, judgments.query_start[:-1])
     return sums
 
@@ -205,5 +207,5 @@ def _refuse_infinite(max_dcg: PerQuery, judgments: Judgments) -> None:
     if queries.size:
         raise DataError(
             f"the gains of query {judgments.query_ids[queries[0]]} add up to infinity; map the labels to "
-            "smaller grades, or take the gain linear."
+            "smaller grades, or set gain=linear."
         )

@@ -1,11 +1,11 @@
-"""XE-NDCG: the cross entropy between the softmax of the scores and gains of which a draw is taken off.
+"""XE-NDCG: the cross entropy between the softmax of the scores and randomised gains.
 
-Bruch, 2021, "An Alternative Cross Entropy Loss for Learning-to-Rank", sections 3 and 4, in the form of
-LightGBM's rank_xendcg. Of a query of n > 1 documents, with gamma drawn uniformly from [0, 1) for each
+Bruch, 2021, "An Alternative Cross Entropy Loss for Learning-to-Rank", sections 3 and 4, as implemented in
+LightGBM's rank_xendcg. For a query of n > 1 documents, with gamma drawn uniformly from [0, 1) for each
 document in every iteration:
 
-    rho_i = exp(s_i) / sum exp(s)                  what the model believes
-    phi_i = 2^l_i - gamma_i, divided by its sum    what the labels say
+    rho_i = exp(s_i) / sum exp(s)                  distribution of the model
+    phi_i = 2^l_i - gamma_i, divided by its sum    distribution of the labels
     a_i   = rho_i - phi_i                          first order: the derivative of the cross entropy
     b_i   = a_i / (1 - rho_i)
     c_i   = rho_i (sum b - b_i)                    second order
@@ -13,8 +13,9 @@ document in every iteration:
     g_i   = a_i + c_i + rho_i (sum d - d_i)
     h_i   = rho_i (1 - rho_i)
 
-It bounds NDCG as lambdarank's does not provably, looks at no pair, so that its cost is O(n), and has neither
-truncation nor sigma. The draws keep a document of label 0 from standing for certain below its like.
+The loss is a bound on NDCG, which is not proven for lambdarank. It uses no pairs, so that its cost is O(n),
+and has neither truncation nor sigma. Because of the random draws, documents with equal labels have different
+targets in each iteration.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.shapes import Labels, QueryStart, Values
 
 EPSILON = 1e-15
-"""LightGBM's kEpsilon, below which neither the sum of phi nor 1 - rho falls."""
+"""LightGBM's kEpsilon: minimum of the sum of phi and of 1 - rho."""
 
 
 def reference_xendcg(labels: Labels, scores: Values, draws: Values) -> tuple[Values, Values]:
-    """The gradients and hessians of one query of weight 1, as the formula reads."""
+    """Specification: returns the (n,) gradients and hessians of one query of weight 1."""
     if len(labels) < 2:
         return np.zeros(len(labels)), np.zeros(len(labels))
     e = np.exp(scores - scores.max())
@@ -53,12 +54,15 @@ def xendcg(
     draws: Values,
     queries: NDArray[np.int64],
 ) -> tuple[Values, Values]:
-    """(D,) gradients and (D,) hessians; zero outside of `queries`.
+    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
 
     Args:
+        query_start: (Q + 1,).
         grades: (D,), 2^l.
-        weights: (D,), factors of a document's gradient and hessian.
+        weights: (D,), factor of each document's gradient and hessian.
+        scores: (D,).
         draws: (D,), gamma.
+        queries: indices of the queries to compute.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     _all_queries(query_start, grades, weights, scores, draws, queries, gradients, hessians)
@@ -87,9 +91,9 @@ def _all_queries(
 
 @kernel
 def _one_query(grades: Values, draws: Values, scores: Values) -> tuple[Values, Values]:
-    """Returns the gradients and hessians of one query.
+    """Returns the (n,) gradients and hessians of one query.
 
-    Sums are added one value after the other, so that they have the same bits on every machine.
+    Sums add one value after another, so that they have the same bits on every machine.
     """
     phi = grades - draws
     rho = np.exp(scores - scores.max())

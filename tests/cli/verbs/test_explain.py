@@ -124,7 +124,7 @@ def test_settings_vary_the_preset(tutorial: Path, capsys: pytest.CaptureFixture[
             ["--query", "7", "--set", "sigmoid=tabel"],
             "sigmoid is 'tabel'; did you mean 'table'?",
         ),
-        (["--query", "7", "--set", "metric=auc"], "is none that the engine learns from"),
+        (["--query", "7", "--set", "metric=auc"], "metric 'auc'"),
         (
             ["--query", "7", "--set", "ties=expected"],
             "It must be one of row_order, worst, best",
