@@ -10,10 +10,10 @@ learning rate, and l2 the penalty:
     bias[p] += eta (-g - l2 n bias[p]) / (|-h - l2 n| + 0.001)
 
 `UnbiasedPairs` corrects the pairs of NDCG: Hu, Wang, Peng and Li, 2019, "Unbiased LambdaMART: An Unbiased
-Pairwise Learning-to-Rank Algorithm"; XGBoost's lambdarank_unbiased. In a pair, let hi be the clicked document,
-shown at position p, and lo the other document, shown at position q. t_plus[p] is proportional to the
-probability of a click on a relevant document at p; t_minus[q] is proportional to the probability of no click
-on an irrelevant document at q. Let L be the cost of the pair times its delta:
+Pairwise Learning-to-Rank Algorithm"; XGBoost's lambdarank_unbiased. In a pair, let hi be the clicked
+document, shown at position p, and lo the other document, shown at position q. t_plus[p] is proportional to
+the probability of a click on a relevant document at p; t_minus[q] is proportional to the probability of no
+click on an irrelevant document at q. Let L be the cost of the pair times its delta:
 
     lambda and hessian of a pair are divided by t_plus[p] t_minus[q]
     t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p / same sum for position 0)^e     (eq. 30)

@@ -1,16 +1,16 @@
-"""One tree: from feature values to bins, from gradients to cuts, and from cuts to leaves.
+"""One tree: from feature values to bins, from gradients to splits, and from splits to leaves.
 
 In reading order, the core first:
 
     binning        feature values to small integers
-    histogram      sums of gradients by bin
-    splitting      the best cut of a leaf
-    partition      a leaf's documents shared out between those below its cut
-    nodes          what a grown tree is
+    histogram      sums of gradients and hessians per bin
+    splitting      the best split of a leaf
+    partition      the documents of a leaf moved to its two children
+    nodes          the arrays of a tree
     grower         growing one tree
 
-and then what differs by settings:
+and then variants that depend on settings:
 
-    constrained    splitting with monotone features and an l1 penalty
-    fast_growth    the steps of `grower` in one compiled loop, where the leaf of the highest gain is cut next
+    constrained    splitting with monotone constraints and an l1 penalty
+    fast_growth    the steps of `grower` for best-first growth, in one compiled loop
 """

@@ -1,26 +1,26 @@
-"""Binning: a feature's values grouped once into a few bins, so that trees try cuts between bins only.
+"""Binning: groups the values of each feature into a few bins, so that trees only try splits between bins.
 
-Bin b of a feature holds the values x with thresholds[b - 1] < x <= thresholds[b]. A threshold is a float32
-that parts two values seen in training, so that a tree cuts raw features (x <= threshold goes left) just as it
-cut bins. One more bin, the last, is for missing values. Where thresholds lie is a rule's choice. QUANTILE,
-which LightGBM and XGBoost follow too:
+Bin b of a feature contains the values x with thresholds[b - 1] < x <= thresholds[b]. A threshold is a float32
+that separates two values of the training data, so that a split sends raw values (x <= threshold goes left)
+and bins to the same side. One additional bin, the last, contains missing values. A rule chooses the
+thresholds. QUANTILE, as in LightGBM and XGBoost:
 
-    few distinct values, at most max_bins: a bin each, cut halfway between neighbours
-    many: bins of equal weight, where a value so frequent that it would fill several bins gets one
+    at most max_bins distinct values: one bin per value, with thresholds halfway between neighbours
+    more: bins of equal weight; a frequent value that would fill several bins has one bin
 
-EQUAL_WIDTH, which is `nThreshold` of RankLib's LambdaMART:
+EQUAL_WIDTH, as with `nThreshold` in RankLib's LambdaMART:
 
-    few distinct values, at most max_bins - 1: every value is a threshold
-    many: min, min + step, min + 2 step, ...; step = (max - min) / (max_bins - 1), added up in float32
+    at most max_bins - 1 distinct values: every value is a threshold
+    more: min, min + step, min + 2 step, ...; step = (max - min) / (max_bins - 1), summed in float32
 
-Beside quantiles, a feature of a long tail is cut coarsely where most documents are and finely in the tail:
-one extreme value can leave all others in a single bin. RankLib's 256 thresholds are max_bins = 257.
+For a feature with a long tail, equal widths are coarse where most documents are and fine in the tail: a
+single extreme value can leave all others in one bin. RankLib's 256 thresholds correspond to max_bins = 257.
 
-A bin is a byte of a column. A feature of more thresholds than a byte can tell apart has several columns, each
-with the next of its thresholds: every cut of the feature is a cut of one of them, and the order of columns
-and bins is that of features and thresholds. The bins of eight columns stand together in a 64-bit word, which
-a histogram reads at once, and the words of a document in a row: what a small leaf reads lies close together.
-Shapes: D documents, F features, C columns, W = ceil(C / 8) words a document.
+A bin is one byte of a column. A feature with more thresholds than a byte can represent has several columns,
+each with a consecutive part of the thresholds: every split of the feature is a split of one of its columns,
+and columns and bins have the order of features and thresholds. The bins of eight columns form a 64-bit word,
+which a histogram reads at once. The words of a document are adjacent in memory, which helps small leaves.
+Shapes: D documents, F features, C columns, W = ceil(C / 8) words per document.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
-"""Value bins that fit a byte beside the bin of missing values."""
-Rows = NDArray[np.uint32]  # (n,), documents, rising
+"""Maximum number of value bins per column; a byte also has to represent the bin of missing values."""
+Rows = NDArray[np.uint32]  # (n,), document indices, ascending
 CutPoints = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
-"""(a feature's values, max_bins) -> its thresholds, rising, at most max_bins - 1; NaN is ignored."""
+"""(values of a feature, max_bins) -> its thresholds, ascending, at most max_bins - 1; NaN is ignored."""
 
 
 class ThresholdRule(NamedTuple):
-    """How thresholds are chosen.
+    """Rule that chooses thresholds.
 
     Attributes:
-        cut_points: the thresholds of one feature.
-        sample_size: documents that they are taken from; None: all.
+        cut_points: function that returns the thresholds of one feature.
+        sample_size: number of sampled documents from which thresholds are chosen; None: all.
     """
 
     cut_points: CutPoints
@@ -61,10 +61,10 @@ class BinnedFeatures:
     """The features of a data set as bins.
 
     Attributes:
-        words: (D, W) uint64; byte c % 8 of words[d, c // 8] is document d's bin in column c.
-        thresholds: (C, 255) float32, rising; infinity behind a column's last threshold.
-        num_bins: (C,), each column's bins with the one for missing values, which is the last.
-        feature_of_column: (C,), rising.
+        words: (D, W) uint64; byte c % 8 of words[d, c // 8] is the bin of document d in column c.
+        thresholds: (C, 255) float32, ascending; padded with infinity after a column's last threshold.
+        num_bins: (C,), number of bins per column, including the last bin, for missing values.
+        feature_of_column: (C,), ascending.
     """
 
     words: NDArray[np.uint64]
@@ -81,13 +81,15 @@ class BinnedFeatures:
         return len(self.num_bins)
 
     def bins_of(self, column: int, rows: Rows) -> NDArray[np.uint8]:
-        """(n,), the bins of these documents in a column."""
+        """Returns the (n,) bins of these documents in a column."""
         words = self.words[rows, column // 8]
         return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
 
 
 def quantile_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    """The rising thresholds, at most max_bins - 1, that group one feature's values; NaN is ignored.
+    """Returns the thresholds of one feature for bins of equal weight, ascending; NaN is ignored.
+
+    There are at most max_bins - 1 thresholds.
 
     >>> quantile_cuts(np.array([3, 1, 1, 2, np.nan], dtype=np.float32), max_bins=255).tolist()
     [1.5, 2.5]
@@ -105,17 +107,17 @@ def quantile_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.floa
         last_of_bin = _equal_weight(counts, max_bins)
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
-    # Between neighbouring floats there is nothing halfway: then cut at the lower.
+    # No float32 is between two adjacent floats: then the lower one is the threshold.
     cuts: NDArray[np.float32] = np.where((low <= halfway) & (halfway < high), halfway, low)
     return cuts
 
 
 def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int64]:
-    """The indices of the distinct values that end a bin, when bins of equal weight are filled in order.
+    """Returns the indices of the distinct values that are the last of their bin, for bins of equal weight.
 
-    A value weighs its count, but at most one bin: min(counts, capacity) sums to max_bins * capacity. Without
-    that bound, a feature that is 0 for nine documents in ten would have but a tenth of its bins for all other
-    values.
+    The weight of a value is its count, but at most the capacity of one bin: the sum of min(counts, capacity)
+    is max_bins * capacity. Without this limit, a feature that is 0 for 90 % of the documents would have only
+    10 % of its bins for all other values.
     """
     capacity = counts.sum() / max_bins
     while True:
@@ -132,15 +134,15 @@ def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int6
 
 
 QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000)
-"""The sample size is LightGBM's default; each of 255 bins then holds 784 documents of it."""
+"""The sample size is LightGBM's default; each of 255 bins then contains 784 sampled documents."""
 
 
-@np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves but the first threshold
+@np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves only the first threshold
 def equal_width_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    """The rising thresholds of one feature; NaN is ignored.
+    """Returns the thresholds of one feature at equal distances, ascending; NaN is ignored.
 
-    Of thresholds between which no value lies only the first is kept: they part the documents alike, and the
-    first of equal cuts is taken. A threshold that all values are at most parts nothing.
+    Thresholds without a value between them split the documents in the same way; only the first of them is
+    kept, because the first of equal splits is chosen. Thresholds at or above the maximum are dropped.
 
     >>> equal_width_cuts(np.array([0, 1, 2, 3, 10], dtype=np.float32), max_bins=5).tolist()
     [0.0, 2.5, 5.0]
@@ -158,25 +160,32 @@ def equal_width_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.f
     return cuts
 
 
-# All documents, because one that is not in a sample may be the least or the greatest.
+# All documents, because a sample may miss the minimum or the maximum.
 EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None)
 
 
 def bin_features(
     features: Features, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
 ) -> BinnedFeatures:
-    """Chooses the thresholds of every feature, and bins all documents."""
+    """Chooses the thresholds of every feature and bins all documents.
+
+    Args:
+        features: (D, F).
+        max_bins: maximum number of bins per feature, without the bin of missing values.
+        rng: generator for the sample of documents.
+        rule: rule that chooses the thresholds.
+    """
     num_documents, num_features = features.shape
     sample = features
     if rule.sample_size is not None and num_documents > rule.sample_size:
         sample = features[np.sort(rng.choice(num_documents, rule.sample_size, replace=False))]
 
     def choose(first: int) -> list[NDArray[np.float32]]:
-        # Eight features at a time, because a row's cache line holds the values of several.
+        # Eight features at a time, because a cache line contains several values of a row.
         columns = np.ascontiguousarray(sample[:, first : first + 8])
         return [rule.cut_points(column, max_bins) for column in columns.T]
 
-    # Sorting in NumPy runs without the interpreter's lock.
+    # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         groups = pool.map(choose, range(0, num_features, 8))
         cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
@@ -189,7 +198,7 @@ def bin_features(
 def _columns(
     cuts: Sequence[NDArray[np.float32]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """The features' cuts laid out in columns: (C,) features, (C, 255) thresholds, (C,) numbers of bins."""
+    """Distributes thresholds to columns; returns (C,) features, (C, 255) thresholds, (C,) numbers of bins."""
     most = COLUMN_BINS - 1
     chunks = [
         (feature, chunk)
@@ -204,7 +213,7 @@ def _columns(
 
 
 def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uint8]:
-    """(C, D) bins: the number of thresholds below the value, or the last bin where it is missing."""
+    """Returns the (C, D) bins: the number of thresholds below the value, or the last bin if it is missing."""
     bins = np.empty((binned.num_columns, len(features)), dtype=np.uint8)
     for c, f in enumerate(binned.feature_of_column):
         bin_of_value = np.searchsorted(binned.thresholds[c], features[:, f], side="left")
@@ -213,7 +222,7 @@ def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uin
 
 
 DOCUMENTS_BINNED = 1024
-"""Documents binned together: their values in eight columns fill the nearest cache."""
+"""Number of documents per block: their values in eight columns fit the L1 cache."""
 
 
 @parallel_kernel
@@ -252,9 +261,9 @@ def _bin_block(
     missing_bin: np.uint64,
     bins: NDArray[np.uint64],
 ) -> None:
-    """The number of thresholds below each value, by eight halvings of the 255.
+    """Writes the number of thresholds below each value, by binary search in eight steps.
 
-    Each halving is done for all values before the next, so that the compiler works on several values at once.
+    Each step is done for all values before the next step, so that it can be vectorised.
     """
     for d in range(len(values)):
         bins[d] = 0
@@ -268,10 +277,9 @@ def _bin_block(
 
 @kernel
 def read_words(words: NDArray[np.uint64], word: int, rows: Rows, read: NDArray[np.uint64]) -> None:
-    """read[:n] = words[rows, word]: in a loop of its own, so that the memory is asked for many at once.
+    """Writes read[:n] = words[rows, word] in a separate loop, so that memory accesses overlap.
 
-    Where each is used as soon as it is read, a small leaf waits for one document after the other, three to
-    five times longer [measured].
+    If each word is used as soon as it is read, small leaves take three to five times as long [measured].
     """
     place = np.uint64(word)
     for i in range(len(rows)):

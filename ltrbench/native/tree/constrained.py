@@ -1,18 +1,19 @@
-"""Splitting under an l1 penalty, and along features with which scores may only rise, or only fall.
+"""Splitting with an l1 penalty and monotone constraints.
 
     shrink(G)   = sign(G) * max(|G| - l1, 0)
-    step(G, H)  = -shrink(G) / (H + l2), clipped as there, then to the leaf's bounds
+    step(G, H)  = -shrink(G) / (H + l2), clipped as in `splitting`, then to the bounds of the leaf
     score(G, H) = -step * (2 * shrink(G) + (H + l2) * step)
 
-l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf whose |G| is below it takes no step. Monotone
-constraints are LightGBM's "basic" method, which is XGBoost's too: a cut of a feature of sign +1 is refused
-where its right side would step lower than its left, and if it is made, neither side's later leaves may cross
-the middle of the two steps. A cut's gain is over the leaf's own score without its bounds, as in LightGBM, so
-that a bound may leave nothing to gain; a feature of which no cut gains in one leaf is looked at again below
-it, which LightGBM leaves out.
+l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf with |G| below l1 has step 0. Monotone constraints
+follow LightGBM's "basic" method, which XGBoost also uses: a split on a feature with sign +1 is rejected if
+the step of its right side is below that of its left side. After a valid split, the steps of all leaves below
+either side are bounded by the mean of the two steps. As in LightGBM, the score of the unsplit leaf ignores
+its bounds, so that bounds may leave no positive gain. Unlike in LightGBM, a feature without a positive gain
+in a leaf is tried again in the leaves below it.
 
-All else is as in `splitting`, whose loop over cuts stays short without this: here all cuts of a leaf stand in
-arrays of NumPy. Shapes: B bins of all columns, and beside them two, missing values right and missing left.
+Everything else is as in `splitting`. The two files are separate so that the loop over splits there stays
+short; here NumPy arrays contain all splits of a leaf. Shapes: B bins of all columns. The last axis, of size
+2, is missing values right and missing values left.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from ltrbench.native.tree.splitting import (
     score,
 )
 
-Signs = NDArray[np.int8]  # 1: scores may only rise with it; -1: only fall; 0: either
+Signs = NDArray[np.int8]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
 
 
 def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) -> Signs:
-    """(F,), of the features by name.
+    """Returns the (F,) signs of the features, given signs by feature name.
 
     Raises:
-        ConfigError: on a name that no feature has.
+        ConfigError: If no feature has one of the names.
 
     >>> monotone_signs(["bm25", "age"], {"age": -1}).tolist()
     [0, -1]
@@ -62,7 +63,7 @@ def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) ->
 
 
 def prepare_constrained(signs: Signs) -> PrepareSearch:
-    """The search for cuts that follow the (F,) signs, and l1."""
+    """Returns the search for splits with the (F,) signs and l1."""
 
     def prepare(
         binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
@@ -74,7 +75,7 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
 
 
 class _Search(NamedTuple):
-    """What is the same for all leaves of a tree; signs (C,)."""
+    """The input that all leaves of a tree share; signs are (C,)."""
 
     binned: BinnedFeatures
     bin_start: NDArray[np.int64]
@@ -84,12 +85,12 @@ class _Search(NamedTuple):
 
 
 class _Cuts(NamedTuple):
-    """All cuts of a leaf.
+    """All splits of a leaf.
 
     Attributes:
-        gains: (B, 2), -inf where a cut is not allowed.
-        middles: (B, 2), halfway between the steps of the two sides.
-        left_is_larger: (B, 2), whether there is at least as much hessian on the left.
+        gains: (B, 2), -inf for a split that is not allowed.
+        middles: (B, 2), mean of the steps of the two sides.
+        left_is_larger: (B, 2), whether the sum of hessians on the left is at least that on the right.
     """
 
     gains: NDArray[np.float64]
@@ -98,10 +99,10 @@ class _Cuts(NamedTuple):
 
 
 def _find_split(search: _Search, leaf: LeafToCut) -> Split | None:
-    """The cut of the highest gain that leaves both sides enough documents."""
+    """Returns the allowed split with the highest gain and enough documents on both sides; None if none."""
     cuts, is_counted = _all_cuts(search, leaf), np.zeros(search.binned.num_columns, dtype=np.bool_)
     while True:
-        cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equals
+        cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equal gains
         if not cuts.gains[cell, missing_left] > search.settings.gain_to_exceed:
             return None
         column = int(np.searchsorted(search.bin_start, cell, side="right")) - 1
@@ -122,7 +123,7 @@ def _find_split(search: _Search, leaf: LeafToCut) -> Split | None:
 
 
 def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bounds]:
-    """Those of the leaves left and right of a cut."""
+    """Returns the bounds of the left and the right child of a split."""
     low, high = bounds
     if sign == 0:
         return bounds, bounds
@@ -149,8 +150,8 @@ def _all_cuts(search: _Search, leaf: LeafToCut) -> _Cuts:
 
 
 def _left_sums(histogram: Histogram, bin_start: NDArray[np.int64]) -> Histogram:
-    """(B, 2), what lies left of the cut behind each bin."""
-    # Of all columns in a row; what overflows is gone again in the difference.
+    """Returns the (B, 2) packed sums on the left of the split after each bin."""
+    # Cumulative over all columns; overflow cancels in the difference.
     sums, num_bins = np.cumsum(histogram), np.diff(bin_start)
     before = np.repeat(np.append(0, sums)[bin_start[:-1]], num_bins)
     missing = np.repeat(histogram[bin_start[1:] - 1], num_bins)
@@ -160,13 +161,13 @@ def _left_sums(histogram: Histogram, bin_start: NDArray[np.int64]) -> Histogram:
 def _unpack(
     packed: NDArray[np.int64] | np.int64, quantised: Quantised
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The gradients and the hessians of packed sums."""
+    """Returns the gradients and the hessians of packed sums."""
     gradients = np.asarray(packed >> 32, dtype=np.float64) * quantised.gradient_unit
     return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
 
 
 def _too_few(search: _Search, leaf: LeafToCut, column: int, sums: Histogram) -> NDArray[np.bool_]:
-    """(bins, 2), whether a cut of the column leaves a side fewer documents than min_docs_in_leaf."""
+    """Returns the (bins, 2) mask of a column's splits that leave a side fewer than min_docs_in_leaf."""
     if search.settings.counts_by_hessian:
         counts = estimated_counts(sums, len(leaf.rows))
     else:

@@ -1,10 +1,10 @@
-"""Growing a tree best-first in one compiled loop: the steps of `grower`, without Python between them.
+"""Best-first growth of a tree in one compiled loop: the steps of `grower` without Python in between.
 
-The open leaf whose cut gains most is cut, the first made of equals, until there are num_leaves or no leaf is
-open. Cut number i makes the nodes 2 i + 1 and 2 i + 2. Trees that are grown in another order, or whose leaves
-draw features of their own, or whose search is another, grow by the steps, which are the specification; a test
-holds both together. Between compiled steps Python took a third of a fit's time where leaves are small
-[measured on MQ2007, 255 leaves]. Shapes: N nodes at the most, 2 num_leaves - 1.
+The open leaf with the highest gain is split next (the oldest one among equal gains), until the tree has
+num_leaves leaves or no leaf is open. Split number i creates the nodes 2 i + 1 and 2 i + 2. Trees with another
+order of growth, feature samples per leaf, or another search use the steps in `grower`, which are the
+specification; a test compares both. For small leaves, Python between compiled steps took a third of the time
+of a fit [measured on MQ2007, 255 leaves]. Shapes: N = 2 num_leaves - 1, the maximum number of nodes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ltrbench.native.tree.splitting import UNBOUNDED, BestCut, SplitTerms, best_
 
 
 class Limits(NamedTuple):
-    """How far a tree may grow.
+    """Limits of the size of a tree.
 
     Attributes:
-        num_leaves: at the most.
-        min_docs: that a leaf must have to be cut.
-        max_depth: cuts above a leaf at the most; 0: no limit.
+        num_leaves: maximum number of leaves.
+        min_docs: minimum number of documents a leaf needs to be split.
+        max_depth: maximum depth of a leaf; 0: no limit.
     """
 
     num_leaves: int
@@ -37,15 +37,15 @@ class Limits(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a tree is grown on.
+    """Input of growing a tree.
 
     Attributes:
         words: as in BinnedFeatures.
-        num_bins: likewise.
-        bin_start: (C + 1,).
-        packed: (D,).
-        columns: (C,), whether a column may be used.
-        num_threads: that take part.
+        num_bins: as in BinnedFeatures.
+        bin_start: (C + 1,), as returned by `bin_starts`.
+        packed: (D,), packed gradients and hessians.
+        columns: (C,), mask of the columns that may be used.
+        num_threads: number of threads.
     """
 
     words: NDArray[np.uint64]
@@ -57,18 +57,18 @@ class Task(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """A growing tree.
+    """The nodes of a tree during growth.
 
     Attributes:
-        first: (N,), where a node's part of the rows begins.
-        end: (N,), and ends.
-        depth: (N,), cuts above it.
-        histogram: (N,), the number of an open leaf's histogram.
-        open_gain: (N,), what the cut of an open leaf gains; -inf for other nodes.
-        gain: (N,), the same, and kept when the leaf is cut.
-        cut: (N, 3), its column, its last bin on the left, and whether missing values go left.
-        bounds: (N, 2), the least and the largest step that a leaf may take; the compiled loop knows of none.
-        order: (num_leaves - 1,), the nodes in the order of cutting.
+        first: (N,), start of the node's part of the rows.
+        end: (N,), end of the node's part of the rows.
+        depth: (N,), depth of the node; 0 for the root.
+        histogram: (N,), index of an open leaf's histogram.
+        open_gain: (N,), gain of the best split of an open leaf; -inf for other nodes.
+        gain: (N,), the same, but not reset when the leaf is split.
+        cut: (N, 3), best split: column, last bin that goes left, whether missing values go left.
+        bounds: (N, 2), minimum and maximum step of a leaf; the compiled loop does not use them.
+        order: (num_leaves - 1,), nodes in the order in which they are split.
     """
 
     first: NDArray[np.int64]
@@ -83,7 +83,7 @@ class Nodes(NamedTuple):
 
 
 def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
-    """The nodes of a tree to be grown: a root that has all rows."""
+    """Returns the nodes of a new tree: a root with all rows."""
     size = 2 * num_leaves - 1
     first, end, depth, histogram = np.zeros((4, size), dtype=np.int64)
     end[0] = num_rows
@@ -111,21 +111,21 @@ def grow_best_first(
     scratch: Rows,
     histograms: NDArray[np.int64],
 ) -> int:
-    """Grows the tree of `nodes`; returns the number of cuts.
+    """Grows the tree of `nodes` in place; returns the number of splits.
 
     Args:
-        task: what it is grown on.
-        terms: what a cut must fulfil.
-        limits: what the tree must.
-        nodes: that of `seed_of_tree`.
-        rows: (n,), put in the order of leaves.
-        scratch: (n,) or longer.
-        histograms: (num_leaves, B), the last that of the root.
+        task: input of the tree.
+        terms: requirements of a split.
+        limits: limits of the tree.
+        nodes: result of `seed_of_tree`.
+        rows: (n,), reordered by leaf in place.
+        scratch: (n,) or longer, working memory.
+        histograms: (num_leaves, B), working memory; the last row is the root's histogram.
     """
     _open_root(task, terms, limits, nodes, rows, histograms)
     num_cuts, spare = 0, np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
-        node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equals
+        node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equal gains
         if nodes.open_gain[node] == -np.inf:
             break
         nodes.open_gain[node] = -np.inf
@@ -140,7 +140,7 @@ def grow_best_first(
 
 @inlined_kernel
 def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows) -> None:
-    """Shares out a node's rows between the nodes left and left + 1."""
+    """Partitions a node's rows between the nodes left and left + 1."""
     first, end = nodes.first[node], nodes.end[node]
     column, last_bin, missing_left = nodes.cut[node]
     part = rows[first:end]
@@ -159,7 +159,7 @@ def _open_root(
     opens = _may_be_cut(limits, nodes, 0)
     if opens:
         root = histograms[nodes.histogram[0]]
-        # Not True and False: for constants numba would compile what they are passed to once more.
+        # Not the constants True and False, for which numba would compile the callee once more.
         best = build_and_search(task, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
         _note(nodes, 0, best[0])
 
@@ -176,8 +176,10 @@ def _open_below(
     histograms: NDArray[np.int64],
     spare: np.int64,
 ) -> int:
-    """Opens those of the nodes below a cut that may be cut, the smaller with the spare histogram and the
-    larger with their parent's; returns how many histograms that took, 0 or 1."""
+    """Opens the children of a split that may be split themselves; returns how many spare histograms it used.
+
+    The smaller child takes the spare histogram, and the larger child takes the histogram of the parent.
+    """
     smaller, larger = left, left + 1
     if nodes.end[smaller] - nodes.first[smaller] > nodes.end[larger] - nodes.first[larger]:
         smaller, larger = larger, smaller
@@ -208,17 +210,17 @@ def build_and_search(
     histograms: tuple[Histogram, Histogram],
     opens: tuple[bool, bool],
 ) -> tuple[BestCut, BestCut]:
-    """Builds the histogram of the first leaf, takes it from the second's, and finds the best cut of each.
+    """Builds the first leaf's histogram, subtracts it from the second's, and finds the best split of both.
 
-    A thread does all three with its share of the columns, whose bins are then still in its cache, and threads
-    meet once a cut.
+    Each thread does all three steps for its share of the columns while their bins are in its cache. Threads
+    synchronise once per split.
 
     Args:
-        task: what the tree is grown on.
-        terms: what a cut must fulfil.
-        rows: of the two leaves; the second may be none.
-        histograms: the second is that of both leaves together, or empty.
-        opens: which leaf is searched.
+        task: input of the tree.
+        terms: requirements of a split.
+        rows: rows of the two leaves; the second may be empty.
+        histograms: output for the first leaf; histogram of both leaves together, or empty.
+        opens: whether each leaf is searched.
     """
     num_columns, num_words = len(task.num_bins), task.words.shape[1]
     gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
@@ -244,8 +246,7 @@ def _one_share(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """The part of `build_and_search` for the words of a range; writes (2, C) gains and their
-    (2, C, 2) cuts."""
+    """Runs `build_and_search` for a range of words; writes the (2, C) gains and their (2, C, 2) splits."""
     build_share(task.words, word_range, task.bin_start, rows, task.packed, histograms[0], histograms[1])
     columns = 8 * word_range[0], min(8 * word_range[1], len(task.columns))
     for k in range(2):
@@ -262,6 +263,6 @@ def _may_be_cut(limits: Limits, nodes: Nodes, node: int) -> bool:
 
 @inlined_kernel
 def _note(nodes: Nodes, node: int, best: BestCut) -> None:
-    """Opens a node if a cut was found."""
+    """Stores the best split of a node; the node is open if a split was found."""
     nodes.open_gain[node] = nodes.gain[node] = best[0]
     nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = best[1], best[2], best[3]

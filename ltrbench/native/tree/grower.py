@@ -1,19 +1,20 @@
-"""Growing one tree: cut one open leaf after another, up to num_leaves leaves.
+"""Growing one tree: splits one open leaf after another, up to num_leaves leaves.
 
-The documents of a leaf stand together in one array of row numbers, in rising order; cutting the leaf moves
-those that go left to the front of its part. Of the two new leaves the histogram of the smaller is built, and
-the larger's is parent minus smaller. The open leaf of the least key is cut next. By name, that is
+One array of row numbers contains the documents of all leaves. The documents of a leaf are adjacent and in
+ascending order; splitting the leaf moves the documents that go left to the front of its part. Of the two
+children, the histogram of the smaller one is built, and that of the larger one is parent minus smaller. The
+open leaf with the smallest key is split next:
 
-    best_first    the leaf whose cut gains most (LightGBM, XGBoost's lossguide); first among equals the leaf
-                  that was made first
-    by_deviance   the leaf whose gradients differ most, sum g^2 - (sum g)^2 / n, whatever its cut gains, so
-                  that large leaves come first (RankLib); the leaf made last comes first among equals
-    depth_wise    level by level (XGBoost's depthwise; pyltr, whose trees are bounded by depth alone)
+    best_first    the leaf with the highest gain (LightGBM, XGBoost's lossguide); among equal gains the
+                  oldest leaf
+    by_deviance   the leaf with the largest deviance of gradients, sum g^2 - (sum g)^2 / n, whatever its gain,
+                  so that large leaves come first (RankLib); among equal deviances the newest leaf
+    depth_wise    level by level (XGBoost's depthwise; pyltr, whose trees are only limited by depth)
 
-Only where num_leaves ends the tree does the order matter. To add one, write a function and name it in ORDERS.
+The order only matters if num_leaves ends the growth. To add an order, write a function and add it to ORDERS.
 
-The steps are here as they read, for any order and any search. Most trees are grown best-first by the usual
-search, and then `fast_growth` takes the same steps in one compiled loop.
+The steps in this file support every order and every search. Most trees are grown best-first with the default
+search; for these, `fast_growth` runs the same steps in one compiled loop.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ from ltrbench.native.tree.splitting import (
 
 
 class OpenLeaf(NamedTuple):
-    """A leaf that can be cut.
+    """A leaf that can be split.
 
     Attributes:
-        node: its number; nodes are numbered as they are made, a left one before its right one.
-        rows: (n,), its documents.
-        split: its best cut.
+        node: index of the node, in the order of creation; a left child comes before the right child.
+        rows: (n,), documents of the leaf.
+        split: best split of the leaf.
     """
 
     node: int
@@ -67,14 +68,14 @@ def best_first(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
 
 def by_deviance(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
     gradients = (quantised.packed[leaf.rows] >> 32) * quantised.gradient_unit
-    # About their mean, because the difference of two large sums would leave mostly rounding.
+    # Around the mean, because the difference of two large sums would mostly be rounding error.
     deviance = np.square(gradients - gradients.mean()).sum()
     return -float(deviance), -leaf.node
 
 
 def depth_wise(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
     del quantised
-    # All nodes of a level are made before those of the next.
+    # All nodes of a level are created before those of the next level.
     return 0.0, leaf.node
 
 
@@ -87,14 +88,14 @@ ORDERS: dict[str, CuttingOrder] = {
 
 @dataclass(frozen=True, eq=False)
 class GrownTree:
-    """A tree without values yet, and the documents in its leaves.
+    """A tree without leaf values, and the documents in its leaves.
 
     Attributes:
-        tree: its structure; all values are 0.
-        rows: (n,), the documents, those of a leaf together and rising.
-        leaf_start: (L + 1,), where each leaf's documents begin in `rows`.
-        leaf_node: (L,), each leaf's node.
-        leaf_bounds: (L, 2), the least and the largest step that a leaf may take.
+        tree: structure of the tree; all values are 0.
+        rows: (n,), documents, grouped by leaf and ascending within each leaf.
+        leaf_start: (L + 1,), start of each leaf's documents in `rows`, followed by n.
+        leaf_node: (L,), node of each leaf.
+        leaf_bounds: (L, 2), minimum and maximum step of each leaf.
     """
 
     tree: Tree
@@ -105,19 +106,19 @@ class GrownTree:
 
 
 FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-"""(F,) whether a tree may use a feature -> (F,) whether a leaf of it may be cut by it."""
+"""(F,) mask of the features that a tree may use -> (F,) mask of those that one leaf may be split on."""
 
 
 def fast_growth_computes(
     settings: SplitSettings, growth: str, is_constrained: bool, draws_features: bool
 ) -> bool:
-    """Returns whether the compiled loop of `fast_growth` grows such trees; the steps here grow the others.
+    """Returns whether the compiled loop of `fast_growth` supports these settings; the steps here support all.
 
     Args:
-        settings: what a cut must fulfil.
+        settings: requirements of a split.
         growth: a name in ORDERS.
-        is_constrained: whether cuts are searched under constraints.
-        draws_features: whether each leaf draws the features that it may be cut by.
+        is_constrained: whether the search has constraints.
+        draws_features: whether features are sampled for each leaf.
     """
     return (
         growth == "best_first" and not settings.cut_without_gain and not is_constrained and not draws_features
@@ -125,14 +126,14 @@ def fast_growth_computes(
 
 
 class Grower:
-    """Grows trees on one binned data set, and keeps the memory for it from tree to tree.
+    """Grows trees on one binned data set; reuses its working memory for every tree.
 
     Args:
         binned: the data set.
-        num_leaves: maximum number of leaves of a tree.
-        settings: what a cut must fulfil.
-        growth: which leaf is cut next, a name in ORDERS.
-        constrained_search: the search for cuts under constraints; None: that of `splitting`, without any.
+        num_leaves: maximum number of leaves per tree.
+        settings: requirements of a split.
+        growth: order in which leaves are split, a name in ORDERS.
+        constrained_search: search for splits with constraints; None: the search of `splitting`.
     """
 
     def __init__(
@@ -162,10 +163,10 @@ class Grower:
         """Grows a tree.
 
         Args:
-            quantised: the gradients and hessians.
-            rows: (n,), the documents to learn from, rising; they are put in the order of leaves.
-            features: (F,), whether a feature may be used.
-            features_of_leaf: which of these a leaf may be cut by, asked once for each; None: all.
+            quantised: gradients and hessians.
+            rows: (n,), documents to fit, ascending; reordered by leaf in place.
+            features: (F,), mask of the features that may be used.
+            features_of_leaf: sampler of the features for a leaf, called once per leaf; None: all features.
         """
         nodes = seed_of_tree(self.num_leaves, len(rows))
         if self.num_leaves == 1:
@@ -182,7 +183,7 @@ class Grower:
 
 
 class _Growth:
-    """One tree while it grows: its nodes, its open leaves in the order of cutting, and unused histograms."""
+    """A tree during growth: its nodes, a priority queue of open leaves, and unused histograms."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class _Growth:
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
     def cut_compiled(self) -> int:
-        """Makes all cuts as in `fast_growth`; returns how many."""
+        """Makes all splits with `fast_growth`; returns their number."""
         grower, settings = self.grower, self.grower.settings
         task = Task(
             words=grower.binned.words,
@@ -222,7 +223,7 @@ class _Growth:
         return grow_best_first(task, terms, limits, self.nodes, self.rows, grower.scratch, grower.histograms)
 
     def cut_by_steps(self) -> int:
-        """Makes all cuts; returns how many."""
+        """Makes all splits step by step; returns their number."""
         if self.may_cut(0):
             root = self.unused.pop()
             self.build(0, root)
@@ -234,12 +235,12 @@ class _Growth:
         return num_cuts
 
     def cut_next(self, number: int) -> None:
-        """Cuts the first of the open leaves, and opens those of the two new ones that may be cut."""
+        """Splits the first open leaf, and opens the children that may be split themselves."""
         _, leaf, histogram = heapq.heappop(self.open_leaves)
         self.nodes.order[number] = leaf.node
         left = 2 * number + 1
         self.cut(leaf, left)
-        # As long as one another, the left counts as the smaller.
+        # If both have the same size, the left one counts as the smaller.
         smaller, larger = sorted((left, left + 1), key=lambda node: len(self.rows_of(node)))
         candidates = [node for node in (smaller, larger) if self.may_cut(node)]
         histograms = {larger: histogram}
@@ -251,7 +252,7 @@ class _Growth:
         self.unused.extend(histograms.values())
 
     def cut(self, leaf: OpenLeaf, left: int) -> None:
-        """Shares out a leaf's rows between the nodes left and left + 1."""
+        """Partitions a leaf's rows between the nodes left and left + 1."""
         nodes, (node, rows, split) = self.nodes, leaf
         words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
         cut = split.column, split.bin, split.missing_left
@@ -264,12 +265,12 @@ class _Growth:
         nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
 
     def build(self, node: int, *histograms: Histogram) -> None:
-        """Fills the first histogram, and takes it from the second: that of the node above, if it has one."""
+        """Builds the first histogram, and subtracts it from the second, the parent's, if one is given."""
         binned, bin_start = self.grower.binned, self.grower.bin_start
         build_histogram(binned, bin_start, self.rows_of(node), self.quantised.packed, *histograms)
 
     def open(self, node: int, histogram: Histogram) -> None:
-        """Searches a leaf for its best cut; one without a cut stays a leaf."""
+        """Searches for the best split of a leaf; a leaf without a split is not opened."""
         low, high = self.nodes.bounds[node]
         rows = self.rows_of(node)
         split = self.find_split(LeafToCut(histogram, rows, self.columns_of_leaf(), (low, high)))

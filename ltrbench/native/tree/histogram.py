@@ -1,21 +1,21 @@
-"""Histograms: for every bin of every column, the sum of gradients and hessians of a leaf's documents in it.
+"""Histograms: the sums of a leaf's gradients and hessians for every bin of every column.
 
     histogram[bin_start[c] + b] = sum of packed[d] over the leaf's documents d whose bin in column c is b
 
-A document's gradient and hessian are rounded to integers and packed in one 64-bit integer, the gradient in
-the upper 32 bits, signed, and the hessian in the lower, unsigned:
+The gradient and the hessian of a document are rounded to integers and packed into one 64-bit integer, with
+the signed gradient in the upper 32 bits and the unsigned hessian in the lower 32 bits:
 
     packed[d] = round(g_d / gradient_unit) * 2^32 + round(h_d / hessian_unit)
     gradient_unit = sum |g| / (2^31 - 1 - D),   hessian_unit = sum h / (2^32 - 1 - D)
 
-Rounding adds at most 1/2 a document, so that the sum over any documents fits its half. This buys three things
-over two float64 sums: one addition a cell instead of two, in 0.6 of the time [measured on 200,000 x 136];
-sums that no order of documents or threads changes; and a sibling that is exactly parent minus child. A unit
-is about 1e-9 of the sum, so that cuts are those of float64 but for near ties. Leaf values come from the
-unrounded gradients.
+Rounding changes a value by at most 1/2, so that the sum over any set of documents fits into 32 bits. Compared
+with two float64 sums, packing has three advantages: one addition per cell instead of two, in 0.6 of the time
+[measured on 200,000 x 136]; sums that do not depend on the order of documents or threads; and a sibling that
+is exactly parent minus child. A unit is about 1e-9 of the sum, so that splits equal those of float64 except
+for near ties. Leaf values are computed from unrounded gradients.
 
-Documents are not counted here: that would be a second addition a cell, half as much time again [measured].
-`splitting` counts them for the few columns where it matters.
+Histograms do not count documents, because a second addition per cell would take 50 % more time [measured].
+`splitting` counts documents for the few columns that need it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.shapes import Gradients, Hessians
 
-Packed = NDArray[np.int64]  # (D,), gradient and hessian as integers in one
-Histogram = NDArray[np.int64]  # (B,), sums of Packed, the bins of all columns one after the other
+Packed = NDArray[np.int64]  # (D,), gradient and hessian packed into one integer
+Histogram = NDArray[np.int64]  # (B,), sums of Packed; concatenated bins of all columns
 
 
 class Quantised(NamedTuple):
@@ -39,8 +39,8 @@ class Quantised(NamedTuple):
 
     Attributes:
         packed: (D,).
-        gradient_unit: what the integer 1 means.
-        hessian_unit: likewise.
+        gradient_unit: gradient that the integer 1 represents.
+        hessian_unit: hessian that the integer 1 represents.
     """
 
     packed: Packed
@@ -49,7 +49,7 @@ class Quantised(NamedTuple):
 
 
 def quantise(gradients: Gradients, hessians: Hessians) -> Quantised:
-    """Rounds to multiples of units so small that the sums just fit 32 bits each."""
+    """Rounds gradients and hessians to multiples of the smallest units whose sums fit into 32 bits."""
     gradient_unit = _unit(np.abs(gradients), 2**31)
     hessian_unit = _unit(hessians, 2**32)
     whole_hessians = np.rint(hessians / hessian_unit).astype(np.int64)
@@ -59,12 +59,12 @@ def quantise(gradients: Gradients, hessians: Hessians) -> Quantised:
 
 def _unit(sizes: NDArray[np.float64], limit: int) -> float:
     unit = float(sizes.sum()) / (limit - 1 - len(sizes))
-    # Where all are zero, or too small to divide by, any unit will do.
+    # If all sizes are 0, or too small to divide by, any unit is valid.
     return unit if unit >= np.finfo(np.float64).tiny else 1.0
 
 
 def bin_starts(binned: BinnedFeatures) -> NDArray[np.int64]:
-    """(C + 1,), where each column's bins begin in a histogram, and B."""
+    """Returns the (C + 1,) start of each column's bins in a histogram, followed by B."""
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
 
@@ -79,14 +79,23 @@ def build_histogram(
     histogram: Histogram,
     parent: Histogram = _NO_PARENT,
 ) -> None:
-    """Fills `histogram` with the sums over `rows`, and leaves in `parent` what it has of other documents."""
+    """Writes the sums over `rows` to `histogram`, and subtracts them from `parent` if one is given.
+
+    Args:
+        binned: the data set.
+        bin_start: result of `bin_starts`.
+        rows: (n,), documents of the leaf.
+        packed: (D,).
+        histogram: (B,), output.
+        parent: (B,), histogram of the parent, which becomes that of the sibling; empty: none.
+    """
     build_shares(binned.words, bin_start, rows, packed, histogram, parent, numba.get_num_threads())
 
 
 DOCUMENTS_SUMMED = 512
-"""Documents whose words, up to 32 of each, are read before those of others, and so stay in a near cache."""
+"""Number of documents per block; their words, up to 32 each, stay in the L2 cache."""
 WORDS_AT_ONCE = 32
-"""Words whose sums one thread holds at a time: 512 kB, which the second cache holds."""
+"""Maximum number of words whose sums one thread computes at a time: 512 kB, which fit the L2 cache."""
 
 
 @parallel_kernel
@@ -99,9 +108,9 @@ def build_shares(
     parent: Histogram,
     num_threads: int,
 ) -> None:
-    """Fills `histogram`, and takes its sums from `parent`, which is empty where there is none.
+    """Computes `build_histogram` on `num_threads` threads, each with a share of the words.
 
-    The words are shared out among `num_threads`; a kernel that asked for their number would not be cached.
+    The number of threads is an argument, because numba does not cache a kernel that queries it.
     """
     num_words = words.shape[1]
     num_shares = shares_of(num_words, num_threads)
@@ -112,13 +121,13 @@ def build_shares(
 
 @kernel
 def shares_of(num_words: int, num_threads: int) -> int:
-    """Into how many shares threads divide the words: as many for each thread, and none too large."""
+    """Returns the number of shares of the words: a multiple of num_threads; at most WORDS_AT_ONCE each."""
     return num_threads * ((num_words - 1) // (num_threads * WORDS_AT_ONCE) + 1)
 
 
 @kernel
 def words_of_share(share: int, num_shares: int, num_words: int) -> tuple[int, int]:
-    """The first word of a share, and the end of its last."""
+    """Returns the first word of a share, and the end of the share."""
     return share * num_words // num_shares, (share + 1) * num_words // num_shares
 
 
@@ -132,7 +141,7 @@ def build_share(
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
-    """The part of `build_shares` for the words of a range of each document."""
+    """Computes `build_shares` for a range of words."""
     first, end = word_range
     sums = np.zeros((end - first, 8 * 256), dtype=np.int64)
     values, ahead = np.empty(DOCUMENTS_SUMMED, dtype=np.int64), np.empty(DOCUMENTS_SUMMED, dtype=np.uint64)
@@ -151,11 +160,11 @@ def build_share(
 
 @inlined_kernel
 def _add(ahead: NDArray[np.uint64], values: Packed, sums: NDArray[np.int64]) -> None:
-    """Adds to the histograms of a word's eight columns, of 256 bins: 16 kB, which the nearest cache holds."""
+    """Adds values to the histograms of a word's eight columns of 256 bins: 16 kB, which fit the L1 cache."""
     for i in range(len(ahead)):
         word, value = ahead[i], values[i]
         for lane in range(8):
-            # Unsigned, because a signed index is tested for wrap-around at every access.
+            # Unsigned, because a signed index is checked for wrap-around at every access.
             sums[np.uint64(256 * lane) + (word & np.uint64(255))] += value
             word >>= np.uint64(8)
 

@@ -1,8 +1,8 @@
-"""Trees: what growing leaves behind.
+"""Trees: the arrays of a grown tree.
 
-A tree is a set of parallel arrays over its nodes; node 0 is the root, and a node stands after its parent. A
-document at an inner node goes left if x <= threshold or, where x is missing, if `missing_left` says so. What
-many trees give to a document is in `forest.scoring`.
+A tree is a set of parallel arrays over its nodes. Node 0 is the root, and a node comes after its parent. At
+an inner node, a document goes left if x <= threshold or, if x is missing, if `missing_left` is True.
+`forest.scoring` computes the scores of many trees.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Tree(NamedTuple):
     """One tree of N nodes.
 
     Attributes:
-        feature: (N,), the feature that an inner node cuts; -1 at a leaf.
-        threshold: (N,), the largest value that goes left.
-        left: (N,), the node of those that go left; at a leaf, the leaf itself.
-        right: (N,), likewise.
+        feature: (N,), feature that an inner node splits on; -1 for a leaf.
+        threshold: (N,), largest value that goes left.
+        left: (N,), left child; for a leaf, the leaf itself.
+        right: (N,), right child, likewise.
         missing_left: (N,), whether a missing value goes left.
-        gain: (N,), what the cut gained; 0 at a leaf.
-        value: (N,), a leaf's value before the tree's weight shrinks it; 0 at an inner node.
-        num_documents: (N,), the documents that reached the node while the tree was learned.
+        gain: (N,), gain of the split; 0 for a leaf.
+        value: (N,), value of a leaf, before multiplication by the tree's weight; 0 for an inner node.
+        num_documents: (N,), number of training documents that reached the node.
     """
 
     feature: NDArray[np.int32]
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 
 
 def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
-    """The leaf that a document, (F,), reaches."""
+    """Returns the leaf that a document, (F,), reaches."""
     node = 0
     while tree.feature[node] != NO_FEATURE:
         x = document[tree.feature[node]]

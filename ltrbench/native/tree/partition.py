@@ -1,7 +1,7 @@
-"""Partition: the documents of a leaf that is cut, shared out between the two leaves below.
+"""Partition: moves the documents of a split leaf to its two children.
 
-Those with a bin of at most `last_bin`, and the missing if `missing_left`, go left: they are moved to the
-front of the leaf's rows, and all keep their order. Shapes: n documents of the leaf.
+Documents with a bin of at most `last_bin` go left, as do missing values if `missing_left`. They are moved to
+the front of the leaf's rows; the order within both parts does not change. Shapes: n documents of the leaf.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import Rows, read_words
 
 DOCUMENTS_MOVED = 1024
-"""Documents whose words are read ahead of their use: 8 kB, a quarter of the nearest cache."""
+"""Number of documents whose words are read ahead: 8 kB, a quarter of the L1 cache."""
 FEW_ROWS = 8_000
-"""Documents that one thread has shared out before two have met."""
+"""Number of documents below which one thread is faster than starting several."""
 
 
 @parallel_kernel
@@ -30,17 +30,17 @@ def partition(
     scratch: Rows,
     num_threads: int,
 ) -> int:
-    """Moves those that go left to the front, all in their order; returns how many they are.
+    """Moves the documents that go left to the front of `rows`, keeping the order; returns their number.
 
     Args:
         words: (D, W), as in BinnedFeatures.
-        num_bins: (C,), likewise.
-        column: the column of the cut.
-        last_bin: the last on the left.
+        num_bins: (C,), as in BinnedFeatures.
+        column: column of the split.
+        last_bin: last bin that goes left.
         missing_left: whether missing values go left.
-        rows: (n,).
-        scratch: (n,) or longer.
-        num_threads: that share out a part each.
+        rows: (n,), reordered in place.
+        scratch: (n,) or longer, working memory.
+        num_threads: number of threads; each partitions one part of the rows.
     """
     cut = column, last_bin, num_bins[column] - 1, int(missing_left)
     if len(rows) < FEW_ROWS:
@@ -56,7 +56,7 @@ def partition(
 
 @inlined_kernel
 def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
-    """Puts together what `_share_out` did to each part; returns how many go left."""
+    """Joins the parts after `_share_out`; returns the number of documents that go left."""
     num_parts, num_left = len(num_left_of), 0
     for part in range(num_parts):
         first = part * len(rows) // num_parts
@@ -73,7 +73,7 @@ def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
 
 @kernel
 def _share_out(words: NDArray[np.uint64], cut: tuple[int, int, int, int], rows: Rows, scratch: Rows) -> int:
-    """Moves those that go left to the front of rows, and the others to scratch; returns how many go left."""
+    """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
     column, shift = cut[0], np.uint64(8 * (cut[0] % 8))
     last_bin, missing_bin, missing_left = np.uint64(cut[1]), np.uint64(cut[2]), np.uint64(cut[3])
     num_left, num_right = np.uint64(0), np.uint64(0)
@@ -84,7 +84,7 @@ def _share_out(words: NDArray[np.uint64], cut: tuple[int, int, int, int], rows: 
         for i in range(len(block)):
             row, b = block[i], (ahead[i] >> shift) & np.uint64(255)
             goes_left = missing_left if b == missing_bin else np.uint64(b <= last_bin)
-            # Written to both sides and kept on one, so that there is no branch to guess.
+            # Written to both sides but counted on one, which avoids an unpredictable branch.
             rows[num_left] = row
             scratch[num_right] = row
             num_left += goes_left
@@ -94,6 +94,6 @@ def _share_out(words: NDArray[np.uint64], cut: tuple[int, int, int, int], rows: 
 
 @kernel
 def _copy(source: Rows, target: Rows) -> None:
-    """Fills the target from the front, which may be a part of the source before it."""
+    """Copies front to back, so that the target may overlap an earlier part of the source's array."""
     for i in range(len(target)):
         target[i] = source[i]

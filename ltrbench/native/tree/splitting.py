@@ -1,33 +1,33 @@
-"""Splitting: the best cut of a leaf, over all columns, thresholds and both directions of missing values.
+"""Splitting: the best split of a leaf, over all columns, thresholds and both directions of missing values.
 
-With the sums G of gradients and H of hessians over documents,
+Let G be a sum of gradients and H a sum of hessians over documents:
 
     gain = score(G_left, H_left) + score(G_right, H_right) - score(G, H)
     score(G, H) = -step * (2 * G + (H + l2) * step)
     step = -G / (H + l2), clipped to [-max_delta_step, max_delta_step]
 
-which is G^2 / (H + l2) where nothing is clipped (Chen and Guestrin, 2016, "XGBoost: A Scalable Tree Boosting
-System", equation 7, without the factor 1/2). With a hessian of 1 for every document it is least squares, the
-criterion of Friedman's MART and of RankLib: H is then the number of documents n, and
+Without clipping, the score is G^2 / (H + l2) (Chen and Guestrin, 2016, "XGBoost: A Scalable Tree Boosting
+System", equation 7, without the factor 1/2). If every hessian is 1, the criterion is least squares, as in
+Friedman's MART and in RankLib. H is then the number of documents n, and
 
     gain = G_left^2 / n_left + G_right^2 / n_right - G^2 / n
          = n_left n_right / n * (G_left / n_left - G_right / n_right)^2
 
-the second line being scikit-learn's friedman_mse, which pyltr takes (Friedman, 2001, "Greedy Function
-Approximation", equation 35): as long as all hessians are 1, they are one criterion.
+The second line is scikit-learn's friedman_mse, which pyltr uses (Friedman, 2001, "Greedy Function
+Approximation", equation 35): if all hessians are 1, both are the same criterion.
 
-A cut must gain more than min_split_gain, and leave on either side min_docs_in_leaf documents and
-min_sum_hessian of hessian. Among equal gains the first is taken, in the order of feature, threshold, and
-missing values right before left; with highest_of_equals, of a feature's cuts the last. Missing values that a
-leaf has none of go to the side of more hessian.
+The gain of a split must exceed min_split_gain, and each side must have at least min_docs_in_leaf documents
+and a sum of hessians of at least min_sum_hessian. Among equal gains, the first split is chosen, in the order
+of feature, threshold, and missing values right before left; with highest_of_equals, the last threshold of the
+feature. If a leaf has no missing values, later missing values go to the side with the larger sum of hessians.
 
-Histograms do not count documents, so the search goes in two steps. First every column's best cut, whatever
-the counts; its gain is a bound. Then the column of the highest bound: the leaf's documents are counted by bin
-until there are enough on either side, and mostly a few hundred are. Where a side has too few, the column's
-best cut is found again among those that leave enough, and the column of the highest bound is looked at once
-more. With counts_by_hessian no document is counted: as
-in LightGBM, a bin of hessian h in a leaf of n documents and hessian H is taken to hold n h / H documents,
-rounded, and the first bin what the others leave.
+Histograms do not count documents, so that the search has two steps. First it computes the best split of every
+column without the limit on documents; its gain is an upper bound. Then it takes the column with the highest
+bound and counts the leaf's documents per bin until both sides have enough, usually after a few hundred. If
+one side has too few, it computes the column's best split with the limit, and takes the column with the
+highest bound again. With counts_by_hessian, documents are not counted: as in LightGBM, a bin with hessian h,
+in a leaf of n documents and hessian H, is assumed to have n h / H documents, rounded; the first bin has the
+remaining documents.
 """
 
 from __future__ import annotations
@@ -52,38 +52,39 @@ from ltrbench.shapes import Gradients, Hessians, Values
 def _refuse_other_signs(name: str, monotone: dict[str, int]) -> None:
     for feature, sign in monotone.items():
         if sign not in (-1, 0, 1):
-            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for neither, 0.")
+            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
 
 
 @dataclass(kw_only=True)
 class SplitOptions:
-    """Which leaves are cut, and where."""
+    """Settings of splits: requirements, and choices between equal splits."""
 
     max_depth: int = setting(0, at_least=0)
-    """Maximum depth of a tree (XGBoost, LightGBM, pyltr), which bounds how many features may act
-    together; 0: no limit."""
+    """Maximum depth of a tree (XGBoost, LightGBM, pyltr), which limits the number of interacting features;
+    0: no limit."""
     min_docs_in_split: int = setting(2, at_least=2)
-    """Minimum number of documents that a leaf needs to be cut (pyltr's min_samples_split)."""
+    """Minimum number of documents a leaf needs to be split (pyltr's min_samples_split)."""
     cut_without_gain: bool = setting(False)
-    """Cuts a leaf by its best cut also where that gains nothing, unless all its gradients are alike (RankLib,
-    pyltr), so that trees reach num_leaves; min_split_gain must then be 0."""
+    """Makes the best split of a leaf even if it has no gain, unless all gradients of the leaf are equal
+    (RankLib, pyltr), so that trees reach num_leaves; requires min_split_gain=0."""
     l1: float = setting(0.0, at_least=0)
-    """Subtracted from a leaf's |G| before its step (LightGBM's lambda_l1, XGBoost's reg_alpha): where the
-    gradients nearly cancel out, the leaf takes no step at all. In units of LightGBM's gradients."""
+    """L1 penalty on leaf values, subtracted from a leaf's |G| (LightGBM's lambda_l1, XGBoost's reg_alpha):
+    if the gradients of a leaf almost cancel, its value is 0. In units of LightGBM's gradients."""
     monotone: dict[str, int] = setting({}, refuse=_refuse_other_signs)
-    """Name of a feature -> 1: scores may only rise with it, other features equal; -1: only fall (LightGBM's
-    basic monotone_constraints, XGBoost's). For what is known beforehand; cuts that deny it are refused."""
+    """Monotone constraints, by feature name. 1: scores must not decrease if only this feature increases; -1:
+    scores must not increase (LightGBM's monotone_constraints with method basic, XGBoost's). Use them for
+    known effects; splits that violate them are rejected."""
     equal_cuts: str = setting("lowest", choices=("lowest", "highest"))
-    """Which of a feature's cuts that gain the same is made, as those do between which no document of the leaf
-    lies: `lowest` (XGBoost, RankLib) or `highest` (LightGBM) threshold. Other documents may fall between."""
+    """Threshold among a feature's splits with equal gain, for example thresholds with no document of the leaf
+    in between: `lowest` (XGBoost, RankLib) or `highest` (LightGBM). New documents may lie in between."""
     document_counts: str = setting("exact", choices=("exact", "by_hessian"))
-    """How documents are counted for min_docs_in_leaf: `exact`; `by_hessian`: from the share of the leaf's
-    hessian, as LightGBM does, which then makes smaller leaves of documents that weigh much."""
+    """Counts of documents for min_docs_in_leaf. `exact`: the true number; `by_hessian`: an estimate from the
+    share of the leaf's hessian (LightGBM), which allows smaller leaves of documents with large hessians."""
 
 
 @dataclass(kw_only=True)
 class SplitSettings(SplitOptions):
-    """What a leaf and its cut must fulfil; the fields that all backends share are those of BoostingRanker."""
+    """Requirements of a leaf and its split; BoostingRanker documents the fields that backends share."""
 
     min_docs_in_leaf: int = 20
     min_sum_hessian: float = 1e-3
@@ -101,12 +102,12 @@ class SplitSettings(SplitOptions):
 
     @property
     def gain_to_exceed(self) -> float:
-        """No gain is below zero but by rounding, which must not decide."""
+        """Gain that a split must exceed; -inf with cut_without_gain: rounding can make a gain negative."""
         return -np.inf if self.cut_without_gain else self.min_split_gain
 
     @property
     def least_docs(self) -> int:
-        """That a leaf must have to be cut."""
+        """Minimum number of documents a leaf needs to be split."""
         return max(2 * self.min_docs_in_leaf, self.min_docs_in_split)
 
     @property
@@ -115,17 +116,17 @@ class SplitSettings(SplitOptions):
 
     @property
     def least_hessian(self) -> float:
-        """A side without any hessian has no Newton step."""
+        """Minimum sum of hessians per side; above 0, because a Newton step divides by it."""
         return max(self.min_sum_hessian, np.finfo(np.float64).tiny)
 
 
 Bounds = tuple[float, float]
-"""The least and the largest step that a leaf may take, and all leaves below it."""
+"""(minimum, maximum) step of a leaf and all leaves below it."""
 UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 
 class Split(NamedTuple):
-    """A cut: documents with a bin of at most `bin`, and the missing if `missing_left`, go left."""
+    """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`."""
 
     gain: float
     column: int
@@ -139,14 +140,14 @@ class SplitTerms(NamedTuple):
     """The settings in the integer units of a tree's histograms.
 
     Attributes:
-        l2: added to a sum of hessians.
-        largest_step: of a leaf.
-        least_hessian: that a side must have.
-        min_docs: documents that a side must have.
-        gain_unit: what a gain of 1 means.
-        gain_to_exceed: not in units.
+        l2: L2 penalty, added to a sum of hessians.
+        largest_step: maximum absolute step of a leaf.
+        least_hessian: minimum sum of hessians per side.
+        min_docs: minimum number of documents per side.
+        gain_unit: gain that 1 represents.
+        gain_to_exceed: gain that a split must exceed; not in units.
         highest_of_equals: as in SplitSettings.
-        counts_by_hessian: likewise.
+        counts_by_hessian: as in SplitSettings.
     """
 
     l2: float
@@ -160,10 +161,10 @@ class SplitTerms(NamedTuple):
 
 
 def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
-    """The settings for trees grown on these gradients and hessians."""
+    """Returns the settings in the units of these gradients and hessians."""
     gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
     return SplitTerms(
-        # Squares of it must be finite, however small the unit.
+        # The square must be finite for every unit.
         l2=min(settings.l2 / hessian_unit, 1e100),
         largest_step=settings.largest_step * hessian_unit / gradient_unit,
         least_hessian=settings.least_hessian / hessian_unit,
@@ -178,9 +179,9 @@ def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
 def newton_step(
     gradients: Gradients, hessians: Hessians, settings: SplitSettings, bounds: Bounds = UNBOUNDED
 ) -> NDArray[np.float64]:
-    """The step of a leaf by its sum of gradients and of hessians; 0 where the latter is too small.
+    """Returns the steps of leaves with these sums of gradients and hessians.
 
-    `constrained` says what l1 and bounds do.
+    A step is 0 if the sum of hessians is too small. `constrained` defines the effect of l1 and bounds.
     """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
@@ -192,7 +193,7 @@ def newton_step(
 def score(
     gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
 ) -> NDArray[np.float64]:
-    """Returns the scores of leaves of such sums that take such steps."""
+    """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
     return scores
@@ -207,9 +208,16 @@ def reference_split(
     signs: NDArray[np.int8] | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> Split | None:
-    """The specification, on a leaf's (n,) gradients and hessians and its (C, n) bins: try every cut.
+    """Specification: tries every split of a leaf.
 
-    Under constraints there are (C,) signs and bounds besides, as in `constrained`.
+    Args:
+        gradients: (n,), of the leaf's documents.
+        hessians: (n,), of the leaf's documents.
+        bins: (C, n).
+        num_bins: (C,).
+        settings: requirements of a split.
+        signs: (C,), monotone constraints, as in `constrained`; None: no constraint.
+        bounds: bounds of the step, as in `constrained`.
     """
     best = None
     if settings.cut_without_gain and _is_pure(gradients):
@@ -239,7 +247,7 @@ def reference_split(
 def _reference_counts(
     hessians: Hessians, bins: NDArray[np.uint8], num_bins: int, settings: SplitSettings
 ) -> NDArray[np.int64]:
-    """(bins,), the documents in each bin of a column, or with counts_by_hessian what they are taken to be."""
+    """Returns the (bins,) number of documents in each bin of a column; estimates with counts_by_hessian."""
     counts: NDArray[np.int64] = np.bincount(bins, minlength=num_bins)
     if not settings.counts_by_hessian:
         return counts
@@ -250,7 +258,7 @@ def _reference_counts(
 
 
 def _is_pure(gradients: NDArray[np.float64] | NDArray[np.int64]) -> bool:
-    """Whether all are alike: no cut can then gain anything, and RankLib tries none."""
+    """Returns whether all gradients are equal: then no split has a gain, and RankLib tries none."""
     return bool(gradients.min() == gradients.max())
 
 
@@ -262,7 +270,7 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
 
 
 def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int) -> bool:
-    """Whether a leaf of these documents, so deep below the root, may be cut at all."""
+    """Returns whether a leaf with these documents, at this depth, may be split."""
     if len(rows) < settings.least_docs:
         return False
     if 0 < settings.max_depth <= depth:
@@ -271,13 +279,13 @@ def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth:
 
 
 class LeafToCut(NamedTuple):
-    """What a cut is searched on.
+    """A leaf to search for a split.
 
     Attributes:
         histogram: (B,).
-        rows: (n,), its documents.
-        columns: (C,), whether a column may be used.
-        bounds: of its step; only `constrained` looks at them.
+        rows: (n,), documents of the leaf.
+        columns: (C,), mask of the columns that may be used.
+        bounds: bounds of the step; only `constrained` uses them.
     """
 
     histogram: Histogram
@@ -287,24 +295,24 @@ class LeafToCut(NamedTuple):
 
 
 BestCut = tuple[float, int, int, int]
-"""The gain of a cut, its column, its bin, and whether missing values go left."""
+"""Gain of a split, its column, its bin, and whether missing values go left."""
 FindSplit = Callable[[LeafToCut], Split | None]
-"""The best cut of a leaf, or None where no cut is allowed; `may_be_cut` is asked before."""
+"""Returns the best split of a leaf, or None if no split is allowed; callers check `may_be_cut` first."""
 PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
-"""The binned features, (C + 1,) the bins' starts, a tree's gradients, and the settings -> the search."""
+"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings) -> search for splits."""
 
 
 def prepare_search(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
 ) -> FindSplit:
-    """The search for cuts of one tree."""
+    """Returns the search for splits of one tree."""
     return partial(find_split, binned, bin_start, split_terms(settings, quantised))
 
 
 def find_split(
     binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
 ) -> Split | None:
-    """The best cut of a leaf, or None where no cut is allowed."""
+    """Returns the best split of a leaf, or None if no split is allowed."""
     gain, column, last_bin, missing_left = search(
         binned.words, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
     )
@@ -312,7 +320,7 @@ def find_split(
 
 
 DOCUMENTS_COUNTED = 256
-"""Documents counted between two looks at whether they are enough."""
+"""Number of documents counted between two checks of whether they are enough."""
 
 
 @parallel_kernel
@@ -324,7 +332,7 @@ def search(
     columns: NDArray[np.bool_],
     terms: SplitTerms,
 ) -> BestCut:
-    """What `choose` finds for a leaf, whose columns are shared out among threads by eight."""
+    """Returns the result of `choose` for a leaf; threads search groups of eight columns."""
     num_columns = len(columns)
     gains, cuts = np.full(num_columns, -np.inf), np.empty((num_columns, 2), dtype=np.int64)
     for group in numba.prange((num_columns + 7) // 8):
@@ -343,7 +351,10 @@ def best_cuts(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Writes the best cut of each column of a range, whatever its documents: its gain, bin and direction."""
+    """Writes the best split of each column in a range, without the limit on documents.
+
+    A split is its gain, its bin and whether missing values go left.
+    """
     uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
     for c in range(column_range[0], column_range[1]):
         if columns[c]:
@@ -361,10 +372,13 @@ def choose(
     gains: NDArray[np.float64],
     cuts: NDArray[np.int64],
 ) -> BestCut:
-    """The cut to make, or one of column -1; gains and cuts come as bounds."""
+    """Returns the best split with enough documents on both sides, or column -1 if there is none.
+
+    `gains` and `cuts` contain the result of `best_cuts`; the gains are upper bounds.
+    """
     is_counted, space = np.zeros(len(gains), dtype=np.bool_), _space()
     while True:
-        c = int(np.argmax(gains))  # the first of equals
+        c = int(np.argmax(gains))  # the first of equal gains
         if not gains[c] > terms.gain_to_exceed:
             return -np.inf, -1, 0, 0
         bins = bin_start[c], bin_start[c + 1]
@@ -390,7 +404,7 @@ def _left_is_larger(sums: Histogram, last_bin: int) -> int:
 
 @kernel
 def _sum(values: NDArray[np.int64]) -> int:
-    """As a loop, because NumPy's sum is compiled to one that adds one value after the other."""
+    """Returns the sum; this loop is vectorised, unlike numba's version of NumPy's sum."""
     total = 0
     for i in range(len(values)):
         total += values[i]
@@ -406,8 +420,11 @@ def _count(
     cut: NDArray[np.int64],
     min_docs: int,
 ) -> NDArray[np.int64]:
-    """(bins,), the leaf's documents in each bin of a column, or of those that it took to find min_docs on
-    either side of the cut: its last bin on the left, and whether missing values go left."""
+    """Returns the (bins,) number of documents in each bin of a column.
+
+    Counting stops as soon as both sides of the split have min_docs documents. `cut` is the last bin that goes
+    left, and whether missing values go left.
+    """
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
     shift = np.uint64(8 * (column % 8))
     for start in range(0, len(rows), DOCUMENTS_COUNTED):
@@ -422,14 +439,14 @@ def _count(
 
 @kernel
 def _docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
-    """The documents on the side of a cut that has fewer of them."""
+    """Returns the number of documents on the smaller side of a split."""
     left = _sum(counts[: cut[0] + 1]) + cut[1] * counts[-1]
     return int(min(left, _sum(counts) - left))
 
 
 @kernel
 def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
-    """(bins,), what `_count` would find if all documents of the leaf had the same hessian."""
+    """Returns the (bins,) estimated numbers of documents, assuming equal hessians of all documents."""
     counts = np.empty(len(sums), dtype=np.int64)
     docs_per_hessian = num_docs / float(_sum(sums) & 0xFFFFFFFF)
     for b in range(len(sums)):
@@ -440,7 +457,7 @@ def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
 
 @inlined_kernel
 def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(2, bins), the documents left of a cut behind each bin: with missing values right, then left."""
+    """Returns the (2, bins) documents left of the split after each bin: missing values right, then left."""
     docs, total = np.empty((2, len(counts)), dtype=np.int64), 0
     for b in range(len(counts)):
         total += counts[b]
@@ -449,12 +466,12 @@ def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Cuts(NamedTuple):
-    """Space for the cuts of a column.
+    """Working memory for the splits of a column.
 
     Attributes:
-        bin: (256,), of each its last bin on the left.
-        left: (256,), the packed sum of what is left of it.
-        score: (256,), that of both its sides added.
+        bin: (256,), last bin that goes left.
+        left: (256,), packed sum of the left side.
+        score: (256,), sum of the scores of both sides.
     """
 
     bin: NDArray[np.int64]
@@ -475,17 +492,17 @@ def _best_cut(
     terms: SplitTerms,
     cuts: Cuts,
 ) -> tuple[float, int, int]:
-    """A column's best cut: its gain (-inf if none is allowed), its bin, whether missing values go left.
+    """Returns a column's best split: gain (-inf if none is allowed), bin, whether missing values go left.
 
-    Its bins are bins[0], ..., bins[1] - 1 of the histogram. The documents left of the cuts, docs (2, bins),
-    are looked at where they are counted, and empty where not. The integers are below 2^53, so that floats
-    hold them exactly.
+    The bins of the column are bins[0], ..., bins[1] - 1 of the histogram. docs, (2, bins), is the number of
+    documents left of each split, or empty if documents are not counted. The integers are below 2^53, so that
+    floats represent them exactly.
     """
     keep_all = terms.highest_of_equals or docs.size > 0
     missing = histogram[bins[1] - 1]
     num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
     total += missing
-    # NumPy's floats, because uncompiled a division of Python's by zero raises.
+    # NumPy floats, because without compilation a division of Python floats by zero raises an error.
     leaf = _gradient(total), _hessian(total)
     best, cut, missing_left = -np.inf, 0, 0
     for side in range(2 if missing != 0 else 1):
@@ -500,18 +517,17 @@ def _best_cut(
 def _cuts_that_differ(
     histogram: Histogram, bins: tuple[int, int], keep_all: bool, cuts: Cuts
 ) -> tuple[int, int]:
-    """Writes the cuts, each with its bin and what is left of it; returns how many they are, and the sum of
-    all but missing values.
+    """Writes the splits of a column; returns their number and the sum of all values that are not missing.
 
-    A cut behind an empty bin is that of the bin before, and comes after it: it is looked at only where all
-    are kept, or where there is no bin before. Most bins of a small leaf are empty.
+    A split after an empty bin is the same as the split after the previous bin. It is only kept if `keep_all`
+    is True, or if it is the first. Most bins of a small leaf are empty.
     """
     total, keep = histogram[bins[0]], np.uint64(keep_all)
     cuts.bin[0], cuts.left[0], num_cuts = 0, total, np.uint64(1)
     for b in range(bins[0] + 1, bins[1] - 1):
         value = histogram[np.uint64(b)]
         total += value
-        # Written in any case and kept or not, so that there is no branch to guess.
+        # Always written but not always counted, which avoids an unpredictable branch.
         cuts.bin[num_cuts], cuts.left[num_cuts] = b - bins[0], total
         num_cuts += np.uint64(value != 0) | keep
     return int(np.int64(num_cuts)), int(total)
@@ -527,10 +543,10 @@ def _best_score(
     side: int,
     terms: SplitTerms,
 ) -> tuple[float, int]:
-    """The highest score of an allowed cut with `missing` on its left, or -inf; and the cut's number.
+    """Returns the highest score of an allowed split with `missing` on its left, or -inf, and its index.
 
-    leaf: its gradient and hessian; docs[side]: the documents left of each cut. Hessian and documents on the
-    left rise with the bin: the cuts that leave enough on both sides lie together.
+    leaf is (gradient, hessian); docs[side] is the number of documents left of each split. Hessians and
+    documents on the left increase with the bin, so that the allowed splits are adjacent.
     """
     hessian = leaf[1]
     first, end = 0, num_cuts
@@ -539,7 +555,7 @@ def _best_score(
     while first < end and hessian - _hessian(cuts.left[end - 1] + missing) < terms.least_hessian:
         end -= 1
     if docs.size > 0:
-        num_docs = docs[1, num_cuts - 1]  # the last cut has all values on its left
+        num_docs = docs[1, num_cuts - 1]  # the last split has all values on its left
         while first < end and docs[side, first] < terms.min_docs:
             first += 1
         while first < end and num_docs - docs[side, end - 1] < terms.min_docs:
@@ -558,7 +574,7 @@ def _best_score(
 def _score_cuts(
     left: NDArray[np.int64], missing: int, leaf: tuple[float, float], terms: SplitTerms, scores: Values
 ) -> None:
-    """The two sides' scores of each cut, added; without a branch, so that several are worked on at once."""
+    """Writes the sum of both sides' scores of each split; without a branch, so that it can be vectorised."""
     gradient, hessian = leaf
     if terms.largest_step < np.inf:
         for i in range(len(left)):
@@ -591,9 +607,9 @@ def _score(gradient: float, hessian: float, terms: SplitTerms) -> float:
 
 @inlined_kernel
 def _first_largest(scores: Values, first: int, end: int) -> int:
-    """Where the largest score stands, the first of equals; those above -1 must be 0 or more.
+    """Returns the index of the largest score, the first among equals; no score may be between -1 and 0.
 
-    As integers the bits of such floats have the same order, and of integers several are compared at once.
+    As integers, the bits of such floats have the same order, and integer comparisons can be vectorised.
     """
     bits = scores.view(np.int64)
     largest, place = bits[first], first
