@@ -1,4 +1,4 @@
-"""Conventions and metrics."""
+"""Tables of conventions and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ltrbench.metrics.functions import ALIASES, METRICS
 
 
 def conventions() -> str:
-    """The presets in one table."""
+    """Returns the table of presets."""
     rows = [
         [
             f"[`{name}`](#convention-{name})",
@@ -28,18 +28,18 @@ def conventions() -> str:
 
 
 def _setting(convention: Convention, field: str) -> str:
-    """A field in words, with the metrics that depart from it."""
+    """Returns the value of a field, with the metrics that have another value."""
     described = convention.describe()
     departures = [
         f"{metric}: {values[field]}" for metric, values in described["by_metric"].items() if field in values
     ]
-    # exponential_gain stands in the column of gains.
+    # In the column of gains `exponential_gain` is shown as `exponential`.
     value = str(described[field]).removesuffix(f"_{field}").replace("_", " ")
     return f"{value} ({', '.join(departures)})" if departures else value
 
 
 def convention_sections() -> str:
-    """A section a preset: its quirks, and where it is not the default."""
+    """Returns one section per preset: its quirks and its differences from the default."""
     return "\n\n".join(_convention_section(name, convention) for name, convention in PRESETS.items())
 
 
@@ -58,14 +58,14 @@ def _convention_section(name: str, convention: Convention) -> str:
         for metric, departures in by_metric.items()
         for field, value in departures.items()
     ]
-    title = "setting" if is_default else "departs from the default in"
+    title = "setting" if is_default else "differs from the default in"
     listed = "\n".join(f"- {quirk}" for quirk in quirks)
     heading = f"### `{name}` {{ #convention-{name} }}"
     return "\n\n".join(part for part in (heading, listed, table([title, "value"], rows)) if part)
 
 
 def metrics() -> str:
-    """Every metric, with its formula's first line."""
+    """Returns the table of metrics: name and first paragraph of the docstring."""
     rows = []
     for name, metric in METRICS.items():
         names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
@@ -73,16 +73,16 @@ def metrics() -> str:
         cutoff = "" if metric.no_cutoff else "@k"
         first = " ".join(formula.partition("\n\n")[0].split())
         rows.append([", ".join(code(f"{each}{cutoff}") for each in names), first])
-    return table(["name", "what it is"], rows)
+    return table(["name", "definition"], rows)
 
 
 def ndcg_by_library() -> str:
-    """NDCG@2 of one set of scores under every convention: the first thing that a reader sees."""
+    """Returns NDCG@2 of one set of scores under every convention."""
     data = RankingDataset(
         features=[[0.0]] * 6,  # type: ignore[arg-type]
         labels=[3, 0, 1, 2, 0, 0],  # type: ignore[arg-type]
         query_start=[0, 4, 6],  # type: ignore[arg-type]
-        document_ids=np.array(list("abcdef")),  # by which trec_eval ranks ties
+        document_ids=np.array(list("abcdef")),  # trec_eval orders ties by document id
     )
     scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
     figures = {
