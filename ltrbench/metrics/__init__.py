@@ -2,12 +2,12 @@
 
 functions    the metrics, one function each
 kernels      the loops of the metrics, compiled
-convention   `Convention`: the policy that a metric's name leaves open
-presets      the conventions of the libraries
-ranking      documents ordered by their scores, with ties marked
-evaluation   `evaluate`: values of queries, and their means
+convention   `Convention`: everything that the name of a metric leaves open
+presets      conventions of libraries
+ranking      documents ordered by score, with ties marked
+evaluation   `evaluate`: values per query, and their means
 out_of_bag   the out-of-bag improvement
-plugins      metrics of users' modules
+plugins      metrics from users' modules
 """
 
 from ltrbench.metrics.convention import DEFAULT, Convention, with_settings

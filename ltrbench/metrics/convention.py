@@ -1,8 +1,8 @@
-"""Convention: the policy that a metric's name leaves open, named, so that it can stand beside every number.
+"""Convention: everything that the name of a metric leaves open. Its name is recorded with each result.
 
-Libraries differ in the gain of a label, in how tied scores are ranked, in what a query without any relevant
-document is worth and in more; the same scores then give another NDCG. A `Convention` says each of these. The
-libraries' own stand in `presets.py`; `with_settings` varies one.
+Libraries differ in the gain of a label, in the order of tied scores, in the value of a query without a
+relevant document, and more; the same scores then give different NDCGs. A `Convention` defines all of these.
+`presets.py` has the conventions of libraries; `with_settings` changes fields of one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class TableGain:
     """G(l) = gains[l], for the grades 0, 1, ..., len(gains) - 1.
 
     Raises:
-        ConfigError: where a higher grade gains less than a lower one, or a gain is negative: the ideal
-            ranking sorts by label, and an NDCG above 1 would come of it.
+        ConfigError: If a higher grade has a smaller gain than a lower one, or a gain is negative. The ideal
+            ranking sorts by label, so NDCG could exceed 1.
     """
 
     gains: tuple[float, ...]
@@ -47,8 +47,8 @@ class TableGain:
     def __post_init__(self) -> None:
         if list(self.gains) != sorted(self.gains) or self.gains[:1] < (0.0,):
             raise ConfigError(
-                f"gain is {list(self.gains)}; give gains of 0 or more, of each grade no less than the one "
-                "before, as in [0,1,3,7]."
+                f"gain is {list(self.gains)}; gains must be 0 or more and must not decrease from grade to "
+                "grade. Example: [0,1,3,7]."
             )
 
     def __call__(self, labels: Labels) -> NDArray[np.float64]:
@@ -62,23 +62,23 @@ def logarithmic_discount(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def letor_discount(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """D(r) = 1 for r < 2 and 1 / log2(r + 1) from there on, as LETOR 4.0's own script counts."""
+    """D(r) = 1 for r < 2 and 1 / log2(r + 1) otherwise (evaluation script of LETOR 4.0)."""
     discounts: NDArray[np.float64] = 1.0 / np.log2(np.maximum(ranks + 1.0, 2.0))
     return discounts
 
 
 class Ties(Enum):
-    """How documents with tied scores are ranked."""
+    """Order of documents with tied scores."""
 
-    EXPECTED = "expected"  # the expected value over all their orders
-    ROW_ORDER = "row_order"  # the earlier row first, as a stable sort leaves them
-    WORST = "worst"  # the lowest label first
-    BEST = "best"  # the highest label first
-    DOCUMENT_ID = "document_id"  # the id that sorts last first, as trec_eval does
+    EXPECTED = "expected"  # expected value over all orders
+    ROW_ORDER = "row_order"  # earlier row first, as in a stable sort
+    WORST = "worst"  # lowest label first
+    BEST = "best"  # highest label first
+    DOCUMENT_ID = "document_id"  # descending id, as in trec_eval
 
 
 class NoRelevant(Enum):
-    """What a query counts in whose documents there is nothing to find."""
+    """Value of a query without a relevant document."""
 
     SKIP = "skip"
     ZERO = "0"
@@ -86,12 +86,12 @@ class NoRelevant(Enum):
 
     @property
     def value_of_query(self) -> float:
-        """NaN for a query that is left out of the mean."""
+        """Value in the mean; NaN if the query is left out of the mean."""
         return math.nan if self is NoRelevant.SKIP else float(self.value)
 
 
 class Denominator(Enum):
-    """What average precision, or precision, at k divides by."""
+    """Divisor of average precision at k or precision at k."""
 
     RELEVANT_UP_TO_K = "min(relevant, k)"
     RELEVANT = "relevant"
@@ -100,11 +100,11 @@ class Denominator(Enum):
 
 
 class Aggregation(Enum):
-    """How the values of queries with weights become one number."""
+    """Mean of the values of weighted queries."""
 
-    WEIGHTED = "weighted"  # sum of w v / sum of w, over the queries that count
-    UNWEIGHTED = "unweighted"  # weights are not looked at
-    UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values, without their w) / sum of w
+    WEIGHTED = "weighted"  # sum of w v / sum of w, over the queries not skipped
+    UNWEIGHTED = "unweighted"  # ignores weights
+    UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values without w) / sum of w
 
 
 _DENOMINATORS = {
@@ -115,35 +115,35 @@ _DENOMINATORS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """How a metric is computed, beyond its name.
+    """Definition of the metrics beyond their names.
 
     Attributes:
-        name: what a result says it was computed under.
-        gain: G(l), the worth of a label.
-        discount: D(r), the weight of a rank, ranks from 0.
-        ties: how documents with tied scores are ranked.
-        no_relevant: what a query counts in which there is nothing to find.
-        default_cutoff: the k of a name that gives none, such as `ndcg`; None: the whole list.
-        zero_if_shorter_than_k: whether NDCG@k and DCG@k of a query of fewer than k documents are 0.
-        relevance_threshold: a document with this label or a higher one is relevant, where a metric is binary.
+        name: recorded with each result.
+        gain: G(l), gain of a label.
+        discount: D(r), weight of a rank, ranks from 0.
+        ties: order of documents with tied scores.
+        no_relevant: value of a query without a relevant document.
+        default_cutoff: k of a name without a cutoff, such as `ndcg`; None: the whole list.
+        zero_if_shorter_than_k: whether NDCG@k and DCG@k of a query with fewer than k documents are 0.
+        relevance_threshold: smallest label of a relevant document, in binary metrics.
         average_precision_denominator: RELEVANT_UP_TO_K or RELEVANT.
-        average_precision_cutoff: whether AP@k looks at the first k only; if not, k is ignored.
+        average_precision_cutoff: whether AP@k reads the first k documents only; if not, k is ignored.
         precision_denominator: K or K_UP_TO_SIZE.
-        highest_grade: l_max of ERR, whose documents satisfy with probability (2^l - 1) / 2^l_max.
-        aggregation: how the values of queries with weights become one number.
-        score_dtype: what scores are rounded to before they are compared; None: left as they are.
-        value_dtype: what a query's value is rounded to; None: not at all.
-        largest_label: labels above it are refused; None: all are taken.
-        largest_mean: a mean above it, as odd weights can make it, is refused; None: it is not looked at.
-        fewest_documents, most_documents: queries of fewer, or more, are refused; None: of no number.
-        metrics: the names that the convention defines; None: all.
-        binary_metrics: those of them that are defined on the labels 0 and 1 only.
-        uncut_metrics: those of them that are defined without a cutoff only.
-        by_metric: metric -> field -> value, where a metric departs from the other fields.
-        quirks: what a reader should know of it, a sentence each.
+        highest_grade: l_max of ERR, in which a document satisfies with probability (2^l - 1) / 2^l_max.
+        aggregation: mean of the values of weighted queries.
+        score_dtype: type to which scores are rounded before comparison; None: no rounding.
+        value_dtype: type to which the value of a query is rounded; None: no rounding.
+        largest_label: larger labels are refused; None: no limit.
+        largest_mean: a larger mean, which weights can cause, is refused; None: no limit.
+        fewest_documents, most_documents: smaller, or larger, queries are refused; None: no limit.
+        metrics: names of the metrics that the convention defines; None: all.
+        binary_metrics: metrics defined for the labels 0 and 1 only.
+        uncut_metrics: metrics defined without a cutoff only.
+        by_metric: metric -> field -> value, for metrics with other values of a field.
+        quirks: remarks for readers, one sentence each.
 
     Raises:
-        ConfigError: where a denominator is not one of those that the metric can have.
+        ConfigError: If a denominator is not possible for its metric.
     """
 
     name: str
@@ -175,17 +175,17 @@ class Convention:
         for name, possible in _DENOMINATORS.items():
             if getattr(self, name) not in possible:
                 raise ConfigError(
-                    f"{name} is '{getattr(self, name).value}'; it may be "
+                    f"{name} is '{getattr(self, name).value}'; it must be "
                     f"{' or '.join(item.value for item in possible)}."
                 )
 
     def of(self, metric: str) -> Convention:
-        """This convention as it stands for one metric."""
+        """Returns the convention with the values for one metric."""
         departures = self.by_metric.get(metric)
         return replace(self, by_metric={}, **departures) if departures else self
 
     def describe(self) -> dict[str, Any]:
-        """The convention in words, as a result carries it: every field, in what JSON can hold."""
+        """Returns every field as a JSON value, as stored in results."""
         return {item.name: _as_json(getattr(self, item.name)) for item in fields(self)}
 
 
@@ -193,15 +193,15 @@ DEFAULT = Convention(name="default")
 
 
 def with_settings(convention: Convention, settings: Mapping[str, str]) -> Convention:
-    """The convention with some fields set from text, as a command line gives them.
+    """Returns the convention with fields set from text, as on a command line.
 
     Args:
         settings: field -> value: gain=linear, exponential or a table such as [0,1,3,7]; discount=logarithmic
             or letor; the value of an enumeration, such as ties=worst or no_relevant=0; a number; true or
-            false. A field set here holds for every metric.
+            false. The value applies to every metric.
 
     Raises:
-        ConfigError: on a field that cannot be set, or a value that it cannot have.
+        ConfigError: If a field cannot be set, or cannot have the value.
 
     >>> with_settings(DEFAULT, {"gain": "linear", "ties": "worst", "no_relevant": "0"}).name
     'default with gain=linear, ties=worst, no_relevant=0'
@@ -229,13 +229,13 @@ _ENUMERATIONS: dict[str, type[Enum]] = {
 _NUMBERS = ("relevance_threshold", "highest_grade")
 _SWITCHES = ("zero_if_shorter_than_k", "average_precision_cutoff")
 SETTABLE = ("gain", "discount", *_ENUMERATIONS, *_NUMBERS, *_SWITCHES)
-"""The fields that `with_settings` sets."""
+"""Fields that `with_settings` can set."""
 
 
 def _parse(key: str, text: str) -> Any:
     if key not in SETTABLE:
         raise ConfigError(
-            f"a convention has no setting '{key}'{did_you_mean(key, SETTABLE)} Settings are "
+            f"a convention has no setting '{key}'{did_you_mean(key, SETTABLE)} Settings: "
             f"{', '.join(SETTABLE)}."
         )
     if key == "gain" and text.startswith("["):
@@ -250,7 +250,7 @@ def _parse(key: str, text: str) -> Any:
     if text not in choices:
         table = ", or a table such as [0,1,3,7]" if key == "gain" else ""
         raise ConfigError(
-            f"{key} is '{text}'{did_you_mean(text, choices)} It may be {', '.join(choices)}{table}."
+            f"{key} is '{text}'{did_you_mean(text, choices)} Possible values: {', '.join(choices)}{table}."
         )
     return choices[text]
 
@@ -261,12 +261,12 @@ def _number(key: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"{key}: '{text}' is not a finite number; give one, as in {key}=2.")
+        raise ConfigError(f"{key}: '{text}' is not a finite number. Example: {key}=2.")
     return number
 
 
 def _as_json(value: Any) -> Any:
-    """A field's value as JSON can hold it."""
+    """Returns a field as a JSON value."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, TableGain):

@@ -1,8 +1,7 @@
-"""From scores to numbers: names such as `ndcg@10` parsed, per-query values and their mean.
+"""Evaluation of scores: parses names such as `ndcg@10`, computes values per query and their means.
 
-A name is a metric of `functions.py` with or without a cutoff. What can be shared between calls on the same
-data set (the ideal ranking) is kept with the data set, so that `evaluate` is cheap enough to be called at
-every iteration.
+A name is a metric of `functions.py` with or without a cutoff. Values that depend on the data set only (the
+ideal ranking) are cached with the data set, so `evaluate` is fast enough to be called in every iteration.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from ltrbench.shapes import PerQuery, Scores
 class Weighting(NamedTuple):
     """Weights of Q queries in a mean: sum_q f_q v_q / sum_q w_q, over the queries that are not skipped.
 
-    f and w are equal, except under `Aggregation.UNWEIGHTED_EMPTY`: a query without anything to find then adds
-    its value unweighted (f = 1), but its weight to the divisor.
+    f and w are equal, except under `Aggregation.UNWEIGHTED_EMPTY`: there a query without a relevant document
+    adds its unweighted value (f = 1) to the sum, and its weight to the divisor.
 
     Attributes:
-        factors: (Q,), f, of the queries' values.
+        factors: (Q,), f, factors of the values.
         weights: (Q,), w, positive.
     """
 
@@ -44,32 +43,32 @@ class Weighting(NamedTuple):
     weights: PerQuery
 
     def mean(self, values: PerQuery) -> float:
-        """Of (Q,) values, NaN where a query is skipped; NaN where all are."""
+        """Returns the mean of (Q,) values, which are NaN for skipped queries; NaN if all are skipped."""
         counted = ~np.isnan(values)
         if not counted.any():
             return float("nan")
         return float((values * self.factors)[counted].sum() / self.weights[counted].sum())
 
     def rescaled(self, values: PerQuery) -> PerQuery:
-        """Returns (Q,) v f / w: their mean weighted by w is the convention's mean of v.
+        """Returns (Q,) v f / w, whose mean weighted by w is the convention's mean of v.
 
-        Paired statistics use these values with the weights w. They equal v where f is w; each other query has
-        the same value for every model, so that its difference is 0.
+        Paired statistics use these values with the weights w. They equal v if f = w. If f differs from w, the
+        query has the same value for every model, so its difference is 0.
         """
         return values * (self.factors / self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What metrics say of one score vector.
+    """Metrics of one score vector.
 
     Attributes:
-        means: name -> mean over the queries that count; NaN where none counts.
+        means: name -> mean over the queries that are not skipped; NaN if all are skipped.
         per_query: name -> (Q,) values; NaN for a skipped query.
-        weightings: name -> how its mean weighs the queries.
-        skipped: name -> the number of queries left out of the mean.
-        share_without_relevant: the share of queries without a relevant document.
-        convention: what the numbers were computed under.
+        weightings: name -> weights of the queries in the mean.
+        skipped: name -> number of queries left out of the mean.
+        share_without_relevant: share of queries without a relevant document.
+        convention: convention of the metrics.
     """
 
     means: Mapping[str, float]
@@ -86,18 +85,18 @@ def evaluate(
     """Computes metrics of a ranking by scores.
 
     Args:
-        dataset: the documents with their labels; the features are not looked at.
+        dataset: documents with their labels; the features are not used.
         scores: (D,), higher is ranked earlier.
-        names: such as `ndcg@10`, `map`, `mrr`, `precision@5`; see `functions.py` for all.
-        convention: what the names leave open; `preset("lightgbm")` and its like are those of libraries.
+        names: such as `ndcg@10`, `map`, `mrr`, `precision@5`; `functions.py` has all.
+        convention: everything that the names leave open; `preset("lightgbm")` is the one of LightGBM.
 
     Raises:
-        ConfigError: on an unknown metric or a cutoff that is not a positive whole number.
-        UndefinedMetricError: where the convention does not define a metric, at all or on these data.
-        DataError: on scores of another length, or NaN; on a label that has no gain, or an infinite one, or is
-            above the highest grade.
+        ConfigError: If a metric is unknown, or a cutoff is not a positive whole number.
+        UndefinedMetricError: If the convention does not define a metric, at all or for these data.
+        DataError: If the number of scores is wrong or a score is NaN; if a label has no gain or an infinite
+            gain, or is above the highest grade.
 
-    Two queries of four and two documents; in the second there is nothing to find:
+    Two queries of four and two documents; the second has no relevant document:
 
     >>> from ltrbench.data import RankingDataset
     >>> from ltrbench.metrics import preset
@@ -111,8 +110,8 @@ def evaluate(
     >>> evaluation.per_query["ndcg@2"].round(6).tolist(), evaluation.skipped["ndcg@2"]
     ([0.325296, nan], 1)
 
-    The same scores as LightGBM, which counts the second query 1, and as scikit-learn, whose gain is the label
-    and which counts it 0:
+    The same scores under LightGBM's convention, in which the second query has the value 1, and under
+    scikit-learn's, in which the gain is the label and the second query has the value 0:
 
     >>> round(evaluate(data, scores, ["ndcg@2"], preset("lightgbm")).means["ndcg@2"], 6)
     0.662648
@@ -139,10 +138,10 @@ def evaluate(
 def _values_of(
     name: str, metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention
 ) -> PerQuery:
-    """(Q,), NaN where there is nothing to find.
+    """Returns (Q,) values, NaN for a query without a relevant document.
 
     Raises:
-        ConfigError: where the function returns anything but one number or NaN a query; a plug-in's may.
+        ConfigError: If the function, of a plug-in, does not return one number or NaN per query.
     """
     values = np.asarray(metric.function(ranking, cutoff, convention))
     num_queries = ranking.judgments.num_queries
@@ -150,13 +149,13 @@ def _values_of(
     if values.shape != (num_queries,) or values.dtype.kind not in "biuf":
         raise ConfigError(
             f"{returned} an array of shape {values.shape} and type {values.dtype}; it must return one number "
-            f"a query, of shape ({num_queries},)."
+            f"per query, shape ({num_queries},)."
         )
     if np.isinf(values).any():
         query = ranking.judgments.query_ids[np.isinf(values).argmax()]
         raise ConfigError(
-            f"{returned} an infinite value for query {query}; it must return a finite number, or NaN where "
-            "there is nothing to find."
+            f"{returned} an infinite value for query {query}; it must return a finite number, or NaN for a "
+            "query without a relevant document."
         )
     return values.astype(np.float64, copy=False)
 
@@ -164,10 +163,10 @@ def _values_of(
 class _Request(NamedTuple):
     metric: Metric
     cutoff: int | None
-    convention: Convention  # as it stands for the metric
+    convention: Convention  # with the values for the metric
 
 
-_Policy = tuple[Ties, str | None]  # what a ranking depends on beside the scores
+_Policy = tuple[Ties, str | None]  # inputs of a ranking other than the scores
 
 
 def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Request:
@@ -183,7 +182,7 @@ def _policy(metric: Metric, convention: Convention) -> _Policy:
 
 
 def _rank(dataset: Judgments, scores: Scores, requests: Iterable[_Request]) -> dict[_Policy, Ranking]:
-    """One ranking for each policy, as deep as the metric that reads it deepest."""
+    """Returns one ranking per policy, as deep as its metrics need."""
     depths: dict[_Policy, int] = {}
     for metric, cutoff, convention in requests:
         policy = _policy(metric, convention)
@@ -195,21 +194,21 @@ def _rank(dataset: Judgments, scores: Scores, requests: Iterable[_Request]) -> d
 
 
 def warm_up_metrics(names: Sequence[str] = ()) -> None:
-    """Compiles the evaluator's kernels, or loads them where this machine has compiled them: off the clock.
+    """Compiles the kernels of the metrics, or loads them from the cache, before any time is measured.
 
     Args:
-        names: metrics that will be computed, whose own kernels a plug-in may have to compile.
+        names: metrics that will be computed; plug-ins may have kernels to compile.
     """
     tied = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
     evaluate(tied, np.zeros(2), [*BUILT_IN, *names])
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
-    """`ndcg@10` -> ("ndcg", 10); `map` -> ("map", None).
+    """Returns metric and cutoff of a name: `ndcg@10` -> ("ndcg", 10); `map` -> ("map", None).
 
     Raises:
-        ConfigError: on an unknown metric, a cutoff that is not a positive whole number, or a cutoff of a
-            metric that takes none.
+        ConfigError: If the metric is unknown, the cutoff is not a positive whole number, or the metric takes
+            no cutoff.
 
     >>> parse_metric("ndcg@10"), parse_metric("ap")
     (('ndcg', 10), ('map', None))
@@ -219,25 +218,25 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     if metric not in METRICS:
         known = sorted([*METRICS, *ALIASES])
         raise ConfigError(
-            f"unknown metric '{name}'{did_you_mean(word, known)} Known are {', '.join(known)}, "
-            "most of them with or without a cutoff, as in ndcg@10. To use a metric of your own, name its "
-            "module: plugins=[MODULE] in a run, --plugin MODULE in a verb, import MODULE in Python."
+            f"unknown metric '{name}'{did_you_mean(word, known)} Metrics: {', '.join(known)}; most take a "
+            "cutoff, as in ndcg@10. To use your own metric, name its module: plugins=[MODULE] in a run, "
+            "--plugin MODULE in a verb, import MODULE in Python."
         )
     if not at:
         return metric, None
     if not (cutoff.isascii() and cutoff.isdigit()) or int(cutoff) == 0:
         raise ConfigError(
-            f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
+            f"metric '{name}': the cutoff '{cutoff}' must be a positive whole number, as in ndcg@10."
         )
     if int(cutoff) > LONGEST:
-        raise ConfigError(f"metric '{name}': a cutoff may be {LONGEST} at most; write {word} for none.")
+        raise ConfigError(f"metric '{name}': the largest cutoff is {LONGEST}; write {word} for no cutoff.")
     if METRICS[metric].no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
     return metric, int(cutoff)
 
 
 def is_metric(name: str) -> bool:
-    """Whether a metric has this name; one of a plug-in that is not loaded is not known.
+    """Returns whether a metric has this name. Metrics of plug-ins count once their module is loaded.
 
     >>> is_metric("ndcg@10"), is_metric("rbp@10")
     (True, False)
@@ -247,78 +246,79 @@ def is_metric(name: str) -> bool:
 
 
 def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:
-    """(Q,), whether a query has a document that reaches the relevance threshold."""
+    """Returns (Q,), whether each query has a document at or above the relevance threshold."""
     return judgments.best_labels >= convention.relevance_threshold
 
 
 def _check_arguments(names: Sequence[str], convention: Convention) -> None:
-    """Raises ConfigError on a text where a list, or a convention, was meant."""
+    """Raises ConfigError if `names` or `convention` is a string."""
     if isinstance(names, str):
-        raise ConfigError(f"names is the text '{names}'; give a list of names, as in ['{names}'].")
+        raise ConfigError(f"names is the string '{names}'; give a list of names, as in ['{names}'].")
     if isinstance(convention, str):
-        raise ConfigError(f"convention is the text '{convention}'; give preset('{convention}').")
+        raise ConfigError(f"convention is the string '{convention}'; give preset('{convention}').")
 
 
 def _check_mean(name: str, mean: float, convention: Convention) -> None:
     largest = convention.largest_mean
-    # What XGBoost itself leaves for rounding, kRtEps.
+    # kRtEps, XGBoost's own tolerance for rounding.
     if largest is not None and mean > largest + 1e-6:
         raise UndefinedMetricError(
-            f"the mean of {name} is {mean:.6f}; {convention.name} stops where it is above {largest:g}, as "
-            "the weights of queries without a relevant document make it. Take another convention."
+            f"the mean of {name} is {mean:.6f}; {convention.name} raises an error for a mean above "
+            f"{largest:g}. The cause is the weights of queries without a relevant document. Choose another "
+            "convention."
         )
 
 
 def check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
-    """Makes sure that a metric is defined on these data: another definition is never put in its place.
+    """Checks that the convention defines a metric for these data; no other definition is substituted.
 
     Args:
-        convention: as it stands for the metric.
+        convention: with the values for the metric.
 
     Raises:
-        UndefinedMetricError: where the convention does not define it.
-        DataError: on a label that has no gain, or an infinite one, where the metric looks at gains; on one
-            above the highest grade, where the metric looks at that grade.
+        UndefinedMetricError: If the convention does not define the metric.
+        DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
+            the highest grade and a label is above it.
     """
     if convention.metrics is not None and metric not in convention.metrics:
         raise UndefinedMetricError(
-            f"the convention {convention.name} does not define {metric}; it has "
-            f"{', '.join(sorted(convention.metrics))}. Ask for one of these, or take another convention."
+            f"the convention {convention.name} does not define {metric}; it defines "
+            f"{', '.join(sorted(convention.metrics))}. Choose one of these metrics, or another convention."
         )
     if metric in convention.uncut_metrics and k is not None:
         raise UndefinedMetricError(
-            f"the convention {convention.name} defines {metric} over the whole list only; ask for {metric} "
-            f"without @{k}, or take another convention."
+            f"the convention {convention.name} defines {metric} for the whole list only; write {metric} "
+            f"without @{k}, or choose another convention."
         )
     labels = judgments.labels
     if metric in convention.binary_metrics:
         _refuse_labels(
             labels * (labels - 1.0) != 0,
             judgments,
-            f"{convention.name} defines {metric} for the labels 0 and 1 only; map them, or take another "
-            "convention.",
+            f"{convention.name} defines {metric} for the labels 0 and 1 only; map the labels, or choose "
+            "another convention.",
         )
     if convention.largest_label is not None:
         _refuse_labels(
             labels > convention.largest_label,
             judgments,
-            f"{convention.name} takes labels up to {convention.largest_label:g} for {metric}; map them to "
-            "smaller grades.",
+            f"{convention.name} accepts labels up to {convention.largest_label:g} for {metric}; map the "
+            "labels to smaller grades.",
         )
     short = np.flatnonzero(judgments.query_sizes < convention.fewest_documents)
     if short.size:
         raise UndefinedMetricError(
             f"query {judgments.query_ids[short[0]]} has {judgments.query_sizes[short[0]]} document; "
-            f"{convention.name} refuses queries of fewer than {convention.fewest_documents} documents. Leave "
-            "them out, or take another convention."
+            f"{convention.name} refuses queries with fewer than {convention.fewest_documents} documents. "
+            "Remove these queries, or choose another convention."
         )
     most = convention.most_documents
     if most is not None and judgments.query_sizes.max() > most:
         long = int(judgments.query_sizes.argmax())
         raise UndefinedMetricError(
             f"query {judgments.query_ids[long]} has {judgments.query_sizes[long]} documents; "
-            f"{convention.name} refuses queries of more than {most} in {metric}. Leave some out, or take "
-            "another convention."
+            f"{convention.name} refuses queries with more than {most} in {metric}. Remove documents, or "
+            "choose another convention."
         )
     if METRICS[metric].has_gain:
         _check_gains(judgments, convention)
@@ -333,7 +333,7 @@ def _refuse_labels(refused: NDArray[np.bool_], judgments: Judgments, reason: str
 
 
 def _check_gains(judgments: Judgments, convention: Convention) -> None:
-    """Raises DataError where a label has no gain, or an infinite one. A data set is looked at once."""
+    """Raises DataError if a label has no gain or an infinite gain; each data set is checked once."""
     gain = convention.gain
 
     def check() -> PerQuery:
@@ -342,19 +342,19 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
         if of_grades and not judgments.has_whole_labels:
             row = int((labels != np.floor(labels)).argmax())
             raise DataError(
-                f"labels[{row}] is {labels[row]:g}; the gain 2^label - 1, or one from a table, is meant for "
-                "whole grades. Map the labels to 0, 1, 2, ..., or take the gain linear."
+                f"labels[{row}] is {labels[row]:g}; the gain 2^label - 1 and a table of gains need whole "
+                "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear."
             )
         highest = judgments.best_labels.max()
         if isinstance(gain, TableGain) and highest >= len(gain.gains):
             raise DataError(
-                f"labels[{labels.argmax()}] is {highest:g}, but the table of gains ends with label "
+                f"labels[{labels.argmax()}] is {highest:g}, but the table of gains ends at label "
                 f"{len(gain.gains) - 1}; give a gain for each label."
             )
         with np.errstate(over="ignore"):
             if not np.isfinite(gain(np.array([highest]))).all():
                 raise DataError(
-                    f"labels[{labels.argmax()}] is {highest:g}, whose gain is infinite; map the labels to "
+                    f"labels[{labels.argmax()}] is {highest:g}, with an infinite gain; map the labels to "
                     "small grades."
                 )
         return np.empty(0)
@@ -363,31 +363,31 @@ def _check_gains(judgments: Judgments, convention: Convention) -> None:
 
 
 def _check_highest_grade(metric: str, judgments: Judgments, convention: Convention) -> None:
-    """Raises DataError where (2^label - 1) / 2^highest_grade, a probability, is above 1."""
+    """Raises DataError if the probability (2^label - 1) / 2^highest_grade is above 1."""
     highest = judgments.best_labels.max()
     if highest <= np.logaddexp2(0.0, convention.highest_grade) + 1e-12:
         return
     row = int(judgments.labels.argmax())
     raise DataError(
-        f"labels[{row}] is {highest:g}, above {metric.upper()}'s highest grade, "
-        f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to that of "
-        "the scale of the judgments, or map the labels to its grades."
+        f"labels[{row}] is {highest:g}, above the highest grade of {metric.upper()} in the convention "
+        f"{convention.name}, {convention.highest_grade:g}; set highest_grade to the highest grade of your "
+        "scale, or map the labels to smaller grades."
     )
 
 
 def _rounded(values: Scores, dtype: str | None) -> Scores:
     if dtype is None:
         return values
-    with np.errstate(over="ignore"):  # a score beyond float32 is infinite there, and ties with its like
+    with np.errstate(over="ignore"):  # scores beyond float32 become infinite, and tie
         rounded: Scores = np.asarray(values).astype(dtype)
     return rounded
 
 
 def weigh(judgments: Judgments, is_defined: NDArray[np.bool_], aggregation: Aggregation) -> Weighting:
-    """The weights of the queries in the mean of a metric, and so in every statistic of that metric.
+    """Returns the weights of the queries in the mean of a metric, and in every statistic of that metric.
 
     Args:
-        is_defined: (Q,), whether there is anything to find in a query.
+        is_defined: (Q,), whether each query has a relevant document.
     """
     given = judgments.query_weights
     if given is None or aggregation is Aggregation.UNWEIGHTED:

@@ -1,12 +1,15 @@
-"""The metrics, one function each. To add one, write its function and decorate it with its name: here, or in a
-module of yours, which `plugins.py` loads.
+"""The metrics, one function each.
 
-A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention, and returns (Q,) values: the expected
-value over all orders of tied documents; NaN for a query in which there is nothing to find, or no pair to
-order, to which `evaluate` gives the convention's value.
+To add a metric, write a function and decorate it with its name, here or in your own module, which
+`plugins.py` loads.
 
-In the formulas r is a rank from 0, l_r the label there, rel_r whether l_r reaches the convention's relevance
-threshold, G the gain and D the discount, n the number of documents and R of relevant documents of the query.
+A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention. It returns (Q,) values: the expected
+value over all orders of tied documents; NaN for a query without a relevant document, or without a pair to
+order. `evaluate` replaces NaN by the convention's value.
+
+In the formulas, r is a rank from 0, l_r the label at rank r, rel_r is 1 if l_r is at or above the relevance
+threshold and 0 otherwise, G is the gain, D the discount, n the number of documents of the query, and R the
+number of its relevant documents.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from ltrbench.shapes import PerQuery
 
 MetricFunction = Callable[[Ranking, int | None, Convention], PerQuery]
 Depth = Callable[[int | None, Convention], int]
-"""From a metric's cutoff to how many of the first places of a query it reads."""
+"""Number of places of a query that a metric reads, given its cutoff and convention."""
 
 
 def whole_list(k: int | None, convention: Convention) -> int:
@@ -36,7 +39,7 @@ def whole_list(k: int | None, convention: Convention) -> int:
 
 
 def first_k(k: int | None, convention: Convention) -> int:
-    """The `depth` of a metric that reads the first k documents of a query only."""
+    """`depth` of a metric that reads the first k documents of a query only."""
     return k or LONGEST
 
 
@@ -46,15 +49,15 @@ def first_place(k: int | None, convention: Convention) -> int:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric under its name.
+    """A registered metric.
 
     Attributes:
-        function: computes it.
-        no_cutoff: why it takes no cutoff; None where it does.
-        has_gain: whether it looks at the gain of labels, so that each must have one.
-        has_highest_grade: whether it looks at the highest grade, which then no label may exceed.
-        ties_in_formula: whether its formula says what tied scores count, whatever the convention.
-        depth: how many of the first places it reads, so that no more are ranked; all is always right.
+        function: computes the values.
+        no_cutoff: reason why the metric takes no cutoff; None if it takes one.
+        has_gain: whether the metric uses gains; every label must then have a gain.
+        has_highest_grade: whether the metric uses the highest grade; no label may then exceed it.
+        ties_in_formula: whether the formula of the metric handles tied scores, under any convention.
+        depth: number of first places the metric reads; only these are ranked. All places is always correct.
     """
 
     function: MetricFunction
@@ -67,7 +70,7 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 ALIASES = {"ap": "map"}
-"""Other names in use; a result keeps the name that was asked for."""
+"""Alias -> metric; a result keeps the requested name."""
 
 
 def metric(
@@ -79,23 +82,21 @@ def metric(
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
 ) -> Callable[[MetricFunction], MetricFunction]:
-    """Registers a metric under its name in the grammar `name@k`; the other arguments as in `Metric`.
+    """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
     Raises:
-        ConfigError: on a name that is taken or cannot be one, or a function that does not take a Ranking, a
-            cutoff and a Convention.
+        ConfigError: If the name is in use or invalid, or the function does not take a Ranking, a cutoff and a
+            Convention.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(
-            f"@metric has the name {name!r}; give lower-case letters, digits and _, without a cutoff, as in "
+            f"@metric: invalid name {name!r}; use lower-case letters, digits and _, without a cutoff, as in "
             '@metric("rbp").'
         )
 
     def register(function: MetricFunction) -> MetricFunction:
         if not hasattr(function, "__qualname__"):
-            raise ConfigError(
-                f"@metric('{name}') decorates {function!r}; it takes a function that has a name."
-            )
+            raise ConfigError(f"@metric('{name}') decorates {function!r}; decorate a function with a name.")
         _check_name_is_free(name, function)
         _check_signature(name, function)
         METRICS[name] = Metric(function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth)
@@ -106,11 +107,11 @@ def metric(
 
 def _check_name_is_free(name: str, function: MetricFunction) -> None:
     taken = METRICS.get(ALIASES.get(name, name))
-    # A cell of a notebook that is run again, or a module that is loaded again, defines the same function.
+    # A notebook cell that runs again, or a reloaded module, defines the same function again.
     if taken is not None and _full_name(taken.function) != _full_name(function):
         raise ConfigError(
-            f"{_full_name(function)}: the metric name '{name}' is taken by {_full_name(taken.function)}; "
-            "choose another."
+            f"{_full_name(function)}: the metric name '{name}' is already used by "
+            f"{_full_name(taken.function)}; choose another."
         )
 
 
@@ -120,7 +121,7 @@ def _check_signature(name: str, function: MetricFunction) -> None:
         signature.bind(None, None, None)
     except TypeError:
         raise ConfigError(
-            f"{_full_name(function)}{signature} cannot be the metric '{name}': a metric is called with three "
+            f"{_full_name(function)}{signature} cannot be the metric '{name}': a metric must accept three "
             "arguments, (ranking, k, convention)."
         ) from None
 
@@ -142,14 +143,14 @@ def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
 
     Järvelin and Kekäläinen, 2002, "Cumulated gain-based evaluation of IR techniques", equation 2; ties as in
     McSherry and Najork, 2008, "Computing Information Retrieval Performance Measures Efficiently in the
-    Presence of Tied Scores", section 2.4: each document of a run counts the run's mean gain.
+    Presence of Tied Scores", section 2.4: each document of a run has the mean gain of the run.
     """
     return _where_found(ranking, convention, _dcg(ranking, k, convention))
 
 
 @metric("ndcg", has_gain=True, depth=first_k)
 def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """NDCG@k = DCG@k / ideal DCG@k, the DCG@k of the labels from the highest to the lowest.
+    """NDCG@k = DCG@k / ideal DCG@k, where the ideal DCG@k is that of the labels in descending order.
 
     Järvelin and Kekäläinen, 2002, section 2.3; ties as in `dcg`.
     """
@@ -177,7 +178,7 @@ def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
 def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """P@k = (sum over r < min(k, n) of rel_r) / k; without a cutoff, k is n.
 
-    A list shorter than k is excused only where the convention divides by min(k, n).
+    A convention may divide by min(k, n) instead, so that a list shorter than k can reach 1.
     """
     relevance = _relevance(ranking, convention)
     sizes = ranking.judgments.query_sizes
@@ -208,8 +209,8 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
     """AP@k = (sum over r < min(k, n) of rel_r P@(r + 1)) / min(R, k); its mean over queries is MAP.
 
     A convention may divide by R instead, or ignore k. Tied documents as in McSherry and Najork, 2008, section
-    2.3: in a run of t documents, m of them relevant, that starts at rank a behind R_a relevant ones, the
-    place at offset j counts (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
+    2.3: in a run of t documents, m of them relevant, that starts at rank a after R_a relevant documents, the
+    place at offset j adds (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
     """
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(ranking, convention)
@@ -231,9 +232,8 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
 def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """RR@k = 1 / (r + 1) for the first relevant rank r < k, otherwise 0; its mean over queries is MRR.
 
-    Tied documents as in McSherry and Najork, 2008, section 2.5: in the run of t documents, m of them
-    relevant, that holds the first relevant one, it stands at offset j with probability C(t - j - 1, m - 1) /
-    C(t, m).
+    Tied documents as in McSherry and Najork, 2008, section 2.5: if the first relevant document is in a run of
+    t documents, m of them relevant, it is at offset j with probability C(t - j - 1, m - 1) / C(t, m).
     """
     relevance = _relevance(ranking, convention)
     run_relevant = np.add.reduceat(relevance, ranking.tie_start)
@@ -252,10 +252,10 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
 def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i).
 
-    p_r = (2^l_r - 1) / 2^l_max is the probability that the document satisfies, with the convention's highest
-    grade for l_max. Chapelle et al., 2009, "Expected Reciprocal Rank for Graded Relevance", equations 4 and
-    5; the expected value over orders of tied documents as `reference_expected_stop` in kernels.py derives it.
-    No p is above 1: `evaluate` refuses labels above the highest grade.
+    p_r = (2^l_r - 1) / 2^l_max is the probability that the document satisfies the user, where l_max is the
+    highest grade of the convention. Chapelle et al., 2009, "Expected Reciprocal Rank for Graded Relevance",
+    equations 4 and 5; `reference_expected_stop` in kernels.py derives the expected value over orders of tied
+    documents. No p is above 1: `evaluate` refuses labels above the highest grade.
     """
     from ltrbench.metrics.kernels import expected_stop
 
@@ -265,12 +265,12 @@ def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Conven
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)
 
 
-@metric("wta", no_cutoff="it looks at the first document only", depth=first_place)
+@metric("wta", no_cutoff="it reads the first document only", depth=first_place)
 def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """WTA = 1 if the first document bears the highest label of its query, otherwise 0.
+    """WTA = 1 if the first document has the highest label of its query, otherwise 0.
 
-    Chen et al., 2009, "Ranking Measures and Loss Functions in Learning to Rank", section 2, who count the
-    loss, 1 - WTA.
+    Chen et al., 2009, "Ranking Measures and Loss Functions in Learning to Rank", section 2, define the loss,
+    1 - WTA.
     """
     best_labels = ranking.judgments.best_labels
     best = np.repeat(best_labels, np.diff(ranking.place_start))
@@ -283,7 +283,7 @@ _PAIRS_OF_A_WHOLE_LIST = "it counts the pairs of the whole list"
 
 @metric("pairwise_accuracy", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
 def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """The share of the pairs of different labels that stand in the right order; a tied pair counts 1/2.
+    """Share of the pairs with different labels that are ordered correctly; a tied pair counts 1/2.
 
     Joachims, 2002, "Optimizing Search Engines using Clickthrough Data", section 3: (1 + tau_a) / 2.
     """
@@ -292,7 +292,7 @@ def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -
 
 @metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
 def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """AUC: the share of the pairs of a relevant and another document in the right order, a tied one 1/2.
+    """AUC: share of the pairs of a relevant and another document ordered correctly; a tied pair counts 1/2.
 
     Hanley and McNeil, 1982, "The Meaning and Use of the Area under a ROC Curve", in each query.
     """
@@ -302,11 +302,11 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
 
 @metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True)
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), of labels and scores, between -1 and 1.
+    """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), between labels and scores, from -1 to 1.
 
-    Kendall, 1945, "The Treatment of Ties in Ranking Problems": of P pairs, C are in the right order, W in the
-    wrong one, T_s are tied in score and T_l in label. Scores that tie are part of the formula, and not
-    averaged over their orders.
+    Kendall, 1945, "The Treatment of Ties in Ranking Problems": of P pairs, C are ordered correctly, W
+    wrongly, T_s are tied in score and T_l in label. The formula includes tied scores; there is no mean over
+    their orders.
     """
     right, wrong, tied_differing, tied = _count_pairs(ranking, *ranking.judgments.grades)
     sizes = ranking.judgments.query_sizes
@@ -316,7 +316,7 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
 
 
 BUILT_IN = tuple(METRICS)
-"""The metrics of this file; plug-ins add theirs to `METRICS` later."""
+"""Metrics of this file; plug-ins add theirs to `METRICS` later."""
 
 
 def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
@@ -330,7 +330,7 @@ def _relevance(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
 
 
 def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
-    """(Q,), R, of all documents of a query: kept with the judgments, as scores do not change it."""
+    """Returns (Q,), R of each query; cached with the judgments, because it does not depend on scores."""
     judgments, threshold = ranking.judgments, convention.relevance_threshold
 
     def compute() -> PerQuery:
@@ -353,7 +353,7 @@ def _dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
 
 
 def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """(Q,): kept with the judgments, as scores do not change it."""
+    """Returns (Q,), the ideal DCG; cached with the judgments, because it does not depend on scores."""
     judgments, key = ranking.judgments, ("ideal_dcg", convention.gain, convention.discount, k)
 
     def compute() -> PerQuery:
@@ -364,19 +364,19 @@ def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
 
 
 def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:
-    """The values, NaN where no document of the query has a gain."""
+    """Returns the values; NaN for a query in which no document has a gain."""
     return np.where(_ideal_dcg(ranking, 1, convention) > 0, values, np.nan)
 
 
 def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
-    """NaN where the denominator is 0: there is nothing to find."""
+    """Returns the quotient; NaN if the denominator is 0, for a query without a relevant document."""
     quotient = np.full(len(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
 
 
 def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(P,), the number of relevant documents of the query that rank before a place's run of tied scores."""
+    """Returns (P,), the number of relevant documents of the query before the run of each place."""
     before = np.cumsum(relevance) - relevance
     first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
     before_query = before[ranking.place_start[:-1]]
@@ -390,10 +390,10 @@ def _share_in_order(counts: NDArray[np.float64]) -> PerQuery:
 
 
 def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -> NDArray[np.float64]:
-    """(4, Q): pairs in the right order, in the wrong one, tied of different grades, and tied in all.
+    """Returns (4, Q): pairs ordered correctly, wrongly, tied with different grades, and all tied pairs.
 
     Args:
-        grades: (D,), from 0 to num_grades - 1, of each document.
+        grades: (D,), grade of each document, from 0 to num_grades - 1.
     """
     from ltrbench.metrics.kernels import count_pairs
 
@@ -403,8 +403,8 @@ def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -
 
 
 def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
-    """log C(n, k), and log 0 where k > n."""
-    # Imported here, because `--help` needs no binomials and would wait for SciPy twice as long as for NumPy.
+    """Returns log C(n, k); log 0 if k > n."""
+    # Imported here because SciPy takes twice as long to import as NumPy, and `--help` does not need it.
     from scipy.special import gammaln
 
     possible = k <= n

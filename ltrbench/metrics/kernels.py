@@ -1,9 +1,9 @@
-"""The loops of the metrics that NumPy would take too long for: ordering each query, and sums along a ranking.
+"""Compiled loops of the metrics, where NumPy is too slow: sorting of each query, and sums along a ranking.
 
-Imported by whoever needs a kernel, when it does, because `--help` needs none and would wait for numba. Each
-kernel stands below its plain reference, which says what it computes; a test holds the two together. Queries
-are independent of each other, so that the result is the same on any number of threads. `Values` are (D,), one
-a place or one a document.
+Functions import this module when they need a kernel, because importing numba is slow and `--help` does not
+need it. Each kernel follows its plain reference, which is its specification; a test compares the two. Queries
+are independent, so the result is the same on any number of threads. `Values` are (D,), one per place or one
+per document.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel
 from ltrbench.shapes import PerQuery, QueryStart, Values
 
-_RUN = 16  # documents sorted by insertion before they are merged; 8 and 32 were no faster
-_MOST_SELECTED = 64  # the deepest that selecting goes: it moves so many keys for a document at the worst
+_RUN = 16  # length of the runs of insertion sort before merging; 8 and 32 were not faster
+_MOST_SELECTED = 64  # largest depth for selection, which moves up to this many keys per document
 
 
 def reference_order(
     keys: Values, query_start: QueryStart, depth: int
 ) -> tuple[NDArray[np.int64], QueryStart]:
-    """The rows of each query by falling key, those of equal keys in their order, as far down as asked.
+    """Sorts the rows of each query by descending key (stable), down to a depth.
 
     Args:
-        depth: of a query of more documents only its first `depth` are kept, and what ties with the last.
+        depth: number of rows kept per query, plus the rows that tie with the last one.
 
     Returns:
-        (P,), the row at each place kept, and (Q + 1,), the first place of each query.
+        (P,), row at each kept place, and (Q + 1,), first place of each query.
     """
     kept = []
     for first, end in itertools.pairwise(query_start):
@@ -42,7 +42,7 @@ def reference_order(
 def order_within_queries(
     keys: Values, query_start: QueryStart, depth: int
 ) -> tuple[NDArray[np.int64], QueryStart]:
-    """As `reference_order`; of a long query only what reaches the `depth`-th key is sorted."""
+    """As `reference_order`; in a long query only rows at or above the `depth`-th key are sorted."""
     order = np.empty(len(keys), dtype=np.int64)
     place_start = np.zeros(len(query_start), dtype=np.int64)
     largest = 0
@@ -52,12 +52,12 @@ def order_within_queries(
     row, row_aside = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
-        # Beyond a quarter of the documents sorting them all was faster.
+        # Beyond a quarter of the documents, sorting all of them was faster.
         selects = depth <= min(n // 4, _MOST_SELECTED)
         lowest = _largest_key(keys[first : first + n], depth, best) if selects else -np.inf
         num_sorted = 0
         for i in range(first, first + n):
-            # Written always and kept where it counts: a branch would be foreseen badly.
+            # Writes always and advances conditionally: the branch would be mispredicted often.
             key[num_sorted], row[num_sorted] = keys[i], i
             num_sorted += keys[i] >= lowest
         sorted_key, sorted_row = _sort_falling(key, row, key_aside, row_aside, num_sorted)
@@ -74,7 +74,7 @@ def order_within_queries(
 
 @kernel
 def _largest_key(keys: Values, k: int, best: Values) -> float:
-    """The k-th largest key; `best`, a scratch, holds the k largest so far, falling."""
+    """Returns the k-th largest key. `best` is scratch: the k largest keys so far, descending."""
     num_best = 0
     for key in keys:
         if num_best < k or key > best[k - 1]:
@@ -91,7 +91,7 @@ def _largest_key(keys: Values, k: int, best: Values) -> float:
 def _sort_falling(
     key: Values, row: NDArray[np.int64], key_aside: Values, row_aside: NDArray[np.int64], n: int
 ) -> tuple[Values, NDArray[np.int64]]:
-    """The first n keys, falling, with the rows beside them: runs sorted by insertion, then merged; stable."""
+    """Sorts the first n keys and their rows in descending order, stably: sorted runs, then merges."""
     for start in range(0, n, _RUN):
         for i in range(start + 1, min(start + _RUN, n)):
             k, r, j = key[i], row[i], i
@@ -118,7 +118,7 @@ def _sort_falling(
 
 
 def reference_run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
-    """(D,), each value replaced by the mean over its run; a run ends where the next one starts."""
+    """Returns (D,) values, each replaced by the mean over its run; a run ends where the next one starts."""
     sizes = np.diff(np.append(run_start, len(values)))
     means: Values = np.repeat(np.add.reduceat(values, run_start) / sizes, sizes)
     return means
@@ -140,13 +140,13 @@ def run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
 
 
 def reference_running_sum(values: Values, query_start: QueryStart) -> Values:
-    """(D,), the sum of a query's values up to and including each place."""
+    """Returns (D,), the sum of the values of the query up to and including each place."""
     return np.concatenate([np.cumsum(values[first:end]) for first, end in itertools.pairwise(query_start)])
 
 
 @kernel
 def running_sum(values: Values, query_start: QueryStart) -> Values:
-    """As `reference_running_sum`; NumPy's cumsum over all queries would carry the rounding of all before."""
+    """As `reference_running_sum`; one cumsum over all queries would accumulate rounding across queries."""
     sums = np.empty(len(values))
     for query in range(len(query_start) - 1):
         total = 0.0
@@ -157,13 +157,13 @@ def running_sum(values: Values, query_start: QueryStart) -> Values:
 
 
 def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) -> float:
-    """Of one query: the expected 1 / (rank of the document at which the user stops), from 1, within k.
+    """Returns, for one query, the expected 1 / rank at which the user stops, with ranks from 1 up to k.
 
-    A user goes down the ranking and stops at document i with probability p_i = stop[i]. Places that share a
-    run, which ends before run_end[place], come in any order alike. Over all of them the first j documents of
-    a run of t are passed with the mean probability A_j = e_j(1 - p) / C(t, j), where e_j is the elementary
-    symmetric polynomial, so that the j-th of them, from 0, is where the user stops with A_j - A_{j + 1}. With
-    the documents taken in one after another, m of them so far,
+    A user reads the ranking from the top and stops at document i with probability p_i = stop[i]. All orders
+    of the places of a run, which ends before run_end[place], are equally likely. The mean probability over
+    these orders of passing the first j documents of a run of t is A_j = e_j(1 - p) / C(t, j), where e_j is
+    the elementary symmetric polynomial. The user stops at the j-th document, from 0, with probability
+    A_j - A_{j + 1}. Adding the documents one at a time, m of them so far, updates A by
 
         A_j  <-  ((m - j) / m) A_j + (j / m) (1 - p_m) A_{j - 1}
     """
@@ -184,7 +184,7 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
 
 @kernel
 def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QueryStart, k: int) -> PerQuery:
-    """(Q,), `reference_expected_stop` of each query; run_end counts places of the whole data set."""
+    """Returns (Q,), `reference_expected_stop` of each query; run_end counts places of the whole data set."""
     values = np.zeros(len(query_start) - 1)
     for query in range(len(values)):
         start = query_start[query]
@@ -192,7 +192,7 @@ def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QuerySt
         passed_before, first = 1.0, start
         while first < last:
             end = run_end[first]
-            # Of a run that the cutoff divides only the A up to it are needed: t k steps instead of t^2.
+            # In a run that crosses the cutoff only the A up to the cutoff are needed: t k steps, not t^2.
             num_seen = min(end, last) - first
             passed = np.zeros(num_seen + 1)
             passed[0] = 1.0
@@ -208,8 +208,8 @@ def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QuerySt
 
 
 def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64]) -> tuple[int, int, int, int]:
-    """Of one ranked query: its pairs of documents in the right order, in the wrong order, of different
-    grades in one run of tied scores, and all in one run."""
+    """Returns, for one ranked query, the number of pairs ordered correctly, ordered wrongly, tied in score
+    with different grades, and tied in score."""
     right = wrong = tied_differing = tied = 0
     for i in range(len(grades)):
         for j in range(i + 1, len(grades)):
@@ -226,13 +226,14 @@ def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64])
 def count_pairs(
     grades: NDArray[np.int64], num_grades: int, run_end: NDArray[np.int64], query_start: QueryStart
 ) -> Values:
-    """(Q, 4), `reference_count_pairs` of each query, in n log G steps instead of n^2 of a query of n.
+    """Returns (Q, 4), `reference_count_pairs` of each query, in n log G steps instead of n^2.
 
     Args:
-        grades: (D,), from 0 to num_grades - 1, at each place.
+        grades: (D,), grade at each place, from 0 to num_grades - 1.
 
-    From the last run up, `tree` counts the documents below by grade: a binary indexed tree (Fenwick, 1994,
-    "A New Data Structure for Cumulative Frequency Tables"), whose sums of the lower grades take log G steps.
+    The loop runs from the last run to the first. `tree` counts the documents below by grade: a binary indexed
+    tree (Fenwick, 1994, "A New Data Structure for Cumulative Frequency Tables"), in which the sum over lower
+    grades takes log G steps.
     """
     counts = np.zeros((len(query_start) - 1, 4))
     tree, in_run = np.zeros(num_grades + 1, dtype=np.int64), np.zeros(num_grades, dtype=np.int64)

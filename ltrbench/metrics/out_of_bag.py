@@ -1,8 +1,7 @@
-"""The out-of-bag improvement: what an iteration brought where it could not have learned the labels by heart.
+"""Out-of-bag improvement: the change of a metric in one iteration, on the queries it was not fitted on.
 
-Friedman, 2002, "Stochastic Gradient Boosting", and R's gbm, for whom it is the change of the loss; here it is
-the change of a metric, on the queries that the iteration left out. Where it left out documents but no query,
-these documents are ranked among themselves, query by query.
+Friedman, 2002, "Stochastic Gradient Boosting", and R's gbm use the change of the loss instead. If an
+iteration left out documents but no whole query, the left-out documents of each query are ranked.
 """
 
 from __future__ import annotations
@@ -18,9 +17,12 @@ from ltrbench.shapes import Scores
 def improvement(
     train: Judgments, left_out: NDArray[np.int64], before: Scores, after: Scores, names: tuple[str, ...]
 ) -> dict[str, float]:
-    """Name -> metric of (D,) `after` minus that of `before`, on the (n,) rising rows that were left out.
+    """Returns name -> metric of the (D,) scores `after` minus metric of `before`, on the left-out documents.
 
-    NaN where none of their queries counts.
+    NaN if all their queries are skipped.
+
+    Args:
+        left_out: (n,), rows in ascending order.
     """
     queries, sizes = np.unique(train.query_of_document[left_out], return_counts=True)
     judgments = Judgments(

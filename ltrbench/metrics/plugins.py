@@ -1,7 +1,7 @@
 """Metrics from outside the package: a plug-in is a module that decorates functions with `metric`.
 
-Only the user names a plug-in, on the command line, in a YAML or by an import. A run folder names none: what
-it says of plug-ins is shown to people and never imported.
+Only the user names a plug-in: on the command line, in a YAML file or by an import. The plug-ins recorded in a
+run folder are displayed and never imported.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _loaded: set[str] = set()
 
 
 def load_plugins(modules: Sequence[str], option: str) -> None:
-    """Imports modules, so that the metrics they define can be used by name. Each is imported once.
+    """Imports modules and registers the metrics they define. Each module is imported once.
 
     Args:
-        option: where the user named them, for messages: "plugins" or "--plugin".
+        option: setting or option that names the modules, for messages: "plugins" or "--plugin".
 
     Raises:
-        ConfigError: where a module does not exist, or its import fails; the message has the file and line.
+        ConfigError: If a module does not exist, or its import fails; the message gives file and line.
     """
     for name in modules:
         if name not in _loaded:
@@ -41,23 +41,23 @@ def load_plugins(modules: Sequence[str], option: str) -> None:
 
 
 def plugin_versions() -> dict[str, str]:
-    """Module -> its version and the hash of its source file, of each module outside ltrbench with metrics."""
+    """Returns module -> version and hash of the source file, for each plug-in with metrics."""
     modules = sorted({metric.function.__module__ for metric in METRICS.values()})
     return {name: _version(name) for name in modules if not _is_part_of(_PACKAGE, name)}
 
 
 def is_plugin_version(version: str) -> bool:
-    """Whether a version in a result is that of a plug-in, as `plugin_versions` writes it."""
+    """Whether a version in a result was written by `plugin_versions`."""
     return _HASH in version
 
 
 def _load(name: str, option: str) -> None:
     if not all(part.isidentifier() for part in name.split(".")):
         module = Path(name).stem
-        meant = f", as in {module}" if module.isidentifier() else ""
+        example = f", such as {module}" if module.isidentifier() else ""
         raise ConfigError(
-            f"{option}: '{name}' is not the name of a module. Give it as Python's import does{meant}; its "
-            "file must be in the current folder or installed."
+            f"{option}: '{name}' is not a module name. Give an importable name{example}; the module must be "
+            "in the current folder or installed."
         )
     before = dict(METRICS)
     try:
@@ -69,8 +69,8 @@ def _load(name: str, option: str) -> None:
     defines_some = any(_is_part_of(name, metric.function.__module__) for metric in METRICS.values())
     if before == METRICS and not defines_some:
         log.warning(
-            "%s: the module %s defines no metric. Decorate its functions with @metric(NAME), which is "
-            "imported from ltrbench.metrics, or leave the module out.",
+            "%s: the module %s defines no metric. Decorate its functions with @metric(NAME) from "
+            "ltrbench.metrics, or remove the module.",
             option,
             name,
         )
@@ -80,16 +80,16 @@ def _what_failed(name: str, error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name and _is_part_of(error.name, name):
         here = [path.stem for path in Path.cwd().glob("*.py")]
         return (
-            f"the current folder and the environment have no module '{error.name}'"
-            f"{did_you_mean(error.name, here)} Start in the folder that holds {error.name}.py, or install it."
+            f"no module '{error.name}' in the current folder or the environment"
+            f"{did_you_mean(error.name, here)} Start in the folder of {error.name}.py, or install the module."
         )
-    # Our own errors say all; of others the type says what the text leaves out, as in KeyError: 'a'.
+    # Other errors need their type: the text of KeyError is only 'a'.
     reason = str(error) if isinstance(error, LtrbenchError) else f"{type(error).__name__}: {error}"
     return f"the module '{name}' cannot be imported, {_place(error)}: {reason}"
 
 
 def _place(error: BaseException) -> str:
-    """The file and line of the user's code that an import failed in."""
+    """Returns the file and line of the user's code where an import failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     not_ours = str(Path(__file__).parents[1])
@@ -102,7 +102,7 @@ def _place(error: BaseException) -> str:
     paths = sysconfig.get_paths()
     libraries = tuple(paths[kind] for kind in ("stdlib", "purelib", "platlib"))
     of_user = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    last = [*frames, *of_user][-1:]  # of an installed module every frame is in a library
+    last = [*frames, *of_user][-1:]  # an installed module has frames in libraries only
     return f"{last[0].filename}:{last[0].lineno}" if last else "before its first line"
 
 

@@ -1,8 +1,8 @@
-"""Presets: the conventions under which libraries and evaluation scripts compute their metrics.
+"""Presets: the conventions of libraries and evaluation scripts.
 
-The same scores under a library's preset give the number that the library itself reports. A preset lists the
-metrics that its library defines, and no other metric is computed under it. To add one, write its `Convention`
-here, from the library's source, and a test in tests/metrics that holds it against the library.
+Under the preset of a library, scores give the value that the library itself reports. A preset lists the
+metrics that its library defines; no other metric is computed under it. To add a preset, write its
+`Convention` here, from the library's source, and a test in tests/metrics that compares it with the library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ltrbench.metrics.convention import (
 )
 
 ABOVE_HALF = math.nextafter(0.5, math.inf)
-"""The relevance threshold of a library for which a document is relevant where its label exceeds 0.5."""
+"""Relevance threshold of libraries in which a document is relevant if its label exceeds 0.5."""
 
 # LightGBM 4.7: src/metric/rank_metric.hpp, map_metric.hpp and dcg_calculator.cpp.
 LIGHTGBM = Convention(
@@ -40,16 +40,17 @@ LIGHTGBM = Convention(
         }
     },
     quirks=(
-        "A query without a relevant document counts 1, so that the mean rises with their share.",
-        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor.",
-        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
-        "A query's weight is the mean of its rows' weights, added up in float32.",
-        "A query of more than 10,000 documents is an error in NDCG.",
+        "A query without a relevant document has the value 1, so the mean rises with their share.",
+        "In the weighted NDCG such a query adds 1 to the sum, regardless of its weight, and its weight to "
+        "the divisor.",
+        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "The weight of a query is the mean of the weights of its rows, summed in float32.",
+        "A query with more than 10,000 documents is an error in NDCG.",
     ),
 )
 
-# XGBoost 3.2: src/metric/rank_metric.cc. Its auc is left out, because in a query it counts the pairs of
-# documents of one label too.
+# XGBoost 3.2: src/metric/rank_metric.cc. Its auc is left out, because within a query it also counts pairs of
+# documents with equal labels.
 XGBOOST = Convention(
     name="xgboost",
     ties=Ties.ROW_ORDER,
@@ -68,12 +69,12 @@ XGBOOST = Convention(
         "precision": {"no_relevant": NoRelevant.ZERO},
     },
     quirks=(
-        "A query without a relevant document counts 1 in NDCG and AP, 0 in precision.",
-        "In the weighted NDCG such a query adds 1 whatever its weight, and its weight to the divisor; a mean "
-        "above 1 that comes of it is an error.",
-        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
-        "A name without a cutoff is cut at 32: ndcg is ndcg@32.",
-        "Scores are float32: two that differ by less are tied.",
+        "A query without a relevant document has the value 1 in NDCG and AP, 0 in precision.",
+        "In the weighted NDCG such a query adds 1 to the sum, regardless of its weight, and its weight to "
+        "the divisor; a resulting mean above 1 is an error.",
+        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "A name without a cutoff has the cutoff 32: ndcg is ndcg@32.",
+        "Scores are rounded to float32; scores that become equal are tied.",
     ),
 )
 
@@ -83,8 +84,8 @@ XGBOOST_MINUS = replace(
     no_relevant=NoRelevant.ZERO,
     by_metric={"ndcg": {"largest_label": 31.0}},
     quirks=(
-        "It is what a name with a trailing minus, such as ndcg@10-, asks XGBoost for.",
-        "A query without a relevant document counts 0.",
+        "XGBoost uses this convention for a name with a trailing minus, such as ndcg@10-.",
+        "A query without a relevant document has the value 0.",
         *XGBOOST.quirks[2:],
     ),
 )
@@ -98,7 +99,7 @@ CATBOOST = Convention(
     no_relevant=NoRelevant.ZERO,
     relevance_threshold=ABOVE_HALF,
     precision_denominator=Denominator.K_UP_TO_SIZE,
-    highest_grade=0.0,  # so that a document of label 1 satisfies with probability 1
+    highest_grade=0.0,  # a document with label 1 satisfies with probability 1
     metrics=frozenset({"ndcg", "dcg", "map", "mrr", "precision", "recall", "err", "auc"}),
     binary_metrics=frozenset({"err", "auc"}),
     by_metric={
@@ -109,12 +110,12 @@ CATBOOST = Convention(
         "auc": {**_CATBOOST_UNWEIGHTED, "ties": Ties.EXPECTED},
     },
     quirks=(
-        "A query without a relevant document counts 1 in NDCG and recall, 0 in the other metrics.",
-        "Query weights count in NDCG, DCG, MRR and ERR only.",
-        "ERR takes the label itself as the probability that the document satisfies.",
-        "AUC counts a tied pair half, where the other metrics rank the lower label first.",
-        "A query whose documents are all relevant counts 0 in AUC.",
-        "The gain is the label; NDCG:type=Exp, which is not the default, has 2^label - 1.",
+        "A query without a relevant document has the value 1 in NDCG and recall, 0 in the other metrics.",
+        "Query weights are used in NDCG, DCG, MRR and ERR only.",
+        "ERR uses the label as the probability that the document satisfies the user.",
+        "AUC counts a tied pair as 1/2; the other metrics rank the lower label first.",
+        "A query with relevant documents only has the value 0 in AUC.",
+        "The gain is the label; with NDCG:type=Exp, which is not the default, it is 2^label - 1.",
     ),
 )
 
@@ -128,8 +129,8 @@ SKLEARN = Convention(
     metrics=frozenset({"ndcg", "dcg"}),
     quirks=(
         "The gain is the label, not 2^label - 1.",
-        "A query without a relevant document counts 0, so that the mean falls with their share.",
-        "A query of one document is an error.",
+        "A query without a relevant document has the value 0, so the mean falls with their share.",
+        "A query with one document is an error.",
     ),
 )
 
@@ -145,15 +146,15 @@ RANKLIB = Convention(
     metrics=frozenset({"ndcg", "dcg", "map", "precision", "mrr", "err"}),
     by_metric={"mrr": {"value_dtype": "float32"}},
     quirks=(
-        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "A query without a relevant document has the value 0, so the mean falls with their share.",
         "AP ignores its cutoff: map@k is map.",
-        "Tied documents stand in the order of their rows: rows sorted by label flatter a ranker that ties.",
-        "ERR's highest grade is 4 unless -gmax says otherwise, whatever the labels are.",
+        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "The highest grade of ERR is 4 for any labels, unless -gmax sets it.",
         "The reciprocal rank is rounded to float32.",
     ),
 )
 
-# pyltr 0.2.6: pyltr/metrics/dcg.py, err.py, ap.py and roc.py. Its Kendall's tau is not tau-b: it is left out.
+# pyltr 0.2.6: pyltr/metrics/dcg.py, err.py, ap.py and roc.py. Its Kendall's tau is left out: it is not tau-b.
 PYLTR = Convention(
     name="pyltr",
     ties=Ties.WORST,
@@ -163,13 +164,13 @@ PYLTR = Convention(
     aggregation=Aggregation.UNWEIGHTED,
     metrics=frozenset({"ndcg", "dcg", "map", "err", "auc"}),
     quirks=(
-        "Tied documents are ranked with the lowest label first, so that ties never flatter.",
-        "A query without a relevant document counts 0, so that the mean falls with their share.",
-        "Its metrics are cut at k = 10 unless told otherwise; here a name without a cutoff has none.",
+        "Tied documents are ranked with the lowest label first, so ties never increase the value.",
+        "A query without a relevant document has the value 0, so the mean falls with their share.",
+        "The default cutoff of pyltr is k = 10; here a name without a cutoff has none.",
     ),
 )
 
-# The evaluation script that LETOR 4.0 (Qin and Liu, 2013, "Introducing LETOR 4.0 Datasets") brings.
+# The evaluation script of LETOR 4.0 (Qin and Liu, 2013, "Introducing LETOR 4.0 Datasets").
 LETOR4 = Convention(
     name="letor4",
     discount=letor_discount,
@@ -182,8 +183,8 @@ LETOR4 = Convention(
     metrics=frozenset({"ndcg", "mean_ndcg", "map", "precision"}),
     quirks=(
         "The second document is not discounted: D = 1, 1, 1/log2(3), 1/log2(4), ...",
-        "A query of fewer than k documents counts 0 in NDCG@k.",
-        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "A query with fewer than k documents has the value 0 in NDCG@k.",
+        "A query without a relevant document has the value 0, so the mean falls with their share.",
         "Average precision has no cutoff: map@k is map.",
     ),
 )
@@ -200,11 +201,11 @@ TREC_EVAL = Convention(
     metrics=frozenset({"ndcg", "map", "precision", "recall", "mrr"}),
     uncut_metrics=frozenset({"mrr"}),
     quirks=(
-        "Tied documents are ranked by their ids, the last of the alphabet first, whatever their rows.",
-        "Scores are float32: two that differ by less are tied.",
+        "Tied documents are ranked by descending document id, regardless of the order of their rows.",
+        "Scores are rounded to float32; scores that become equal are tied.",
         "The gain is the label, not 2^label - 1.",
-        "AP@k divides by all relevant documents, so that it cannot reach 1 where there are more than k.",
-        "A query without a relevant document counts 0, so that the mean falls with their share.",
+        "AP@k divides by the number of all relevant documents; with more than k of them it cannot reach 1.",
+        "A query without a relevant document has the value 0, so the mean falls with their share.",
     ),
 )
 
@@ -226,16 +227,16 @@ PRESETS: dict[str, Convention] = {
 
 
 def preset(name: str) -> Convention:
-    """The convention of that name.
+    """Returns the convention with this name.
 
     Raises:
-        ConfigError: where there is none.
+        ConfigError: If there is no such convention.
 
     >>> preset("letor4").quirks[1]
-    'A query of fewer than k documents counts 0 in NDCG@k.'
+    'A query with fewer than k documents has the value 0 in NDCG@k.'
     """
     if name not in PRESETS:
         raise ConfigError(
-            f"unknown convention '{name}'{did_you_mean(name, PRESETS)} Known are {', '.join(PRESETS)}."
+            f"unknown convention '{name}'{did_you_mean(name, PRESETS)} Conventions: {', '.join(PRESETS)}."
         )
     return PRESETS[name]

@@ -1,4 +1,4 @@
-"""What the tests against the libraries share: queries that tell conventions apart."""
+"""Data of the tests against libraries: queries on which the conventions differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.shapes import PerQuery, Scores
 
 CUTOFFS = (1, 2, 3, 5, 10, 100)
-"""The last is beyond the longest query."""
+"""The last cutoff exceeds the longest query."""
 
 
 def at_cutoffs(*metrics: str) -> list[str]:
@@ -19,7 +19,7 @@ def at_cutoffs(*metrics: str) -> list[str]:
 def judged_queries(
     seed: int = 0, *, highest: int = 4, smallest: int = 1, weighted: bool = False
 ) -> RankingDataset:
-    """60 queries of up to 40 documents, labels from 0 to `highest`, feature values that repeat.
+    """Returns 60 queries of up to 40 documents, labels from 0 to `highest`, repeated feature values.
 
     Every fifth query has no relevant document, and the one after it has only relevant ones.
     """
@@ -35,13 +35,13 @@ def judged_queries(
         labels=labels,
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
         document_ids=rng.permutation([f"d{number}" for number in range(num_documents)]),
-        # Eighths, so that a library that keeps weights in float32 has the same ones.
+        # Eighths, which float32 represents exactly.
         query_weights=rng.integers(1, 24, size=60) / 8 if weighted else None,
     )
 
 
 def tied_scores(data: RankingDataset) -> Scores:
-    """(D,), a feature, whose few values tie most documents with another of their query."""
+    """Returns (D,) scores from a feature with few values: most documents tie with another of their query."""
     return data.features[:, 0].astype(np.float64)
 
 
@@ -50,7 +50,7 @@ def rows_of_queries(data: RankingDataset) -> list[slice]:
 
 
 def row_weights(data: RankingDataset) -> NDArray[np.float64] | None:
-    """(D,), the weight of each document's query, for libraries that take one a row."""
+    """Returns (D,), the weight of the query of each document, for libraries with one weight per row."""
     return None if data.query_weights is None else data.query_weights[data.query_of_document]
 
 

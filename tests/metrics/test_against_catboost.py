@@ -23,12 +23,12 @@ CATBOOST_NAMES = {
 
 
 def reported(data: RankingDataset, name: str, *options: str) -> float:
-    """CatBoost's own figure of `ndcg@5`, which it calls `NDCG:top=5`."""
+    """Returns CatBoost's value of a metric; `ndcg@5` is `NDCG:top=5` there."""
     metric, _, cutoff = name.partition("@")
     settings = [f"top={cutoff}"] * bool(cutoff) + list(options)
-    asked = CATBOOST_NAMES[metric] + ":" * bool(settings) + ";".join(settings)
+    requested = CATBOOST_NAMES[metric] + ":" * bool(settings) + ";".join(settings)
     queries, weights = data.query_of_document, row_weights(data)
-    (value,) = eval_metric(data.labels, tied_scores(data), asked, group_id=queries, group_weight=weights)
+    (value,) = eval_metric(data.labels, tied_scores(data), requested, group_id=queries, group_weight=weights)
     return float(value)
 
 

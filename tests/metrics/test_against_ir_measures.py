@@ -1,4 +1,4 @@
-"""Metrics against ir-measures, which gives trec_eval's measures other gains and thresholds."""
+"""Metrics against ir-measures, which computes trec_eval's measures with other gains and thresholds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPONENTIAL = {grade: 2**grade - 1 for grade in range(HIGHEST + 1)}
 
 
 def reported(data: RankingDataset, scores: Scores, measure: ir_measures.measures.Measure) -> PerQuery:
-    """(Q,), ir-measures' own figures."""
+    """Returns (Q,) values of ir-measures."""
     assert data.document_ids is not None
     documents = list(zip(data.query_ids[data.query_of_document], data.document_ids, strict=True))
     qrels = [
@@ -60,7 +60,7 @@ def test_auc_is_ir_measures_accuracy() -> None:
     relevant = np.add.reduceat(data.labels, data.query_start[:-1])
     # Its Accuracy divides by zero where all documents of a query are relevant.
     data = data.take_queries(np.flatnonzero((relevant > 0) & (relevant < data.query_sizes)))
-    # Without ties, which it takes in an order of its own.
+    # Without ties, because its order of ties differs.
     scores = np.random.default_rng(3).permutation(data.num_documents).astype(np.float64)
     ours = evaluate(data, scores, ["auc"]).per_query["auc"]
     np.testing.assert_allclose(ours, reported(data, scores, Accuracy(rel=1)), rtol=0, atol=1e-9)

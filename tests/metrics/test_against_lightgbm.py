@@ -41,7 +41,7 @@ def as_lightgbm(
 
 
 def reported(booster: lgb.Booster, data: lgb.Dataset) -> tuple[Scores, dict[str, float]]:
-    """The running scores of a data set, and LightGBM's own figures for them."""
+    """Returns the current scores of a data set, and LightGBM's values for them."""
     seen: list[Scores] = []
 
     def keep(scores: Scores, _: lgb.Dataset) -> tuple[str, float, bool]:
@@ -74,7 +74,7 @@ def test_a_query_weighs_the_mean_of_its_rows_weights() -> None:
     train_set = as_lightgbm(data, weights, tied_scores(data))
     scores, figures = reported(lgb.Booster(PARAMETERS, train_set), train_set)
     ours = evaluate(weighted, scores, at_cutoffs("ndcg", "map"), preset("lightgbm")).means
-    # LightGBM adds the weights up in float32.
+    # LightGBM sums the weights in float32.
     assert ours == pytest.approx(figures, rel=0, abs=1e-6)
 
 
@@ -85,6 +85,6 @@ def test_a_table_of_gains_is_lightgbms_label_gain() -> None:
     scores, figures = reported(booster, train_set)
     convention = replace(preset("lightgbm"), gain=TableGain(gains))
     ours = evaluate(data, scores, at_cutoffs("ndcg"), convention).means
-    # LightGBM's label gains are one table a process: the next booster must find the default again.
+    # LightGBM has one table of label gains per process: restore the default for the next booster.
     lgb.Booster(PARAMETERS, as_lightgbm(data).construct())
     assert ours == pytest.approx(figures, rel=0, abs=1e-9)

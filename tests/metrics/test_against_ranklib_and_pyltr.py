@@ -1,4 +1,4 @@
-"""RankLib and pyltr, which do not install beside ltrbench: their golden outputs."""
+"""Golden outputs of RankLib and pyltr, which cannot be installed together with ltrbench."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 from library_cases import CUTOFFS, at_cutoffs, judged_queries, rows_of_queries, tied_scores
+from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import UndefinedMetricError
@@ -25,7 +26,7 @@ TREC_NAMES = {
 
 
 def reported(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
-    """trec_eval's own figures of every query."""
+    """Returns the values of trec_eval for every query."""
     judgments, run = {}, {}
     assert data.document_ids is not None
     for query, rows in zip(data.query_ids.tolist(), rows_of_queries(data), strict=True):
@@ -68,5 +69,5 @@ def test_trec_evals_preset_needs_document_ids() -> None:
 
 def test_trec_eval_has_no_reciprocal_rank_with_a_cutoff() -> None:
     data = judged_queries()
-    with pytest.raises(UndefinedMetricError, match="over the whole list only; ask for mrr without @5"):
+    with pytest.raises(UndefinedMetricError, match=naming("trec_eval", "write mrr", "without @5")):
         evaluate(data, tied_scores(data), ["mrr@5"], preset("trec_eval"))

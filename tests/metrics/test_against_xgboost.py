@@ -21,13 +21,13 @@ def as_xgboost(data: RankingDataset) -> xgb.DMatrix:
 
 
 def name_in_xgboost(name: str, end: str) -> str:
-    """`precision@5` -> `pre@5`, with the minus that empty queries count 0 under, if there is one."""
+    """`precision@5` -> `pre@5`, plus `end`; a minus gives empty queries the value 0."""
     metric, at, cutoff = name.partition("@")
     return XGBOOST_NAMES[metric] + at + cutoff + end
 
 
 def reported(booster: xgb.Booster, data: xgb.DMatrix, iteration: int) -> dict[str, float]:
-    """XGBoost's own figures, as its text prints them: in all their digits."""
+    """Returns XGBoost's values, with all the digits of its text."""
     _, *figures = booster.eval(data, "valid", iteration).split("\t")
     pairs = (figure.removeprefix("valid-").rsplit(":", 1) for figure in figures)
     return {name: float(value) for name, value in pairs}

@@ -1,4 +1,4 @@
-"""Metrics from outside the package: how a plug-in is found, checked and recorded, and missed by name."""
+"""Metrics from outside the package: a plug-in is found, checked and recorded; a missing one is named."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 from omegaconf import OmegaConf
 from run_cases import finished_run
 
@@ -33,7 +34,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.results import FINISHED, Run, read_run, write_run
 
-# The gain of the last of the first k, so that the convention's gain, ties and no_relevant all matter.
+# The convention's gain, ties and no_relevant all affect this metric.
 SOURCE = '''
 import numpy as np
 from ltrbench.metrics import first_k, metric
@@ -41,18 +42,19 @@ from ltrbench.metrics import first_k, metric
 
 @metric("top_gain", has_gain=True, depth=first_k)
 def top_gain(ranking, k, convention):
-    """The gain of the first document, over that of the best."""
+    """Gain of the first document divided by the largest gain."""
     best = convention.gain(ranking.judgments.best_labels)
     first = ranking.sum_first(ranking.tie_mean(convention.gain(ranking.labels)), 1)
     return np.divide(first, best, out=np.full(len(best), np.nan), where=best > 0)
 '''
+METRIC_LINE = "lab_metrics.py:6: "  # the decorator
 JUDGMENTS = Judgments(labels=np.array([0.0, 2.0, 1.0, 0.0, 0.0]), query_start=np.array([0, 3, 5]))
 TIED = np.array([0.1, 0.9, 0.9, 0.5, 0.4])
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder; no plug-in outlives the test."""
+    """Returns the current folder; plug-ins are unloaded after the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     with modules_of(tmp_path):
@@ -96,7 +98,7 @@ def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() ->
 def test_a_librarys_convention_does_not_define_a_plugins_metric() -> None:
     plugin()
     load_plugins(["lab_metrics"], "plugins")
-    with pytest.raises(UndefinedMetricError, match="lightgbm does not define top_gain"):
+    with pytest.raises(UndefinedMetricError, match=naming("lightgbm", "top_gain")):
         evaluate(JUDGMENTS, TIED, ["top_gain"], preset("lightgbm"))
 
 
@@ -108,47 +110,45 @@ def test_a_plugin_is_loaded_once_however_many_jobs_name_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "parts"),
     [
-        ("import lab_metics", r"lab_metrics\.py:1: ModuleNotFoundError: No module named 'lab_metics'"),
-        ("\n1 / 0", r"lab_metrics\.py:2: ZeroDivisionError: division by zero"),
-        ("\nimport numpy\nnumpy.zeros(-1)", r"lab_metrics\.py:3: ValueError: negative dim"),
-        ("def f(:", r"lab_metrics\.py:1: SyntaxError"),
-        ("raise SystemExit(3)", r"lab_metrics\.py:1: SystemExit: 3"),
-        (SOURCE.replace("top_gain", "ndcg"), r"lab_metrics\.py:\d+: .*'ndcg' is taken by ltrbench\.metrics"),
-        (SOURCE.replace('"top_gain"', '"ap"'), r"lab_metrics\.py:\d+: .*'ap' is taken by ltrbench\.metrics"),
-        (SOURCE.replace("k, convention", "k"), r"lab_metrics\.py:\d+: .*\(ranking, k\) cannot .* 'top_gain'"),
-        (SOURCE.replace('"top_gain"', '"top@5"'), r"lab_metrics\.py:\d+: @metric has the name 'top@5'"),
+        ("import lab_metics", ["lab_metrics.py:1: ", "ModuleNotFoundError: ", "'lab_metics'"]),
+        ("\n1 / 0", ["lab_metrics.py:2: ", "ZeroDivisionError: "]),
+        ("\nimport numpy\nnumpy.zeros(-1)", ["lab_metrics.py:3: ", "ValueError: "]),
+        ("def f(:", ["lab_metrics.py:1: ", "SyntaxError"]),
+        ("raise SystemExit(3)", ["lab_metrics.py:1: ", "SystemExit: 3"]),
+        (SOURCE.replace("top_gain", "ndcg"), [METRIC_LINE, "'ndcg'", "ltrbench.metrics.functions.ndcg"]),
+        (SOURCE.replace('"top_gain"', '"ap"'), [METRIC_LINE, "'ap'", "functions.average_precision"]),
+        (SOURCE.replace("k, convention", "k"), [METRIC_LINE, "'top_gain'", "(ranking, k, convention)"]),
+        (SOURCE.replace('"top_gain"', '"top@5"'), [METRIC_LINE, "'top@5'", '@metric("rbp")']),
         (
             SOURCE.replace('("top_gain", has_gain=True, depth=first_k)', ""),
-            r"lab_metrics\.py:\d+: @metric has ",
+            [METRIC_LINE, "@metric", "<function top_gain"],
         ),
     ],
 )
-def test_a_failing_import_is_told_with_its_file_and_line(source: str, message: str) -> None:
+def test_a_failing_import_names_its_file_and_line(source: str, parts: list[str]) -> None:
     plugin(source=source)
     known = dict(METRICS)
-    with pytest.raises(
-        ConfigError, match=rf"^plugins: the module 'lab_metrics' cannot .*{message}"
-    ) as failure:
+    with pytest.raises(ConfigError, match=naming("plugins: ", "'lab_metrics'", *parts)) as failure:
         load_plugins(["lab_metrics"], "plugins")
     assert "\n" not in str(failure.value)
     assert known == METRICS
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "parts"),
     [
-        ("lab_metrisc", r"no module 'lab_metrisc'; did you mean 'lab_metrics'\? .*lab_metrisc\.py"),
-        ("nothing_like.it", "no module 'nothing_like'"),
-        ("lab_metrics.it", r"no module 'lab_metrics\.it'"),
-        ("./lab_metrics.py", "'./lab_metrics.py' is not the name of a module.*as in lab_metrics;"),
-        ("", "'' is not the name of a module"),
+        ("lab_metrisc", ["'lab_metrisc'", "'lab_metrics'", "lab_metrisc.py"]),
+        ("nothing_like.it", ["'nothing_like'", "nothing_like.py"]),
+        ("lab_metrics.it", ["'lab_metrics.it'"]),
+        ("./lab_metrics.py", ["'./lab_metrics.py'", "such as lab_metrics;"]),
+        ("", ["''"]),
     ],
 )
-def test_a_module_that_is_not_there_is_named_with_what_was_meant(name: str, message: str) -> None:
+def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list[str]) -> None:
     plugin()
-    with pytest.raises(ConfigError, match=f"^--plugin: .*{message}"):
+    with pytest.raises(ConfigError, match=naming("--plugin: ", *parts)):
         load_plugins([name], "--plugin")
 
 
@@ -159,8 +159,7 @@ def test_a_module_without_metrics_is_a_caution(caplog: pytest.LogCaptureFixture)
         plugin("other_metrics", SOURCE)
         load_plugins(["other_metrics"], "plugins")
     (message,) = caplog.messages
-    assert "lab_metrics defines no metric" in message
-    assert "@metric" in message
+    assert all(part in message for part in ("plugins: ", "lab_metrics", "@metric"))
 
 
 def test_a_module_that_was_imported_before_is_no_caution(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,29 +175,27 @@ def test_a_function_that_is_defined_again_takes_its_own_place() -> None:
         def function(ranking: Any, k: Any, convention: Any) -> Any:
             return np.full(ranking.judgments.num_queries, factor)
 
-    for factor in (0.25, 0.5):  # the cell of a notebook, run twice
+    for factor in (0.25, 0.5):  # a notebook cell that runs twice
         define(factor)
     assert evaluate(JUDGMENTS, TIED, ["factor"]).means["factor"] == 0.5
-    with pytest.raises(
-        ConfigError, match=r"'factor' is taken by .*define\.<locals>\.function; choose another"
-    ):
+    with pytest.raises(ConfigError, match=naming("'factor'", "define.<locals>.function")):
         metric("factor")(lambda ranking, k, convention: np.zeros(2))
 
 
 @pytest.mark.parametrize(
-    ("returned", "message"),
+    ("returned", "parts"),
     [
-        ("0.5", r"of shape \(\) and type float64; it must return one number a query, of shape \(2,\)"),
-        ("ranking.labels", r"of shape \(5,\)"),
-        ("['a', 'b']", r"of shape \(2,\) and type <U1"),
-        ("[0.0, float('inf')]", "infinite value for query 2"),
+        ("0.5", ["shape ()", "type float64", "shape (2,)"]),
+        ("ranking.labels", ["shape (5,)", "shape (2,)"]),
+        ("['a', 'b']", ["shape (2,)", "type <U1"]),
+        ("[0.0, float('inf')]", ["infinite", "query 2"]),
     ],
 )
-def test_a_metric_that_does_not_return_one_number_a_query_is_named(returned: str, message: str) -> None:
+def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: str, parts: list[str]) -> None:
     head, _, _ = SOURCE.partition("    best =")
     plugin(source=f"{head}    return {returned}\n")
     load_plugins(["lab_metrics"], "plugins")
-    with pytest.raises(ConfigError, match=rf"top_gain \(lab_metrics\.top_gain\) returned an .*{message}"):
+    with pytest.raises(ConfigError, match=naming("top_gain (lab_metrics.top_gain)", *parts)):
         evaluate(JUDGMENTS, TIED, ["top_gain"])
 
 
@@ -213,8 +210,9 @@ def test_the_version_of_a_plugin_is_its_own_and_the_hash_of_its_source() -> None
     assert set(versions) == {"lab_metrics", "stated"}
 
 
-def test_an_unknown_metric_says_how_to_name_the_module_of_ones_own() -> None:
-    with pytest.raises(ConfigError, match=r"plugins=\[MODULE\] in a run, --plugin MODULE in a verb, import"):
+def test_the_message_of_an_unknown_metric_names_the_ways_to_load_a_module() -> None:
+    remedies = ("plugins=[MODULE]", "--plugin MODULE", "import MODULE")
+    with pytest.raises(ConfigError, match=naming("'top_gain@5'", *remedies)):
         parse_metric("top_gain@5")
 
 
@@ -240,7 +238,8 @@ def test_evaluate_and_conventions_compute_a_plugins_metric(
     assert first["metrics"]["top_gain"] == evaluate(JUDGMENTS, TIED, ["top_gain"]).means["top_gain"]
     if verb == "conventions":
         of_library = next(row for row in record["rows"] if row["convention"] == "lightgbm")
-        assert "does not define top_gain" in of_library["undefined"]["top_gain"]
+        reason = of_library["undefined"]["top_gain"]
+        assert all(part in reason for part in ("lightgbm", "top_gain"))
         assert of_library["metrics"]["ndcg"] is not None
 
 
@@ -256,7 +255,7 @@ def test_a_plugin_that_is_not_there_ends_a_verb_with_2_and_one_paragraph(
 
 
 def reporting(folder: Path, *names: str, versions: dict[str, str] | None = None) -> list[Run]:
-    """Two runs that report `names` of test, as another process would have left them."""
+    """Writes two runs that report the metrics `names` on test, and reads them."""
     runs = []
     for model, skill in (("good", 2.0), ("poor", 0.5)):
         run = finished_run(folder / model, model, skill=skill)
@@ -295,15 +294,15 @@ def test_compare_says_where_a_plugin_is_not_the_one_that_a_run_reported_its_metr
     loaded, old = plugin_versions(), {"lab_metrics": "sha256:7abf"}
     (changed,) = compare(reporting(folder / "old", "top_gain@3", "ndcg@5", versions=old))
     (note,) = [note for note in changed.notes if "lab_metrics" in note]
-    assert note.startswith(f"top_gain@3 is computed with lab_metrics {loaded['lab_metrics']}; 2 runs")
-    assert "sha256:7abf" in note
+    loaded_version = f"lab_metrics {loaded['lab_metrics']}"
+    assert all(part in note for part in ("top_gain@3", loaded_version, "2 runs", "sha256:7abf"))
     for name, names, versions in (("same", ["top_gain@3"], loaded), ("not_shown", ["ndcg@5"], old)):
         (comparison,) = compare(reporting(folder / name, *names, versions=versions))
         assert not [note for note in comparison.notes if "lab_metrics" in note]
 
 
 def test_compare_of_runs_that_report_nothing_known_says_what_is_missing(folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"top_gain@3: .*--plugin MODULE.*--metric"):
+    with pytest.raises(ConfigError, match=naming("top_gain@3", "--plugin MODULE", "--metric")):
         compare(reporting(folder, "top_gain@3"))
 
 
@@ -321,7 +320,7 @@ def test_no_code_is_loaded_because_a_run_folder_names_it(
 
 @pytest.fixture
 def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`python -m ltrbench`, in a process of its own."""
+    """Returns a function that runs `python -m ltrbench` in a new process."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         root = str(Path(ltrbench.__file__).parents[1])
@@ -365,12 +364,12 @@ def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_it
         }
         assert result.versions["lab_metrics"] == f"sha256:{digest}"
         assert result.config["plugins"] == ["lab_metrics"]
-    # The plug-in is not loaded here: a model that only scores does not need it.
+    # The plug-in is not loaded in this process: prediction does not need it.
     ranker = LightGBMRanker.load(Path("sweep/0/model"))
     assert ranker.early_stopping is not None
     assert ranker.early_stopping.metric == "top_gain@3"
     assert SingleFeatureRanker.load(Path("sweep/1/model"))
-    with pytest.raises(ConfigError, match="unknown metric 'top_gain@3'"):
+    with pytest.raises(ConfigError, match=naming("'top_gain@3'")):
         EarlyStopping(metric="top_gain@3")
 
 
