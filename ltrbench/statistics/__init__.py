@@ -1,18 +1,18 @@
-"""Statistics on per-query values: numbers in, frozen results out; nothing of runs, models or files.
+"""Statistics on per-query values: arrays in, frozen results out; independent of runs, models and files.
 
-    sample         PairedSample: M systems' values of the same Q queries, their shares and folds
-    resampling     sign flips and bootstrap draws of all rows at once, the same bits everywhere
+    sample         PairedSample: values of M systems on the same Q queries, with their shares and folds
+    resampling     sign flips and bootstrap draws of all rows at once, bit-identical on any machine
     intervals      BCa, Student's t, and simultaneous intervals
     paired         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
     multiplicity   Holm, Benjamini-Hochberg
-    repeated       training that was repeated: folds, seeds, resampled training sets; power
-    claims         from an interval to a claim, and the scopes of claims
+    repeated       repeated training: folds, seeds, resampled training sets; power
+    claims         claims from intervals, and the scopes of claims
     datasets       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
-    groups         over groups of queries: Welch's test that a mean difference is the same in each
-    risk           losses against a baseline or expectation: URisk, TRisk, GeoRisk
+    groups         over groups of queries: Welch's test of equal mean differences
+    risk           losses relative to a baseline or an expectation: URisk, TRisk, GeoRisk
 
-What cannot be computed is None with its reason, never NaN. docs/concepts/statistics.md says when to use
-which.
+A result that cannot be computed is None, with the reason, never NaN. docs/concepts/statistics.md explains when
+to use which test.
 """
 
 from ltrbench.statistics.claims import (

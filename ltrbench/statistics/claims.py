@@ -1,7 +1,7 @@
-"""Claims: what an interval of a difference allows to be said, and of what it may be said.
+"""Claims about a difference, derived from its interval, and the scopes of claims.
 
-The scope of a claim is what varied in the data that it rests on. A claim about trained models says nothing
-about the methods that trained them: trained again, they may come out in another order.
+The scope of a claim is the set of sources of variation in its data. A claim about trained models is not a
+claim about the methods that trained them: trained again, the models may be in another order.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ SCOPES = {
     RETRAINED: "trained again on these queries",
     METHODS: "trained on other queries",
 }
-"""Scope -> its name in every sentence and table. `MODELS`: queries vary, training does not. `RETRAINED`:
-queries and training randomness (seeds) vary. `METHODS`: queries and training sets vary."""
+"""Scope -> name in sentences and tables. `MODELS`: queries vary, training does not. `RETRAINED`: queries and
+training randomness (seeds) vary. `METHODS`: queries and training sets vary."""
 
 
 def claim_of(interval: Interval | None, rope: float) -> str:
-    """Returns the claim that a simultaneous interval of a difference allows.
+    """Returns the claim that follows from a simultaneous interval of a difference.
 
-    An interval inside the region of practical equivalence, from -rope to rope, gives `EQUIVALENT`, whether or
-    not it holds 0; any other that excludes 0 `BETTER` or `WORSE`; the rest, and None, `UNDECIDED`.
+    `EQUIVALENT`: the interval is inside the region of practical equivalence, from -rope to rope, whether or
+    not it contains 0. `BETTER` or `WORSE`: any other interval that excludes 0. `UNDECIDED`: otherwise, and
+    None.
 
     >>> claim_of(Interval(0.001, 0.004, "t"), rope=0.005), claim_of(Interval(0.001, 0.02, "t"), rope=0.005)
     ('equivalent', 'better')

@@ -1,6 +1,6 @@
-"""Several systems over several data sets, each of which counts once (Demsar, 2006, JMLR 7).
+"""Comparison of several systems over several data sets, each counted once (Demsar, 2006, JMLR 7).
 
-Data sets, not folds: folds of one data set are no independent draws of what there is to rank.
+Folds of one data set do not count as data sets, because they are not independent samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FEWEST_DATA_SETS = 5
 
 @dataclass(frozen=True)
 class PairOfRanks:
-    """Systems a and b over all data sets: Nemenyi's p, Wilcoxon's, and that Holm-adjusted over all pairs."""
+    """P-values for systems a and b over all data sets: Nemenyi, Wilcoxon, and Wilcoxon adjusted by Holm."""
 
     a: int
     b: int
@@ -33,18 +33,19 @@ class PairOfRanks:
 
 @dataclass(frozen=True)
 class DataSetTest:
-    """M systems over N data sets; all but the ranks None or empty where `note` says why.
+    """Tests of M systems over N data sets. If a test is not available, its fields are None or empty.
 
     Attributes:
         average_ranks: (M,), 1 is best.
         num_data_sets: N.
-        chi2, chi2_p: Friedman's statistic, M - 1 degrees of freedom, and its p.
-        f, f_p: Iman and Davenport's, with M - 1 and (M - 1)(N - 1) degrees of freedom; f is None where every
-            data set ranks alike, as it is infinite there.
-        critical_difference: average ranks further apart than this differ by Nemenyi's test at 5 %.
-        groups: systems in order of rank whose ranks are not apart, as the bars of the critical-difference
-            diagram: no bar lies in another.
-        pairs: each pair of systems.
+        chi2, chi2_p: Friedman's statistic with M - 1 degrees of freedom, and its p-value.
+        f, f_p: Iman and Davenport's statistic with M - 1 and (M - 1)(N - 1) degrees of freedom, and its
+            p-value; f is None if all data sets rank the systems equally, because it is infinite then.
+        critical_difference: smallest significant difference of average ranks by Nemenyi's test at 5 %.
+        groups: groups of systems, in order of rank, without a significant difference: the bars of the
+            critical-difference diagram. No group contains another.
+        pairs: all pairs of systems.
+        note: reason why a test is not available; empty if all are.
     """
 
     average_ranks: tuple[float, ...]
@@ -60,20 +61,23 @@ class DataSetTest:
 
 
 def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetTest:
-    """Friedman's test with Nemenyi's after it, and Wilcoxon's with Holm's adjustment beside it.
+    """Computes Friedman's test, Nemenyi's post-hoc test, and Wilcoxon's test with Holm's adjustment.
 
     Args:
-        means: (N, M), each data set's mean of each system, higher is better.
+        means: (N, M), mean of each system on each data set, higher is better.
 
-    Friedman and Nemenyi ask only which system is better on a data set, so that data sets of any scale are
-    comparable; Wilcoxon's compares also by how much. They assume independent data sets. A Nemenyi comparison
-    of two systems depends on the others in the table, Wilcoxon's does not (Benavoli, Corani and Mangili,
-    2016), which is why both are given. Chi2 and F are without a correction for ties, as in Demsar's article:
-    with ties they err towards no difference.
+    Friedman's and Nemenyi's tests use only the ranks within a data set, so the scales of data sets may
+    differ; Wilcoxon's test also uses the sizes of differences. All assume independent data sets. Nemenyi's
+    result for two systems depends on the other systems, Wilcoxon's does not (Benavoli, Corani and Mangili,
+    2016); therefore both are reported. Chi2 and F have no correction for ties, as in Demsar's article: with
+    ties they are conservative.
+
+    Raises:
+        ConfigError: If `means` is not a matrix of finite numbers.
     """
     values = np.asarray(means, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():
-        raise ConfigError("means must be numbers, one row a data set and one column a system.")
+        raise ConfigError("means must be finite numbers, one row per data set and one column per system.")
     num_data_sets, num_systems = values.shape
     ranks = _average_ranks(values)
     known = tuple(ranks.tolist())
@@ -103,7 +107,7 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
 
 
 def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(M,), over data sets; systems that tie on one share the mean of their ranks."""
+    """Returns (M,) ranks averaged over data sets; tied systems get the mean of their ranks."""
     from scipy.stats import rankdata
 
     if len(values) == 0:
@@ -113,20 +117,20 @@ def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def friedman_chi2(average_ranks: NDArray[np.float64], num_data_sets: int) -> float:
-    """12 N / (M (M + 1)) (sum_j R_j^2 - M (M + 1)^2 / 4) for the average ranks R_j (Friedman, 1937)."""
+    """Returns 12 N / (M (M + 1)) (sum_j R_j^2 - M (M + 1)^2 / 4), R_j the average ranks (Friedman, 1937)."""
     m = len(average_ranks)
     spread = (average_ranks**2).sum() - m * (m + 1) ** 2 / 4
     return float(max(0.0, 12 * num_data_sets / (m * (m + 1)) * spread))
 
 
 def iman_davenport_f(chi2: float, num_data_sets: int, num_systems: int) -> float | None:
-    """(N - 1) chi2 / (N (M - 1) - chi2) (Iman and Davenport, 1980); None where it is infinite."""
+    """Returns (N - 1) chi2 / (N (M - 1) - chi2) (Iman and Davenport, 1980); None if it is infinite."""
     left = num_data_sets * (num_systems - 1) - chi2
     return float((num_data_sets - 1) * chi2 / left) if left > 1e-9 else None
 
 
 def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: float = LEVEL) -> float:
-    """q sqrt(M (M + 1) / (6 N)), q the studentised range's quantile over sqrt(2) (Demsar, 2006, 3.2.2)."""
+    """Returns q sqrt(M (M + 1) / (6 N)), q the studentised range quantile / sqrt(2) (Demsar, 2006, 3.2.2)."""
     from scipy.stats import studentized_range
 
     quantile = studentized_range.ppf(1 - level, num_systems, np.inf) / np.sqrt(2)
@@ -136,7 +140,7 @@ def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: flo
 def not_different(
     average_ranks: NDArray[np.float64], critical_difference: float
 ) -> tuple[tuple[int, ...], ...]:
-    """The largest groups of two systems or more whose average ranks are within the critical difference.
+    """Returns the maximal groups of two or more systems with average ranks within the critical difference.
 
     >>> not_different(np.array([1.0, 3.0, 1.8, 2.6]), 1.0)
     ((0, 2), (2, 3), (3, 1))
@@ -147,7 +151,7 @@ def not_different(
     for first in range(len(order)):
         within = average_ranks[order] <= average_ranks[order[first]] + critical_difference
         last = int(np.flatnonzero(within)[-1]) + 1
-        # A group that ends where an earlier one does lies within that one.
+        # A group with the same end as an earlier group is contained in it.
         if last - first > 1 and last > reached:
             groups.append(tuple(order[first:last].tolist()))
             reached = last

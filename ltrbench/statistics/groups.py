@@ -1,6 +1,6 @@
-"""Whether a mean difference varies over groups of queries: one test for all groups together.
+"""Test of whether a mean difference varies over groups of queries, one test for all groups.
 
-It needs of a group its mean, the standard error and the number of queries, and not the queries' values.
+The test needs the mean, the standard error and the number of queries of each group, not the single values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import fdtrc
 
 SMALLEST_GROUP = 20
-"""Queries a group needs to be tested: the estimated variance of a smaller one is too often far too small, so
-that the test rejects too often."""
+"""Minimum number of queries of a group in the test. The variance estimates of smaller groups are often far
+too small, and the test then rejects too often."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Group:
     """The mean over one group of queries.
 
     Attributes:
-        name: in notes.
-        standard_error: of the mean; None where it is not known.
-        num_queries: of the group.
+        name: name in notes.
+        standard_error: standard error of the mean; None if not available.
+        num_queries: number of queries of the group.
     """
 
     name: str
@@ -37,9 +37,9 @@ class EqualMeans:
     """The result of a test that the means of groups are equal.
 
     Attributes:
-        p_value: None where fewer than two groups can be tested.
+        p_value: None if fewer than two groups can be tested.
         num_groups: number of groups in the test.
-        note: the groups left out, with the reasons; empty where all are in the test.
+        note: groups left out, with the reasons; empty if all groups are in the test.
     """
 
     p_value: float | None
@@ -50,7 +50,7 @@ class EqualMeans:
 def equal_means(groups: Sequence[Group]) -> EqualMeans:
     """Tests H0: all groups have the same mean, by Welch's analysis of variance.
 
-    A group of fewer than `SMALLEST_GROUP` queries, or without spread, is left out and named in the note.
+    A group with fewer than `SMALLEST_GROUP` queries, or without variance, is left out and named in the note.
 
     >>> short, long = Group("short", 0.25, 0.125, 20), Group("long", 0.25, 0.0625, 30)
     >>> equal_means([short, long, Group("rare", 1.0, 0.5, 4)])
@@ -66,16 +66,16 @@ def equal_means(groups: Sequence[Group]) -> EqualMeans:
 
 
 def _reason(group: Group) -> str:
-    """Why a group is left out; empty where it is tested."""
+    """Returns the reason why a group is left out; empty if it is tested."""
     if group.num_queries < SMALLEST_GROUP:
         return "1 query" if group.num_queries == 1 else f"{group.num_queries} queries"
     if group.standard_error is None:
-        return "standard error not known"
-    return "" if group.standard_error > 0 else "no spread"
+        return "standard error not available"
+    return "" if group.standard_error > 0 else "no variance"
 
 
 def welch_anova(groups: Sequence[Group]) -> float:
-    """Returns the p-value of Welch's test that k means are equal, whatever the groups' variances.
+    """Returns the p-value of Welch's test that k means are equal; the variances may differ.
 
     F = sum_g w_g (m_g - m)^2 / (k - 1) / (1 + 2 (k - 2) / (k^2 - 1) lambda), with w_g = 1 / SE_g^2,
     m = sum_g w_g m_g / W, W = sum_g w_g, and lambda = sum_g (1 - w_g / W)^2 / (n_g - 1), is compared with the

@@ -1,8 +1,8 @@
-"""Intervals of 95 % for a mean over queries: BCa bootstrap, Student's t, and simultaneous ones.
+"""95 % intervals for a mean over queries: BCa bootstrap, Student's t, and simultaneous intervals.
 
-The rule: the bootstrap from 100 queries on, Student's t under that, as the values of so few queries do not
-stand for all that there are; the row is then marked `few queries`. docs/concepts/statistics.md shows how
-often each covers the truth.
+The bootstrap is used with 100 queries or more. With fewer queries the sample does not represent the
+population well enough; the interval is then Student's t, and the row is marked `few queries`.
+docs/concepts/statistics.md shows the coverage of each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-# Quantiles are those of scipy.special: importing scipy.stats for them would take most of a second.
+# Quantiles from scipy.special, because importing scipy.stats takes most of a second.
 from scipy.special import ndtr, ndtri, stdtrit
 
 from ltrbench.statistics.resampling import Bootstrap, bootstrap
@@ -21,22 +21,22 @@ from ltrbench.statistics.sample import PairedSample
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-"""Probability of an error in one test, and in all claims of a family together."""
+"""Error probability of one test, and family-wise error probability of all claims."""
 FEW_QUERIES = 100
-"""Under so many queries an interval is Student's t."""
+"""Minimum number of queries for the bootstrap; with fewer, intervals are Student's t."""
 
 FEW = "few queries"
 IDENTICAL = "identical"
-"""Notes on an interval: why it is Student's t, and that there is no difference on any query."""
+"""Notes on an interval: it is Student's t; there is no difference on any query."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of 95 %, unless said otherwise.
+    """An interval, of 95 % unless a level is given.
 
     Attributes:
         method: bca, t, max-t, bonferroni-t, corrected-t, or one of `Inference.method`.
-        note: what to know of it.
+        note: remark for readers, or empty.
     """
 
     low: float
@@ -45,20 +45,20 @@ class Interval:
     note: str = ""
 
     def turned(self) -> Interval:
-        """Of the difference the other way round."""
-        # 0.0 - x and not -x, so that a 0 is not printed with a sign.
+        """Returns the interval of the negated difference."""
+        # 0.0 - x instead of -x avoids a negative zero.
         return replace(self, low=0.0 - self.high, high=0.0 - self.low)
 
 
 def excludes(interval: Interval | None, value: float = 0.0) -> bool:
-    """Whether there is an interval and it does not hold the value."""
+    """Returns whether there is an interval and it does not contain the value."""
     return interval is not None and not interval.low <= value <= interval.high
 
 
 def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Interval | None]:
-    """Of each row's mean; None where a stratum has under two queries, as there is no spread to judge by.
+    """Returns the interval of the mean of each row; None if a stratum has fewer than two queries.
 
-    Where all values of a row are the same the interval is that value.
+    If all values of a row are equal, both ends are that value.
     """
     if unknown_spread(sample):
         return [None] * len(sample.values)
@@ -70,7 +70,7 @@ def mean_intervals(sample: PairedSample, num_draws: int, seed: int) -> list[Inte
 def difference_intervals(
     sample: PairedSample, pairs: Sequence[tuple[int, int]], num_draws: int, seed: int
 ) -> list[Interval | None]:
-    """Of `values[a] - values[b]` of each pair (a, b), by the same rule, from one bootstrap of the systems."""
+    """Returns intervals of `values[a] - values[b]`, by the same rule, from one bootstrap of the systems."""
     differences = sample.differences(pairs)
     if unknown_spread(differences) or differences.num_queries < FEW_QUERIES:
         return mean_intervals(differences, num_draws, seed)
@@ -78,16 +78,16 @@ def difference_intervals(
 
 
 def unknown_spread(sample: PairedSample) -> str:
-    """Why no interval and no t test can be had; empty where they can."""
+    """Returns the reason why no interval and no t test is available; empty if they are."""
     if sample.num_queries < 2:
         return "no query" if sample.num_queries == 0 else "one query only"
     return "a fold of one query" if min(map(len, sample.cells)) < 2 else ""
 
 
 def student_intervals(sample: PairedSample) -> list[Interval]:
-    """mean -+ t(df) SE (Student, 1908; df of several strata: Satterthwaite, 1946).
+    """Returns mean -+ t(df) SE (Student, 1908; df with several strata: Satterthwaite, 1946).
 
-    Assumes independent queries and a mean close to normal, as it is from some dozens of queries on.
+    Assumes independent queries and a mean close to normal, which holds from a few dozen queries on.
     """
     intervals = []
     for mean, error, degrees in zip(sample.means, sample.standard_errors, sample.degrees, strict=True):
@@ -97,19 +97,20 @@ def student_intervals(sample: PairedSample) -> list[Interval]:
 
 
 def bca_intervals(sample: PairedSample, resampled: Bootstrap) -> list[Interval]:
-    """Bias-corrected and accelerated bootstrap intervals (Efron, 1987; Efron and Tibshirani, 1993, 14.3).
+    """Returns BCa bootstrap intervals (Efron, 1987; Efron and Tibshirani, 1993, 14.3).
 
-    The ends are the quantiles Phi(z0 + (z0 + z) / (1 - a (z0 + z))) of the draws, z = Phi^-1(0.025) and
-    Phi^-1(0.975): z0 = Phi^-1(share of draws below the mean) corrects the bias, where a draw equal to the
-    mean counts half, and a = sum e_i^3 / (6 (sum e_i^2)^1.5) for the deviations e_i the skewness.
+    BCa means bias-corrected and accelerated. The ends are the quantiles Phi(z0 + (z0 + z) / (1 - a (z0 + z)))
+    of the draws, for z = Phi^-1(0.025) and Phi^-1(0.975). z0 = Phi^-1(share of draws below the mean) corrects
+    the bias; a draw equal to the mean counts as 1/2. a = sum e_i^3 / (6 (sum e_i^2)^1.5), for the deviations
+    e_i, corrects the skewness.
 
-    Assumes independent queries, and enough of them to stand for all.
+    Assumes independent queries, and enough of them to represent the population.
     """
     draws, point = resampled
     return [
         Interval(*_bca_ends(draws[:, row], point[row], deviations), "bca")
         if deviations.any()
-        # Nothing to resample, and the formula would divide 0 by 0.
+        # All values are equal, and the formula would divide 0 by 0.
         else Interval(float(mean), float(mean), "bca")
         for row, (mean, deviations) in enumerate(zip(sample.means, sample.deviations, strict=True))
     ]
@@ -119,9 +120,9 @@ def _bca_ends(
     draws: NDArray[np.float64], point: float, deviations: NDArray[np.float64]
 ) -> tuple[float, float]:
     below = ((draws < point).mean() + (draws <= point).mean()) / 2
-    # Half a draw away from the ends, as a share of 0 or 1 is no sign of an infinite bias.
+    # Half a draw away from 0 and 1, which would give an infinite bias.
     bias = ndtri(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
-    # Of deviations of about 1: third powers of small ones would vanish.
+    # Scaled to about 1, because third powers of small deviations underflow.
     scaled = deviations / np.abs(deviations).max()
     acceleration = (scaled**3).sum() / (6 * (scaled**2).sum() ** 1.5)
     normal = bias + ndtri(np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
@@ -136,15 +137,16 @@ def simultaneous_intervals(
     seed: int = 0,
     level: float = LEVEL,
 ) -> list[Interval | None]:
-    """Returns intervals of `values[a] - values[b]` of each pair (a, b) that hold all at once.
+    """Returns simultaneous intervals of `values[a] - values[b]` of each pair (a, b).
 
-    d_p -+ c SE_p, where c is the quantile at 1 - level over the bootstrap draws of max |d*_ip - d_p| / SE_p
-    over the pairs p (max-T: Westfall and Young, 1993; Romano and Wolf, 2005, Econometrica 73). Given all
-    pairs of systems, they also hold for the pairs with the system that came out best. A single pair has the
-    interval of its difference alone.
+    The interval of pair p is d_p -+ c SE_p, where c is the quantile at 1 - level over the bootstrap draws of
+    max |d*_ip - d_p| / SE_p over the pairs (max-T: Westfall and Young, 1993; Romano and Wolf, 2005,
+    Econometrica 73). If all pairs of systems are given, the intervals are also valid for the pairs with the
+    best system of the sample. A single pair has the interval of its difference alone.
 
-    Assumes what the bootstrap does. Under 100 queries c is Student's quantile at the level divided by the
-    number of pairs (Bonferroni). None for all where a stratum has under two queries.
+    Assumes the same as the bootstrap. With fewer than 100 queries c is Student's quantile at the level
+    divided by the number of pairs (Bonferroni). All intervals are None if a stratum has fewer than two
+    queries.
     """
     if not pairs:
         return []
@@ -175,7 +177,7 @@ def _max_t(
     seed: int,
     level: float,
 ) -> float:
-    """c, of those pairs that differ at all."""
+    """Returns c, over the pairs with a nonzero standard error."""
     draws, point = bootstrap(sample, num_draws, seed)
     largest = np.zeros(num_draws)
     for (a, b), error in zip(pairs, differences.standard_errors, strict=True):

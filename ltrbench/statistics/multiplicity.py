@@ -1,7 +1,7 @@
-"""Adjusted p-values: what is left of many tests taken together.
+"""P-values adjusted for multiple tests.
 
-A p-value that is not known (None) stays so and is no test that was made. Adjusted p-values are never below
-the given ones, nor above 1, and in the same order.
+A p-value of None stays None and does not count as a test. Adjusted p-values are at least as large as the
+given ones, at most 1, and in the same order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """For the i-th smallest of m: the maximum over j <= i of (m - j + 1) p_(j) (Holm, 1979).
+    """Returns, for the i-th smallest of m, the maximum over j <= i of (m - j + 1) p_(j) (Holm, 1979).
 
-    Rejecting those up to 5 % makes one false rejection or more in at most 5 % of studies, however the tests
-    depend on each other.
+    Rejecting at adjusted p-values up to 5 % gives at least one false rejection in at most 5 % of studies,
+    under any dependence of the tests.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -28,10 +28,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """For the i-th smallest of m: the minimum over j >= i of m p_(j) / j (Benjamini and Hochberg, 1995).
+    """Returns, for the i-th smallest of m, the minimum over j >= i of m p_(j) / j.
 
-    Of those up to 5 % at most 5 % are expected to be false. Assumes tests that are independent or depend on
-    each other positively (Benjamini and Yekutieli, 2001).
+    (Benjamini and Hochberg, 1995.) Among rejections at adjusted p-values up to 5 %, the expected share of
+    false ones is at most 5 %. Assumes independent or positively dependent tests (Benjamini and Yekutieli,
+    2001).
 
     >>> benjamini_hochberg([0.01, None, 0.04, 0.03])
     [0.03, None, 0.04, 0.04]
@@ -49,7 +50,7 @@ def _known(p_values: Sequence[float | None]) -> NDArray[np.float64]:
 def _restored(
     p_values: Sequence[float | None], order: NDArray[np.intp], adjusted: NDArray[np.float64]
 ) -> list[float | None]:
-    """The adjusted p-values, which are in ascending order, in the order in which they were given."""
+    """Returns the adjusted p-values, which are in ascending order, in the original order."""
     unsorted = np.empty_like(adjusted)
     unsorted[order] = np.minimum(adjusted, 1)
     known = iter(unsorted.tolist())

@@ -1,7 +1,7 @@
-"""Two systems on the same queries: the difference of their means, its interval, and three tests of it.
+"""Two systems on the same queries: the difference of their means, its interval, and three tests.
 
-They are inference for the trained models at hand, on queries like these. What another training would give is
-asked of folds: see `folds.py`.
+The inference is valid for these trained models, on queries like these. Inference about methods needs repeated
+training: see `repeated`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ TESTS = ("randomisation", "t", "wilcoxon")
 
 @dataclass(frozen=True)
 class PairStatistics:
-    """System a against system b; what cannot be had is None, and `note` says why.
+    """System a compared with system b. A result that is not available is None; `note` gives the reason.
 
     Attributes:
         difference: mean of a minus mean of b; None without queries.
-        interval: of 95 %, of the difference.
+        interval: 95 % interval of the difference.
         p_values: randomisation, t and wilcoxon, two-sided, unadjusted.
         effect_size: mean over standard deviation of the paired differences.
-        wins, ties, losses: queries on which a is better, equal, worse.
-        num_queries: how many queries both were judged on.
-        standard_error: of the difference.
-        note: "identical", "few queries", the reason of what is None, or empty.
+        wins, ties, losses: number of queries on which a is better, equal, worse.
+        num_queries: number of queries with values of both systems.
+        standard_error: standard error of the difference.
+        note: "identical", "few queries", the reason why a result is None, or empty.
     """
 
     difference: float | None
@@ -56,15 +56,15 @@ class PairStatistics:
 
     @property
     def sd_of_differences(self) -> float | None:
-        """What `power.py` asks for: the standard error times sqrt(Q).
+        """Returns the standard error times sqrt(Q), as needed by `power.py`.
 
-        Where all queries count alike that is the standard deviation of the paired differences; with weights
-        or strata, the one which as many queries that count alike would need for the same standard error.
+        With equal weights in one stratum it is the standard deviation of the paired differences. Otherwise it
+        is the standard deviation that gives the same standard error with Q queries of equal weight.
         """
         return None if self.standard_error is None else self.standard_error * self.num_queries**0.5
 
     def turned(self) -> PairStatistics:
-        """Of b against a."""
+        """Returns the statistics of b compared with a."""
         return replace(
             self,
             difference=None if self.difference is None else 0.0 - self.difference,
@@ -78,10 +78,10 @@ class PairStatistics:
 def compare_pairs(
     sample: PairedSample, pairs: Sequence[tuple[int, int]], num_draws: int = 10_000, seed: int = 0
 ) -> list[PairStatistics]:
-    """`values[a] - values[b]` of each pair (a, b) of systems.
+    """Returns statistics of `values[a] - values[b]` for each pair (a, b) of systems.
 
-    All pairs share the signs and the resampled queries, and no pair's figures depend on the others. The same
-    seed gives the same bits, on any number of threads.
+    All pairs share the signs and the resampled queries. The statistics of a pair do not depend on the other
+    pairs. The same seed gives the same bits on any number of threads.
 
     >>> sample = PairedSample.of(np.array([[0.5, 0.25, 0.75], [0.5, 0.25, 0.75]]))
     >>> compare_pairs(sample, [(0, 1)])[0].note
@@ -101,9 +101,10 @@ def compare_pairs(
 
 
 def system_intervals(sample: PairedSample, num_draws: int = 10_000, seed: int = 0) -> list[Interval | None]:
-    """Of each system's own mean, by the same rule: BCa bootstrap, or Student's t under 100 queries.
+    """Returns the interval of the mean of each system: BCa bootstrap, or Student's t under 100 queries.
 
-    Two such intervals may overlap although the paired difference is clear: compare by `compare_pairs`.
+    Two such intervals can overlap even if the paired difference is significant; use `compare_pairs` to
+    compare.
     """
     return mean_intervals(sample, num_draws, seed)
 
@@ -130,7 +131,7 @@ def _statistics(
 
 
 def _identical(values: PerQuery, interval: Interval | None) -> PairStatistics:
-    """No query has a difference: nothing is to be estimated, even where a fold has one query."""
+    """Returns the statistics if no query has a difference, also if a fold has a single query."""
     return PairStatistics(
         difference=0.0,
         interval=interval or Interval(0.0, 0.0, "t"),
@@ -167,16 +168,16 @@ def _note(differences: PairedSample, row: int) -> str:
     if reason := unknown_spread(differences):
         return reason
     if differences.standard_errors[row] == 0:
-        return "every query of a fold differs by the same"
+        return "the same difference on every query of a fold"
     return FEW if differences.num_queries < FEW_QUERIES else ""
 
 
 def _t_p_value(differences: PairedSample, row: int) -> float | None:
-    """Two-sided p of the paired t test: t = mean / SE (Student, 1908).
+    """Returns the two-sided p-value of the paired t test: t = mean / SE (Student, 1908).
 
-    Over several strata the degrees of freedom are Satterthwaite's. Assumes independent queries and a mean
-    close to normal: the differences themselves need not be (Urbano, Lima and Hanjalic, 2019, SIGIR, found it
-    to hold its level on retrieval data). None where the differences have no spread.
+    With several strata the degrees of freedom are Satterthwaite's. Assumes independent queries and a mean
+    close to normal; the differences themselves need not be normal. (Urbano, Lima and Hanjalic, 2019, SIGIR,
+    found that the test keeps its level on retrieval data.) None if the differences have no variance.
     """
     error = float(differences.standard_errors[row])
     if np.isnan(error) or error == 0:
@@ -185,22 +186,22 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
 
 
 def _wilcoxon(values: PerQuery) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test (1945), as scipy.stats computes it.
+    """Returns the two-sided p-value of Wilcoxon's signed-rank test (1945), from scipy.stats.
 
-    Queries without a difference are left out; every query counts alike, whatever its weight or fold. Assumes
-    differences that are symmetric around their centre: it tests that centre, not the mean, and where the
-    differences are skewed, as where a system wins rarely but by much, the two may have different signs.
+    Queries without a difference are left out; weights and folds are ignored. Assumes differences that are
+    symmetric around their centre: it tests that centre, not the mean. For skewed differences, as of a system
+    that wins rarely but by a large margin, the two can have different signs.
     """
-    # Late: importing scipy.stats takes most of a second.
+    # Imported here because importing scipy.stats takes most of a second.
     from scipy.stats import wilcoxon
 
     return float(wilcoxon(values).pvalue)
 
 
 def _effect_size(values: PerQuery, weights: PerQuery) -> float | None:
-    """mean / sd of the paired differences (Cohen's d_z, 1988); None where there is no spread.
+    """Returns mean / sd of the paired differences (Cohen's d_z, 1988); None if the variance is 0.
 
-    sd^2 = Q / (Q - 1) sum_i share_i (d_i - mean)^2: all queries around one mean, whatever their fold.
+    sd^2 = Q / (Q - 1) sum_i share_i (d_i - mean)^2, with one mean over the queries of all folds.
     """
     if values.min() == values.max():
         return None

@@ -1,11 +1,11 @@
-"""Sign flips and bootstrap draws of all rows at once, the same bits on any number of threads.
+"""Sign flips and bootstrap draws of all rows at once, with the same bits on any number of threads.
 
-The draws are a matrix: a row of signs, or of how often each query was drawn, for each draw. Times the values
-it gives all draws of all rows, block by block, so that they share one randomness and none is held whole.
+The draws are a matrix with one row per draw: the signs, or the number of times each query was drawn. Its
+product with the values gives all draws of all rows. It is computed in blocks to bound the memory.
 
-A product of matrices adds up in an order that depends on threads and processor. The values are therefore
-put on a grid first, as whole numbers so small that no sum of them is rounded: sums of those are the same in
-any order. What the grid costs is below 1e-9 of the largest value at a million queries.
+The summation order of a matrix product depends on threads and processor. The values are therefore first
+rounded to a grid, as whole numbers small enough that no sum is rounded: such sums are equal in any order. The
+rounding error is below 1e-9 of the largest value at a million queries.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ltrbench.shapes import Values
 from ltrbench.statistics.sample import DECIMALS, PairedSample
 
 _EXACT_BITS = 51
-"""Whole numbers below 2^53 are exact in a float64; one bit is for doubling a sum, one for rounding."""
+"""float64 is exact for whole numbers below 2^53; one bit is for doubling a sum, one for rounding."""
 
 _BLOCK = 2**21
-"""Signs or counts held at once, 16 MB: measured, larger blocks fall out of the processor's cache."""
+"""Number of signs or counts per block, 16 MB; measured, larger blocks exceed the processor's cache."""
 
 _SIGNS, _COUNTS = 0, 1
-"""The streams of random numbers of one seed."""
+"""Streams of random numbers of one seed."""
 
 
 class Bootstrap(NamedTuple):
-    """draws (B, M), the means of resampled queries; point (M,), the mean itself, added up in the same way."""
+    """draws (B, M), means of resampled queries; point (M,), the mean itself, computed in the same way."""
 
     draws: NDArray[np.float64]
     point: NDArray[np.float64]
 
     def differences(self, pairs: Sequence[tuple[int, int]]) -> Bootstrap:
-        """Those of row a minus row b for each pair (a, b): a query is drawn for both rows at once."""
+        """Returns the draws of row a minus row b for each pair (a, b); both rows have the same queries."""
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        # A tie of two rows is one whatever the last bits of their sums.
+        # Two equal rows must tie even if the last bits of their sums differ.
         return Bootstrap(
             np.round(self.draws[:, first] - self.draws[:, second], DECIMALS),
             np.round(self.point[first] - self.point[second], DECIMALS),
@@ -48,21 +48,22 @@ class Bootstrap(NamedTuple):
 
 
 def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
-    """(M,), p-values of the paired randomisation test, two-sided: p = (b + 1) / (B + 1).
+    """Returns (M,), two-sided p-values of the paired randomisation test, p = (b + 1) / (B + 1).
 
-    b of B draws have |sum_i s_i share_i d_i| >= |sum_i share_i d_i| with each sign s_i drawn +1 or -1 by a
-    fair coin (Fisher, 1935; for retrieval Smucker, Allan and Carterette, 2007, CIKM; the ones: Phipson and
-    Smyth, 2010, so that p is never 0 and its level holds for any B).
+    b of B draws have |sum_i s_i share_i d_i| >= |sum_i share_i d_i|, where each sign s_i is +1 or -1 with
+    probability 1/2 (Fisher, 1935; for retrieval Smucker, Allan and Carterette, 2007, CIKM). Adding 1 keeps p
+    above 0 and the level valid for any B (Phipson and Smyth, 2010).
 
-    Assumes that under the null hypothesis the two systems' values of a query may be exchanged, so that a
-    difference and its negative are equally likely, and that queries are independent. No normal distribution.
-    Where all differences are 0, p = 1.
+    Assumes independent queries, and that under the null hypothesis the values of the two systems on a query
+    are exchangeable: a difference and its negative are equally likely. It does not assume a normal
+    distribution. If all differences are 0, p = 1.
     """
     rng = _generator(num_draws, seed, _SIGNS)
     num_queries = differences.num_queries
     wholes, _ = _on_grid(differences.weights * differences.values)
     totals = wholes.sum(axis=1)
-    # Sums that are equal but for rounding onto the grid are equal: by half of one a query, on either side.
+    # Tolerance for sums that differ only by the rounding to the grid: 1/2 per query, for each of the two
+    # sums.
     least = np.abs(totals) - num_queries
     reached = np.zeros(len(wholes), dtype=np.int64)
     for num_rows in _blocks(num_draws, num_queries):
@@ -74,12 +75,11 @@ def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> 
 
 @functools.lru_cache(maxsize=1)
 def bootstrap(sample: PairedSample, num_draws: int, seed: int) -> Bootstrap:
-    """Means of queries drawn with replacement, each stratum by itself (Efron and Tibshirani, 1993, 8.3).
+    """Returns means of queries drawn with replacement within each stratum (Efron and Tibshirani, 1993, 8.3).
 
-    A draw's mean is sum_c S_c (sum_i k_i share_i x_i) / (sum_i k_i share_i) over the strata c, where query i
-    was drawn k_i times and S_c is the stratum's share: a weighted mean of what was drawn. A query is drawn
-    together with all systems' values of it. The last sample's draws are kept, because its pairs, its systems
-    and its best one are asked about in turn, and drawing is what takes the time.
+    The mean of a draw is sum_c S_c (sum_i k_i share_i x_i) / (sum_i k_i share_i) over the strata c, where
+    query i was drawn k_i times and S_c is the share of the stratum. A query is drawn with the values of all
+    systems. The draws of the last sample are cached, because several statistics use them and drawing is slow.
     """
     rng = _generator(num_draws, seed, _COUNTS)
     grids = [_on_grid(_weighted(sample, cell)) for cell in sample.cells]
@@ -100,38 +100,38 @@ def bootstrap(sample: PairedSample, num_draws: int, seed: int) -> Bootstrap:
 
 def _generator(num_draws: int, seed: int, stream: int) -> np.random.Generator:
     if num_draws < 1:
-        raise ConfigError(f"num_draws is {num_draws}; give at least one, better 10,000.")
+        raise ConfigError(f"num_draws is {num_draws}; give at least 1; 10,000 is recommended.")
     return np.random.default_rng([seed, stream])
 
 
 class _Grid(NamedTuple):
-    """wholes (M, n), whole numbers; wholes * units[:, None] are the values, units (M,) powers of two."""
+    """wholes (M, n), whole numbers, and units (M,), powers of two; wholes * units[:, None] are the values."""
 
     wholes: Values
     units: NDArray[np.float64]
 
 
 def _on_grid(values: Values) -> _Grid:
-    """Each row in the finest unit in which no sum of n of its values, drawn repeatedly or not, is rounded."""
+    """Returns each row in the finest unit in which no sum of n of its values, repeated or not, is rounded."""
     bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
     exponents = np.frexp(bounds)[1] - _EXACT_BITS
     return _Grid(np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents))
 
 
 def _weighted(sample: PairedSample, cell: NDArray[np.intp]) -> Values:
-    """(M + 1, n): the numerators of the weighted means of a stratum, and their common denominator."""
+    """Returns (M + 1, n): numerators of the weighted means of a stratum, and their common denominator."""
     return np.vstack([sample.values[:, cell], np.ones(len(cell))]) * sample.weights[cell]
 
 
 def _drawn_means(counts: Values, grid: _Grid) -> NDArray[np.float64]:
-    """(B, M), from the counts (B, n)."""
+    """Returns the means (B, M) from the counts (B, n)."""
     sums = counts @ grid.wholes.T * grid.units
     means: NDArray[np.float64] = sums[:, :-1] / sums[:, -1:]
     return means
 
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
-    """(num_rows, n), how often each of n queries was drawn in n draws."""
+    """Returns (num_rows, n), the number of times each of n queries was drawn in n draws."""
     counts = np.empty((num_rows, num_queries))
     for row, drawn in zip(counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True):
         row[:] = np.bincount(drawn, minlength=num_queries)
@@ -139,7 +139,7 @@ def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values
 
 
 def _blocks(num_draws: int, num_queries: int) -> Iterator[int]:
-    """The numbers of draws to hold at once, which add up to all."""
+    """Yields the number of draws of each block."""
     most = max(1, _BLOCK // max(num_queries, 1))
     for start in range(0, num_draws, most):
         yield min(most, num_draws - start)

@@ -1,7 +1,7 @@
-"""Risk of a system: how much it loses on the queries where it is worse than a baseline, or than expected.
+"""Risk of a system: its losses on the queries where it is worse than a baseline, or than expected.
 
-Queries count by their shares, as in a sample's means: sum_q share_q replaces (1 / Q) sum_q of the papers. The
-values describe the trained systems of a sample; they are not tests.
+Queries are weighted by their shares, as in the means of a sample: sum_q share_q replaces (1 / Q) sum_q of the
+papers. The values describe the trained systems of a sample; they are not tests.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ltrbench.statistics.intervals import unknown_spread
 from ltrbench.statistics.sample import PairedSample, weighted_sum
 
 NEGATIVE = "a value is negative"
-NO_SPREAD = "gains without spread"
+NO_SPREAD = "gains without variance"
 
 
 @dataclass(frozen=True)
 class Risk:
-    """The risk of one system at one alpha; what is not available is None, and `note` gives the reason.
+    """Risk of one system at one alpha. A value that is not available is None; `note` gives the reason.
 
     Attributes:
         alpha: a loss counts 1 + alpha times.
         u_risk: None without a baseline, and for the baseline itself.
-        t_risk: u_risk in standard errors.
+        t_risk: u_risk divided by its standard error.
         geo_risk: depends on all systems of the sample.
-        note: empty where all that can be asked for is available.
+        note: empty if all values are available.
     """
 
     alpha: float
@@ -40,7 +40,7 @@ class Risk:
 
 
 def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk]:
-    """Returns the risk of each system. `baseline` is the row that the others are compared to, if any."""
+    """Returns the risk of each system; `baseline` is the row of the baseline, or None."""
     systems = range(len(sample.values))
     geo = geo_risk(sample, alpha)
     u: list[float | None] = [None for _ in systems]
@@ -63,9 +63,9 @@ def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk
 
 
 def u_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float]:
-    """URisk of each system: sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), b being the baseline.
+    """Returns URisk of each system: sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), b the baseline.
 
-    With equal shares that is (1 / Q) (sum of wins - (1 + alpha) sum of losses) (Wang, Bennett and
+    With equal shares it is (1 / Q) (sum of wins - (1 + alpha) sum of losses) (Wang, Bennett and
     Collins-Thompson, 2012, "Robust ranking models via risk-sensitive optimization", SIGIR).
 
     >>> u_risk(PairedSample.of(np.array([[0.75, 0.25], [0.5, 0.5]])), baseline=1, alpha=1)
@@ -75,11 +75,11 @@ def u_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float]:
 
 
 def t_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float | None]:
-    """TRisk of each system: URisk / SE(URisk); None where the standard error is 0 or not known.
+    """Returns TRisk of each system: URisk / SE(URisk); None if the standard error is 0 or not available.
 
-    In one stratum of equal shares that is sqrt(Q) URisk / s, s being the standard deviation of the terms of
-    the sum (Dincer, Macdonald and Ounis, 2014, "Hypothesis testing for the risk-sensitive evaluation of
-    retrieval systems", SIGIR).
+    In one stratum of equal shares it is sqrt(Q) URisk / s, s the standard deviation of the terms of the sum
+    (Dincer, Macdonald and Ounis, 2014, "Hypothesis testing for the risk-sensitive evaluation of retrieval
+    systems", SIGIR).
     """
     gains = _weighted_gains(sample, baseline, alpha)
     pairs = zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
@@ -87,18 +87,18 @@ def t_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float | No
 
 
 def _weighted_gains(sample: PairedSample, baseline: int, alpha: float) -> PairedSample:
-    """The differences to the baseline, losses times 1 + alpha."""
+    """Returns the differences to the baseline, with losses multiplied by 1 + alpha."""
     gains = sample.differences([(row, baseline) for row in range(len(sample.values))])
     return replace(gains, values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values))
 
 
 def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
-    """GeoRisk of each system: sqrt(m_i Phi(Z_i)); None where a value is negative.
+    """Returns GeoRisk of each system: sqrt(m_i Phi(Z_i)); None if a value is negative.
 
     m_i = sum_q share_q x_iq is the mean, and Z_i = sum_q share_q z_iq (1 + alpha [z_iq < 0]) is ZRisk / Q.
     z_iq = (x_iq - e_iq) / sqrt(e_iq), with the expected value e_iq = m_i T_q / sum_j m_j, T_q = sum_j x_jq;
     with equal shares e_iq is S_i T_q / N (Dincer, Ounis and Macdonald, 2016, "Tackling biased baselines in
-    the risk-sensitive evaluation of retrieval systems", ECIR). Where e_iq is 0, so are x_iq and z_iq.
+    the risk-sensitive evaluation of retrieval systems", ECIR). If e_iq is 0, x_iq and z_iq are 0.
 
     >>> geo_risk(PairedSample.of(np.array([[0.5, 0.5]])), alpha=1)
     [0.5]
@@ -111,7 +111,7 @@ def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
 
 
 def _standardised(sample: PairedSample) -> Values:
-    """(M, Q), z_iq of `geo_risk`."""
+    """Returns (M, Q), z_iq of `geo_risk`."""
     means: NDArray[np.float64] = sample.means
     shares = means / (means.sum() or 1.0)
     expected = shares[:, np.newaxis] * sample.values.sum(axis=0)

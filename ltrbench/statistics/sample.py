@@ -1,7 +1,7 @@
-"""What a comparison rests on: each system's value of each query, how much a query counts, and its fold.
+"""Data of a comparison: the value of each system on each query, the share of each query, and its fold.
 
-M systems (or pairs of them) on the same Q queries. Queries of one stratum (a fold's test set, judged with
-that fold's models) are resampled among themselves, as the folds are fixed and not drawn.
+M systems (or pairs of systems) on the same Q queries. A stratum is the test set of a fold, evaluated with the
+models of that fold. Queries are resampled within strata, because the folds are fixed, not sampled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery, Values
 
 DECIMALS = 12
-"""Of a difference: seeds averaged in another order part values in the last bits, and that is a tie."""
+"""Decimals of a difference. Averaging seeds in another order changes the last bits, which must be a tie."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +25,9 @@ class PairedSample:
     """Per-query values of M systems on the same Q queries.
 
     Attributes:
-        values: (M, Q), one row a system, or a pair of systems; finite.
-        weights: (Q,), positive, each query's share of a mean; they sum to 1.
-        strata: (Q,), the number of the cell (fold) that a query was judged in.
+        values: (M, Q), one row per system, or per pair of systems; finite.
+        weights: (Q,), positive, share of each query in a mean; they sum to 1.
+        strata: (Q,), number of the stratum (fold) of each query.
     """
 
     values: Values
@@ -35,30 +35,30 @@ class PairedSample:
     strata: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where the arrays do not fit together or hold what is no number."""
+        """Raises ConfigError if the shapes of the arrays do not match or a value is not finite."""
         if self.values.ndim != 2:
-            raise ConfigError(f"values must be (systems, queries); they have the shape {self.values.shape}.")
+            raise ConfigError(f"values must have the shape (systems, queries), not {self.values.shape}.")
         if not np.isfinite(self.values).all():
             system, query = np.argwhere(~np.isfinite(self.values))[0]
             raise ConfigError(
-                f"system {system} has {self.values[system, query]} for query {query}; leave out the queries "
-                "on which the metric is not defined."
+                f"system {system}, query {query}: the value is {self.values[system, query]}; leave out the "
+                "queries on which the metric is not defined."
             )
         for name, array in (("weights", self.weights), ("strata", self.strata)):
             if array.shape != (self.num_queries,):
                 raise ConfigError(
-                    f"{name} must have {self.num_queries} entries, one a query, not {array.shape}."
+                    f"{name} must have shape ({self.num_queries},), one entry per query, not {array.shape}."
                 )
         if not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise ConfigError("weights must be positive: leave out the queries that do not count.")
+            raise ConfigError("weights must be positive; leave out queries with weight 0.")
 
     @classmethod
     def of(
         cls, values: Values, query_weights: PerQuery | None = None, strata: NDArray[np.int64] | None = None
     ) -> PairedSample:
-        """The sample in which a mean is the mean over C strata of the weighted mean over their queries.
+        """Returns a sample in which a mean is the mean over C strata of the weighted mean over their queries.
 
-        A query's share is w_i / (C sum of the w_j in its stratum).
+        The share of query i is w_i / (C sum of the w_j in its stratum).
 
         >>> PairedSample.of(np.array([[1.0, 2.0, 6.0]]), strata=np.array([0, 0, 1])).means
         array([3.75])
@@ -69,7 +69,8 @@ class PairedSample:
         cells = np.zeros(num_queries, np.int64) if strata is None else np.asarray(strata, np.int64)
         if weights.shape != cells.shape or weights.shape != (num_queries,):
             raise ConfigError(
-                f"{num_queries} queries have {weights.shape} weights and {cells.shape} strata; give one each."
+                f"{num_queries} queries have weights of shape {weights.shape} and strata of shape "
+                f"{cells.shape}; give one weight and one stratum per query."
             )
         names, numbers = np.unique(cells, return_inverse=True)
         totals = np.bincount(numbers, weights, minlength=len(names))
@@ -81,42 +82,42 @@ class PairedSample:
 
     @cached_property
     def means(self) -> NDArray[np.float64]:
-        """(M,)"""
+        """(M,), weighted mean of each row."""
         means: NDArray[np.float64] = weighted_sum(self.values, self.weights)
         return means
 
     @cached_property
     def cells(self) -> tuple[NDArray[np.intp], ...]:
-        """The queries of each stratum."""
+        """Indices of the queries of each stratum."""
         return tuple(np.flatnonzero(self.strata == stratum) for stratum in np.unique(self.strata))
 
     def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
-        """The sample whose rows are `values[a] - values[b]` for each pair (a, b)."""
+        """Returns the sample with the rows `values[a] - values[b]` for each pair (a, b)."""
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         return replace(self, values=np.round(self.values[first] - self.values[second], DECIMALS))
 
     @cached_property
     def deviations(self) -> Values:
-        """(M, Q), each query's part in the error of the mean: e_i = share_i (x_i - m_c).
+        """(M, Q), contribution of each query to the error of the mean: e_i = share_i (x_i - m_c).
 
-        m_c is the weighted mean of the query's stratum. (The empirical influence function of a mean: Efron
-        and Tibshirani, 1993, "An Introduction to the Bootstrap", chapter 21.)
+        m_c is the weighted mean of the query's stratum. This is the empirical influence function of a mean
+        (Efron and Tibshirani, 1993, "An Introduction to the Bootstrap", chapter 21).
         """
         deviations = np.empty_like(self.values)
         for cell in self.cells:
             values, weights = np.take(self.values, cell, axis=1), self.weights[cell]
             centred = values - (weighted_sum(values, weights) / weights.sum())[:, np.newaxis]
-            # A mean's last bit must not pass for spread where all values are the same.
+            # If all values are equal, rounding of the mean must not give a variance.
             centred[values.min(axis=1) == values.max(axis=1)] = 0
             deviations[:, cell] = weights * centred
         return deviations
 
     @cached_property
     def _cell_variances(self) -> NDArray[np.float64]:
-        """(C, M), the variance that each stratum of n_c queries adds: n_c / (n_c - 1) sum of its e_i^2.
+        """(C, M), variance contribution of each stratum of n_c queries: n_c / (n_c - 1) sum of its e_i^2.
 
-        That of a weighted mean (Cochran, 1977, "Sampling Techniques", chapter 6, for a ratio); NaN where a
-        stratum has one query.
+        The variance of a weighted mean (Cochran, 1977, "Sampling Techniques", chapter 6, for a ratio); NaN if
+        the stratum has one query.
         """
         sizes = np.array([len(cell) for cell in self.cells])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,15 +128,15 @@ class PairedSample:
 
     @cached_property
     def standard_errors(self) -> NDArray[np.float64]:
-        """(M,), of the means; s / sqrt(Q) where all count alike. NaN where a stratum has one query."""
+        """(M,), standard errors of the means; s / sqrt(Q) with equal shares; NaN if a stratum has 1 query."""
         errors: NDArray[np.float64] = np.sqrt(self._cell_variances.sum(axis=0))
         return errors
 
     @cached_property
     def degrees(self) -> NDArray[np.float64]:
-        """(M,), degrees of freedom of the standard errors, where they are not 0: Q - 1 in one stratum.
+        """(M,), degrees of freedom of the nonzero standard errors; Q - 1 with one stratum.
 
-        (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) for the strata's variances v_c (Satterthwaite, 1946).
+        (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) for the variances v_c of the strata (Satterthwaite, 1946).
         """
         variances = self._cell_variances
         sizes = np.array([len(cell) for cell in self.cells])[:, np.newaxis]
@@ -147,6 +148,6 @@ class PairedSample:
 
 
 def weighted_sum(values: Values, weights: PerQuery) -> NDArray[np.float64]:
-    """(M,), of (M, Q). A product of matrices would add up in another order on another number of threads."""
+    """Returns (M,) from (M, Q). In a matrix product the summation order would depend on the threads."""
     total: NDArray[np.float64] = (values * weights).sum(axis=-1)
     return total

@@ -1,4 +1,4 @@
-"""Samples like those that a comparison has: values of NDCG, with queries that both systems rank alike."""
+"""Realistic samples: values of NDCG, with queries on which systems have the same value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ltrbench.statistics import PairedSample
 
 
 def ndcg_like(num_systems: int, num_queries: int, seed: int = 0) -> NDArray[np.float64]:
-    """(M, Q) in [0, 1]: hard and easy queries, systems of rising skill, and one query in five left alone."""
+    """Returns (M, Q) in [0, 1]: hard and easy queries, systems of increasing skill, a fifth of ties."""
     rng = np.random.default_rng(seed)
     hard = rng.beta(2, 2, num_queries)
     skill = 0.02 * np.arange(num_systems)[:, np.newaxis]
@@ -19,7 +19,7 @@ def ndcg_like(num_systems: int, num_queries: int, seed: int = 0) -> NDArray[np.f
 
 
 def folded(num_systems: int, num_queries: int, num_folds: int, seed: int = 0) -> PairedSample:
-    """With folds of different sizes, and queries of different weights."""
+    """Returns a sample with folds of different sizes and queries of different weights."""
     rng = np.random.default_rng([seed, 1])
     strata = np.sort(rng.integers(num_folds, size=num_queries))
     return PairedSample.of(

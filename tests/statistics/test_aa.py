@@ -1,4 +1,4 @@
-"""A model against itself: distinct halvings, each judged as two models are."""
+"""A/A test: distinct halvings, each compared like two models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.statistics import LEVEL, PairedSample, claim_of, fold_replicates, independent_replicates
@@ -20,7 +21,7 @@ NUM_QUERIES = 40
 
 
 def trainings(count: int, seed: int = 0, training: float = 0.03, queries: int = NUM_QUERIES) -> np.ndarray:
-    """(R, Q), values of trainings that differ in their means and in single queries."""
+    """Returns (R, Q) values of trainings with different means and different values on single queries."""
     rng = np.random.default_rng(seed)
     of_query, of_training = rng.normal(0.5, 0.2, queries), rng.normal(0, training, (count, 1))
     return of_query + of_training + rng.normal(0, 0.05, (count, queries))
@@ -32,12 +33,12 @@ def on_one_split(values: np.ndarray) -> PairedSample:
 
 @given(num_replicates=st.integers(2, 11))
 def test_all_halvings_are_distinct_and_each_splits_the_replicates(num_replicates: int) -> None:
-    found = halvings(num_replicates, most=10_000, seed=0)
-    splits = {frozenset((frozenset(first.tolist()), frozenset(second.tolist()))) for first, second in found}
+    result = halvings(num_replicates, most=10_000, seed=0)
+    splits = {frozenset((frozenset(first.tolist()), frozenset(second.tolist()))) for first, second in result}
     size = num_replicates // 2
     expected = math.comb(num_replicates, size) / (1 if num_replicates % 2 else 2)
-    assert len(splits) == len(found) == num_distinct_halvings(num_replicates) == expected
-    for first, second in found:
+    assert len(splits) == len(result) == num_distinct_halvings(num_replicates) == expected
+    for first, second in result:
         assert (len(first), len(second)) == (size, num_replicates - size)
         assert sorted([*first, *second]) == list(range(num_replicates))
 
@@ -63,28 +64,28 @@ def test_each_halving_is_judged_as_two_models_with_trainings_of_their_own() -> N
         means = values[first].mean(axis=0) - values[second].mean(axis=0)
         (of_queries,) = student_intervals(PairedSample.of(means[None]))
         by_queries += of_queries.low > 0 or of_queries.high < 0
-    found = against_itself(values, on_one_split(values), rope=ROPE)
-    assert (found.num_halvings, found.num_distinct, found.num_replicates) == (35, 35, 8)
+    result = against_itself(values, on_one_split(values), rope=ROPE)
+    assert (result.num_halvings, result.num_distinct, result.num_replicates) == (35, 35, 8)
     known = [interval for interval in intervals if interval is not None]
-    assert found.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
+    assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
     claims = [claim_of(interval, ROPE) for interval in intervals]
-    assert found.num_different == claims.count("better") + claims.count("worse")
-    assert found.num_equivalent == claims.count("equivalent")
-    assert found.num_by_queries == by_queries > 0
+    assert result.num_different == claims.count("better") + claims.count("worse")
+    assert result.num_equivalent == claims.count("equivalent")
+    assert result.num_by_queries == by_queries > 0
 
 
 def test_trainings_that_are_the_same_are_equivalent_in_every_halving() -> None:
     values = np.repeat(trainings(1), 8, axis=0)
-    found = against_itself(values, on_one_split(values), rope=ROPE)
-    assert (found.num_intervals, found.num_different, found.num_equivalent) == (0, 0, 35)
+    result = against_itself(values, on_one_split(values), rope=ROPE)
+    assert (result.num_intervals, result.num_different, result.num_equivalent) == (0, 0, 35)
 
 
 def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> None:
     models = [trainings(8, seed, queries=400) for seed in range(60)]
-    found = [against_itself(values, on_one_split(values), rope=ROPE) for values in models]
-    num_halvings = sum(item.num_halvings for item in found)
-    assert sum(item.num_intervals for item in found) / num_halvings == pytest.approx(LEVEL, abs=0.03)
-    assert sum(item.num_by_queries for item in found) / num_halvings > 0.5
+    result = [against_itself(values, on_one_split(values), rope=ROPE) for values in models]
+    num_halvings = sum(item.num_halvings for item in result)
+    assert sum(item.num_intervals for item in result) / num_halvings == pytest.approx(LEVEL, abs=0.03)
+    assert sum(item.num_by_queries for item in result) / num_halvings > 0.5
 
 
 def test_halves_of_folds_are_the_same_replicates_in_every_fold() -> None:
@@ -102,22 +103,22 @@ def test_halves_of_folds_are_the_same_replicates_in_every_fold() -> None:
                 independent_replicates(a.mean(axis=0)[None], b.mean(axis=0)[None], shares).parts.query
             )
         intervals.append(fold_replicates(folds, parts, test_share).interval(LEVEL))
-    found = against_itself(values, sample, test_share=test_share, rope=0.05)
+    result = against_itself(values, sample, test_share=test_share, rope=0.05)
     assert (
-        found.num_equivalent == [claim_of(interval, 0.05) for interval in intervals].count("equivalent") > 0
+        result.num_equivalent == [claim_of(interval, 0.05) for interval in intervals].count("equivalent") > 0
     )
     known = [interval for interval in intervals if interval is not None]
-    assert found.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
+    assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
 
 
 def test_what_cannot_be_halved_is_refused() -> None:
     values = trainings(8)
-    with pytest.raises(ConfigError, match="7 replicates; 8"):
+    with pytest.raises(ConfigError, match=naming("7 replicates", "at least 8")):
         against_itself(values[:7], on_one_split(values), rope=ROPE)
-    with pytest.raises(ConfigError, match="halvings is 0"):
+    with pytest.raises(ConfigError, match=naming("halvings is 0", "at least 1")):
         against_itself(values, on_one_split(values), rope=ROPE, num_halvings=0)
-    with pytest.raises(ConfigError, match="one query"):
+    with pytest.raises(ConfigError, match=naming("one query")):
         against_itself(values[:, :1], on_one_split(values[:, :1]), rope=ROPE)
     folds = PairedSample.of(values[:1], strata=np.arange(NUM_QUERIES) % 4)
-    with pytest.raises(ConfigError, match="share of test to training"):
+    with pytest.raises(ConfigError, match=naming("test_share", "n_test / n_train")):
         against_itself(values, folds, rope=ROPE)

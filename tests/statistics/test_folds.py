@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from scipy import stats
 
 from ltrbench.errors import ConfigError
@@ -73,7 +74,7 @@ def test_exchanging_the_systems_exchanges_left_and_right(folds: list[float]) -> 
 
 def test_folds_that_differ_by_the_same_have_a_difference_and_no_p_value() -> None:
     same, none = corrected_resampled_t([0.02] * 5, 0.25), corrected_resampled_t([0.0] * 5, 0.25)
-    assert (same.difference, same.p_value, same.note) == (0.02, None, "every fold differs by the same")
+    assert (same.difference, same.p_value, same.note) == (0.02, None, "the same difference in every fold")
     assert (none.difference, none.p_value, none.note) == (0, 1, "identical")
     for result in (same, none):
         assert result.interval is not None
@@ -87,14 +88,14 @@ def test_folds_that_differ_by_the_same_have_a_difference_and_no_p_value() -> Non
 def test_under_two_folds_there_is_no_inference_and_the_note_says_why(folds: list[float]) -> None:
     test, posterior = corrected_resampled_t(folds, 0.25), bayesian_correlated_t(folds, 0.25)
     assert (test.interval, test.p_value, posterior.left) == (None, None, None)
-    assert test.note == posterior.note == "under two folds"
+    assert test.note == posterior.note == "fewer than two folds"
     json.dumps([asdict(test), asdict(posterior)], allow_nan=False)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ConfigError, match="one a fold"):
+    with pytest.raises(ConfigError, match=naming("differences", "one per fold")):
         corrected_resampled_t([0.1, float("nan")], 0.25)
-    with pytest.raises(ConfigError, match="test_share"):
+    with pytest.raises(ConfigError, match=naming("test_share is ", "n_test / n_train")):
         corrected_resampled_t([0.1, 0.2], 0.0)
-    with pytest.raises(ConfigError, match="rope"):
+    with pytest.raises(ConfigError, match=naming("rope is ", "0 or more")):
         bayesian_correlated_t([0.1, 0.2], 0.25, rope=-0.1)

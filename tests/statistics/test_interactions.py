@@ -1,4 +1,4 @@
-"""Whether a difference varies over groups of queries: against scipy, its level, and on degenerate groups."""
+"""Test of differences over groups of queries: comparison with scipy, its level, and degenerate groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def group(values: NDArray[np.float64], name: str = "", weights: NDArray[np.float
 
 
 def drawn(seed: int, sizes: Sequence[int] = SIZES, shift: float = 0.0) -> list[NDArray[np.float64]]:
-    """Groups of the same mean with different spreads; `shift` is added to the last."""
+    """Returns groups with equal means and different variances; `shift` is added to the last mean."""
     rng = np.random.default_rng(seed)
     groups = [rng.normal(scale=0.1 + 0.1 * place, size=size) for place, size in enumerate(sizes)]
     return [*groups[:-1], groups[-1] + shift]
@@ -74,9 +74,9 @@ def test_a_difference_in_one_group_is_detected() -> None:
 
 def test_weights_count_as_they_do_in_the_means() -> None:
     samples = drawn(0)
-    weights = [np.random.default_rng(len(own)).uniform(0.5, 2, len(own)) for own in samples]
-    scaled = [group(own, weights=7 * its) for own, its in zip(samples, weights, strict=True)]
-    weighted = [group(own, weights=its) for own, its in zip(samples, weights, strict=True)]
+    weights = [np.random.default_rng(len(values)).uniform(0.5, 2, len(values)) for values in samples]
+    scaled = [group(values, weights=7 * its) for values, its in zip(samples, weights, strict=True)]
+    weighted = [group(values, weights=its) for values, its in zip(samples, weights, strict=True)]
     p_value = equal_means(weighted).p_value
     assert equal_means(scaled).p_value == pytest.approx(p_value)
     assert equal_means([*map(group, samples)]).p_value != pytest.approx(p_value)
@@ -84,27 +84,26 @@ def test_weights_count_as_they_do_in_the_means() -> None:
 
 def test_groups_that_cannot_be_tested_are_left_out_by_name() -> None:
     samples = drawn(0)
-    tested = [group(own, f"kind {place}") for place, own in enumerate(samples)]
+    tested = [group(values, f"kind {place}") for place, values in enumerate(samples)]
     others = [
         group(np.array([0.5]), "single"),
         group(np.linspace(0, 1, SMALLEST_GROUP - 1), "small"),
         group(np.full(50, 0.1), "constant"),
         Group("unknown", 0.1, None, 50),
     ]
-    found = equal_means([*others, *tested])
-    assert (found.p_value, found.num_groups) == (equal_means(tested).p_value, len(tested))
-    for reason in ("single (1 query)", f"small ({SMALLEST_GROUP - 1} queries)", "constant (no spread)"):
-        assert reason in found.note
-    assert "unknown" in found.note
+    result = equal_means([*others, *tested])
+    assert (result.p_value, result.num_groups) == (equal_means(tested).p_value, len(tested))
+    for reason in ("single (1 query)", f"small ({SMALLEST_GROUP - 1} queries)", "constant (no variance)"):
+        assert reason in result.note
+    assert "unknown" in result.note
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1])
 def test_fewer_than_two_groups_with_spread_have_a_reason_in_place_of_a_p_value(spread: float) -> None:
     groups = [group(np.zeros(50), "same"), group(spread * np.arange(50.0), "other")]
-    found = equal_means(groups)
-    assert found.p_value is None
-    assert "fewer than two groups" in found.note
-    assert "same (no spread)" in found.note
+    result = equal_means(groups)
+    assert result.p_value is None
+    assert all(part in result.note for part in ("fewer than two", "same (no variance)"))
 
 
 def test_no_group_has_a_reason() -> None:

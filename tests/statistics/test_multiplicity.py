@@ -1,4 +1,4 @@
-"""Adjusted p-values: against scipy, a published example, and their definitions."""
+"""Adjusted p-values: comparison with scipy, a published example, and their definitions."""
 
 from __future__ import annotations
 

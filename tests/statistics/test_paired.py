@@ -1,4 +1,4 @@
-"""Two systems on the same queries: against scipy, by properties, and on degenerate input."""
+"""Two systems on the same queries: comparison with scipy, properties, and degenerate input."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from paired_samples import folded, ndcg_like
 from scipy import stats
 
@@ -232,7 +233,7 @@ def test_a_difference_that_is_the_same_on_every_query_has_no_t(num_queries: int)
     assert pair.p_values["t"] is None
     assert pair.effect_size is None
     assert pair.p_values["randomisation"] == pytest.approx(max(1 / 10_001, 2 / 2**num_queries), rel=0.5)
-    assert pair.note == "every query of a fold differs by the same"
+    assert pair.note == "the same difference on every query of a fold"
 
 
 @settings(max_examples=50, deadline=None)
@@ -331,19 +332,19 @@ def test_another_seed_draws_anew_and_the_same_does_not() -> None:
 
 
 def test_without_draws_there_is_nothing_to_count() -> None:
-    with pytest.raises(ConfigError, match="num_draws is 0"):
+    with pytest.raises(ConfigError, match=naming("num_draws is 0", "10,000")):
         compared([0.1, 0.2], [0.3, 0.1], num_draws=0)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "parts"),
     [
-        ((np.array([[0.5, np.nan]]),), "system 0 has nan for query 1"),
-        ((np.ones((1, 2)), np.array([1.0, 0.0])), "weights must be positive"),
-        ((np.ones((1, 2)), np.array([1.0])), "give one each"),
-        ((np.ones((1, 2, 2)),), "shape"),
+        ((np.array([[0.5, np.nan]]),), ["system 0", "query 1", "nan", "leave out"]),
+        ((np.ones((1, 2)), np.array([1.0, 0.0])), ["weights", "positive", "leave out"]),
+        ((np.ones((1, 2)), np.array([1.0])), ["2 queries", "shape (1,)", "shape (2,)"]),
+        ((np.ones((1, 2, 2)),), ["(systems, queries)", "(1, 2, 2)"]),
     ],
 )
-def test_what_is_no_sample_is_refused(arguments: tuple[np.ndarray, ...], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_an_invalid_sample_is_refused(arguments: tuple[np.ndarray, ...], parts: list[str]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
         PairedSample.of(*arguments)

@@ -1,4 +1,4 @@
-"""Detectable differences and needed queries: against scipy's noncentral t, and each other."""
+"""Detectable differences and required queries: comparison with scipy's noncentral t, and consistency."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from scipy import stats
 
 from ltrbench.errors import ConfigError
@@ -66,28 +67,28 @@ def test_the_sign_of_the_difference_does_not_matter() -> None:
 
 
 def test_what_no_power_can_be_had_for_is_refused() -> None:
-    with pytest.raises(ConfigError, match="such as"):
+    with pytest.raises(ConfigError, match=naming("difference to detect", "0.005")):
         queries_needed(0.2, 0.0)
-    with pytest.raises(ConfigError, match="power"):
+    with pytest.raises(ConfigError, match=naming("power is ", "0.8")):
         minimum_detectable_difference(0.2, 100, power=1.0)
-    with pytest.raises(ConfigError, match="no data are needed"):
+    with pytest.raises(ConfigError, match=naming("power is ", "level ", "0.8")):
         minimum_detectable_difference(0.2, 100, power=0.05)
-    with pytest.raises(ConfigError, match="standard deviation"):
+    with pytest.raises(ConfigError, match=naming("sd_of_differences is ", "0 or more")):
         minimum_detectable_difference(-0.2, 100)
 
 
 # Several trainings
 
 
-def share_found(infer: Callable[[np.random.Generator], Inference]) -> float:
-    """Share of draws whose interval of 95 % lies above 0."""
+def share_above_0(infer: Callable[[np.random.Generator], Inference]) -> float:
+    """Returns the share of draws with a 95 % interval above 0."""
     rng = np.random.default_rng(0)
     intervals = [infer(rng).interval(0.05) for _ in range(DRAWS)]
     return float(np.mean([interval is not None and interval.low > 0 for interval in intervals]))
 
 
 def crossed(rng: np.random.Generator, design: Design) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """(R, Q) of mean 0: a part of the query, of the training, and of both."""
+    """Returns (R, Q) with mean 0: parts of the query, of the training, and of both."""
     shape = design.num_trainings, design.num_queries
     values: np.ndarray[tuple[int, int], np.dtype[np.float64]] = (
         np.sqrt(design.query) * rng.normal(size=shape[1])
@@ -104,8 +105,8 @@ def test_shared_trainings_detect_the_detectable_difference_in_four_of_five_studi
     design = Design(60, query=0.02, num_trainings=num_trainings, training=0.001, by_query=0.01)
     shares, difference = np.full(60, 1 / 60), design.detectable()
     nothing = np.zeros((num_trainings, 60))
-    found = share_found(lambda rng: shared_replicates(difference + crossed(rng, design), nothing, shares))
-    assert found == pytest.approx(0.8, abs=0.03)
+    power = share_above_0(lambda rng: shared_replicates(difference + crossed(rng, design), nothing, shares))
+    assert power == pytest.approx(0.8, abs=0.03)
 
 
 def test_trainings_of_two_models_detect_the_detectable_difference_in_four_of_five_studies() -> None:
@@ -116,12 +117,12 @@ def test_trainings_of_two_models_detect_the_detectable_difference_in_four_of_fiv
     )
     of_model = replace(design, query=0.01, training=0.001, by_query=0.01)
     shares, difference = np.full(60, 1 / 60), design.detectable()
-    found = share_found(
+    power = share_above_0(
         lambda rng: independent_replicates(
             difference + crossed(rng, of_model), crossed(rng, of_model), shares
         )
     )
-    assert found == pytest.approx(0.8, abs=0.03)
+    assert power == pytest.approx(0.8, abs=0.03)
 
 
 def test_folds_of_the_assumed_correlation_detect_the_detectable_difference_in_four_of_five_studies() -> None:
@@ -136,7 +137,7 @@ def test_folds_of_the_assumed_correlation_detect_the_detectable_difference_in_fo
         values = design.detectable() + common * rng.normal() + np.sqrt(variance) * rng.normal(size=5)
         return fold_replicates([of_fold(value) for value in values], [0.0] * 5, test_share)
 
-    assert share_found(infer) == pytest.approx(0.8, abs=0.03)
+    assert share_above_0(infer) == pytest.approx(0.8, abs=0.03)
 
 
 def of_fold(value: float, within: float = 0.0) -> Inference:
@@ -154,10 +155,12 @@ def test_the_design_at_hand_has_the_error_and_the_degrees_of_its_inference(seed:
     factor = resampling_factor("bootstrap", 4)
     folds = [of_fold(value, within=0.01) for value in (0.2, 0.5, 0.1)]
     over_folds = fold_replicates(folds, [0.003] * 3, 0.25)
+    own_trainings = independent_replicates(a, b, shares)
+    shared_seeds, resamples = shared_replicates(a, b, shares), shared_replicates(a, b, shares, factor)
     for inference, design in [
-        (found := independent_replicates(a, b, shares), design_of_replicates(found)),
-        (found := shared_replicates(a, b, shares), design_of_replicates(found)),
-        (found := shared_replicates(a, b, shares, factor), design_of_replicates(found, factor - 1 / 4)),
+        (own_trainings, design_of_replicates(own_trainings)),
+        (shared_seeds, design_of_replicates(shared_seeds)),
+        (resamples, design_of_replicates(resamples, factor - 1 / 4)),
         (over_folds, design_of_folds(over_folds, 0.25, num_trainings=6)),
     ]:
         assert design.standard_error == pytest.approx(inference.standard_error)
@@ -211,7 +214,7 @@ def test_the_fewest_is_where_a_search_through_all_numbers_ends(
     def design_with(number: int) -> Design:
         return replace(design, num_trainings=number)
 
-    found = fewest(design_with, difference, least=3)
+    number = fewest(design_with, difference, least=3)
     every = (number for number in range(3, 500) if design_with(number).detectable() <= difference)
     first = next(every, None)
-    assert found == first or (first is None and (found is None or found >= 500))
+    assert number == first or (first is None and (number is None or number >= 500))

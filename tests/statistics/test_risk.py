@@ -1,4 +1,4 @@
-"""Risk on single queries: against loops over the papers' formulas, on tiny cases, and on degenerate input."""
+"""Risk on single queries: comparison with loops over the papers' formulas, tiny cases, degenerate input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Statistics of training that was repeated.
+"""Statistics of repeated training.
 
 folds        over folds: corrected resampled t, Bayesian correlated t
 replicates   several trainings: multi-reader multi-case analysis, resampled training sets, folds
-aa           one model against itself: halvings of its replicates
-power        the minimum detectable difference; the queries, trainings or folds that one needs
+aa           A/A test: one model against itself, by halves of its replicates
+power        minimum detectable difference; required numbers of queries, trainings and folds
 """

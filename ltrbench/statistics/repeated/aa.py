@@ -1,15 +1,17 @@
-"""A model against itself: how often a claim appears where there is no difference.
+"""A/A test: rate of claims between a model and itself, where there is no difference.
 
-The replicates of a model are split into two halves, and the halves are judged as two models are. No half is
-better than the other, so that an interval that excludes 0 is wrong; about 5 % of them are to be expected.
-Halvings of one set of replicates are not independent draws: one lucky training is in one half of each. So a
-share describes this set, and has no standard error; over many models the shares have a mean of about 5 %.
+The replicates of a model are split into two halves, which are compared like two models. No half is better, so
+every interval that excludes 0 is wrong; about 5 % are expected. The halvings of one set of replicates are not
+independent: each has the same lucky training in one half. A rate therefore describes this set only and has no
+standard error; over many models the rates have a mean of about 5 %.
 
-One split of the data: `independent_replicates` judges two halves, for seeds and for resamples of the training
-queries alike. The halves of resamples share the training set that was resampled, whose effect cancels: the
-claim is about trainings on resamples of it. Folds: the same replicates of every fold make up a half, and
-`fold_replicates` judges the halves, as it judges two models. It errs towards caution there: the halves share
-the training set of each fold, so that the variance over folds holds that of the trainings, which it adds.
+On one split of the data, `independent_replicates` compares the halves, for seeds and for resamples of the
+training queries. Halves of resamples share the resampled training set, whose effect cancels: the claim is
+about trainings on its resamples.
+
+With folds, a half has the same replicates in every fold, and `fold_replicates` compares the halves like two
+models. It is conservative here: the halves share the training set of each fold, so the variance over folds
+already contains the variance of the trainings, which is added.
 """
 
 from __future__ import annotations
@@ -33,27 +35,27 @@ from ltrbench.statistics.repeated.replicates import (
 from ltrbench.statistics.sample import PairedSample
 
 FEWEST_TO_HALVE = 8
-"""With fewer replicates a half has fewer than four, and there are at most 35 halvings."""
+"""Minimum number of replicates. With fewer, a half has fewer than four, and there are at most 35 halvings."""
 
 MOST_HALVINGS = 1_000
 
 Halving = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""The places of the replicates of either half."""
+"""Indices of the replicates of each half."""
 
 
 @dataclass(frozen=True)
 class SelfComparison:
-    """How often a claim appears between two halves of the replicates of one model.
+    """Counts of claims between two halves of the replicates of one model.
 
     Attributes:
         num_replicates: R.
-        num_halvings: of those that were judged.
-        num_distinct: of all that there are.
-        num_intervals: of halvings whose interval excludes 0.
-        num_different, num_equivalent: of those that are claimed to be better or worse, or equivalent, with
-            the region of equivalence; the rest is undecided.
-        num_by_queries: of halvings for which Student's interval over queries alone, of the halves' means,
-            excludes 0: what would be claimed if training were held fixed.
+        num_halvings: number of halvings compared.
+        num_distinct: number of distinct halvings.
+        num_intervals: number of halvings with an interval that excludes 0.
+        num_different, num_equivalent: number of halvings with the claim better or worse, or equivalent, given
+            the region of equivalence; the other halvings are undecided.
+        num_by_queries: number of halvings for which Student's interval over queries alone, of the means of
+            the halves, excludes 0: the claims if the variation of training were ignored.
     """
 
     num_replicates: int
@@ -74,16 +76,16 @@ def against_itself(
     num_halvings: int = MOST_HALVINGS,
     seed: int = 0,
 ) -> SelfComparison:
-    """Judges halvings of the replicates of one model.
+    """Compares halves of the replicates of one model.
 
     Args:
         values: (R, Q).
-        sample: of the same Q queries, with their shares and folds; its values are not used.
-        test_share: n_test / n_train; needed where there are several folds.
-        num_halvings: at most so many are judged, drawn by `seed` where there are more.
+        sample: sample of the same Q queries, with their shares and folds; its values are not used.
+        test_share: n_test / n_train; required with several folds.
+        num_halvings: maximum number of halvings; if there are more, they are drawn by `seed`.
 
     Raises:
-        ConfigError: with fewer than `FEWEST_TO_HALVE` replicates, queries too few for an interval, no
+        ConfigError: If there are fewer than `FEWEST_TO_HALVE` replicates, too few queries for an interval, no
             halvings, or no test share.
     """
     _check(values, sample, test_share, num_halvings)
@@ -106,7 +108,7 @@ def against_itself(
 
 
 def num_distinct_halvings(num_replicates: int) -> int:
-    """Returns the number of ways to split replicates into two halves, whichever is named first.
+    """Returns the number of ways to split replicates into two unordered halves.
 
     >>> num_distinct_halvings(8), num_distinct_halvings(9)
     (35, 126)
@@ -116,14 +118,14 @@ def num_distinct_halvings(num_replicates: int) -> int:
 
 
 def halvings(num_replicates: int, most: int, seed: int) -> list[Halving]:
-    """Returns distinct halvings: all, in order, or else `most` of them, drawn by `seed`.
+    """Returns all distinct halvings, in order, or `most` of them, drawn by `seed`, if there are more.
 
-    An odd number has halves of (R - 1) / 2 and (R + 1) / 2 replicates.
+    For odd R the halves have (R - 1) / 2 and (R + 1) / 2 replicates.
     """
     size = num_replicates // 2
     if num_distinct_halvings(num_replicates) <= most:
         firsts = itertools.combinations(range(num_replicates), size)
-        # Of two halves of one size the one with replicate 0 is named first.
+        # Of two halves of equal size, the half with replicate 0 is the first.
         chosen = [first for first in firsts if num_replicates % 2 or first[0] == 0]
     else:
         chosen = _drawn(num_replicates, most, seed)
@@ -147,7 +149,7 @@ def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
 def _inference(
     a: ReplicateValues, b: ReplicateValues, sample: PairedSample, test_share: float | None
 ) -> Inference:
-    """Of one half against the other."""
+    """Returns the inference for the difference of two halves."""
     folds, query_parts = [], []
     for cell in sample.cells:
         shares = sample.weights[cell] / sample.weights[cell].sum()
@@ -157,7 +159,7 @@ def _inference(
         query_parts.append(independent_replicates(means[0], means[1], shares).parts.query)
     if len(folds) == 1:
         return folds[0]
-    assert test_share is not None  # as `_check` has it
+    assert test_share is not None  # checked by `_check`
     return fold_replicates(folds, query_parts, test_share)
 
 
@@ -166,11 +168,11 @@ def _check(
 ) -> None:
     if len(values) < FEWEST_TO_HALVE:
         raise ConfigError(
-            f"a model has {len(values)} replicates; {FEWEST_TO_HALVE} are needed to split them into halves."
+            f"a model has {len(values)} replicates; a comparison of halves needs at least {FEWEST_TO_HALVE}."
         )
     if num_halvings < 1:
         raise ConfigError(f"the number of halvings is {num_halvings}; it must be at least 1.")
     if reason := unknown_spread(sample):
-        raise ConfigError(f"there is no interval: {reason}.")
+        raise ConfigError(f"no interval is available: {reason}.")
     if len(sample.cells) > 1 and test_share is None:
-        raise ConfigError("over several folds the share of test to training queries is needed.")
+        raise ConfigError("with several folds, give test_share, n_test / n_train in queries.")

@@ -1,7 +1,7 @@
-"""Two methods over the folds of a cross-validation: what another training on other queries would give.
+"""Two methods over the folds of a cross-validation: inference for training on other queries.
 
-The folds' differences are not independent, as any two folds share most of their training queries; both tests
-widen the error of their mean for it.
+The differences of the folds are not independent, because any two folds share most of their training queries.
+Both tests increase the standard error of the mean accordingly.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ltrbench.errors import ConfigError
 from ltrbench.statistics.intervals import CONFIDENCE, IDENTICAL, Interval
 
 ROPE = 0.005
-"""Half the width of the region of practical equivalence, in NDCG: no user notices so small a difference."""
+"""Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
 
-_ONE_FOLD = "under two folds"
+_ONE_FOLD = "fewer than two folds"
+_SAME_DIFFERENCE = "the same difference in every fold"
 
 
 @dataclass(frozen=True)
 class FoldTest:
-    """The mean difference over J folds with its corrected interval and two-sided p; `degrees` is J - 1."""
+    """Mean difference over J folds, its corrected interval and two-sided p-value; `degrees` is J - 1."""
 
     difference: float | None
     interval: Interval | None
@@ -33,7 +34,7 @@ class FoldTest:
     note: str = ""
 
     def turned(self) -> FoldTest:
-        """Of the second method against the first."""
+        """Returns the result for the second method minus the first."""
         return replace(
             self,
             difference=None if self.difference is None else 0.0 - self.difference,
@@ -43,7 +44,7 @@ class FoldTest:
 
 @dataclass(frozen=True)
 class RopeProbabilities:
-    """How probable it is that the difference is below -rope, within it, and above rope; they add up to 1."""
+    """Probabilities of a difference below -rope, from -rope to rope, and above rope; they sum to 1."""
 
     left: float | None
     within: float | None
@@ -52,23 +53,26 @@ class RopeProbabilities:
     note: str = ""
 
     def turned(self) -> RopeProbabilities:
-        """Of the second method against the first."""
+        """Returns the result for the second method minus the first."""
         return replace(self, left=self.right, right=self.left)
 
 
 def corrected_resampled_t(differences: Sequence[float], test_share: float) -> FoldTest:
-    """The corrected resampled t test (Nadeau and Bengio, 2003, Machine Learning 52, section 3).
+    """Computes the corrected resampled t test (Nadeau and Bengio, 2003, Machine Learning 52, section 3).
 
     t = mean / sqrt((1/J + n_test/n_train) s^2) with J - 1 degrees of freedom, for the variance s^2 of the J
-    differences. The term n_test/n_train stands for their correlation, taken to be n_test / (n_train +
-    n_test): for J differences of a normal distribution with that correlation the level is exact.
+    differences. The term n_test/n_train corresponds to a correlation of n_test / (n_train + n_test) between
+    folds: for J normal differences with that correlation the level is exact.
 
     Assumes normal differences and that correlation, which is the authors' estimate: no unbiased one exists
-    (Bengio and Grandvalet, 2004). Folds that all differ by 0 give p = 1; all by the same, no p.
+    (Bengio and Grandvalet, 2004). If all differences are 0, p = 1; if all are equal and not 0, p is None.
 
     Args:
-        differences: (J,), one mean difference a fold, seeds averaged.
+        differences: (J,), one mean difference per fold, averaged over seeds.
         test_share: n_test / n_train, in queries.
+
+    Raises:
+        ConfigError: If a difference is not finite, or the test share is not positive.
     """
     values = _checked(differences, test_share)
     if len(values) < 2:
@@ -77,7 +81,7 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> Fo
         )
     mean, error, degrees = _corrected(values, test_share)
     if error == 0:
-        note, p_value = (IDENTICAL, 1.0) if mean == 0 else ("every fold differs by the same", None)
+        note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
         return FoldTest(mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note)
     half = float(stdtrit(degrees, (1 + CONFIDENCE) / 2)) * error
     p_value = float(2 * stdtr(degrees, -abs(mean) / error))
@@ -87,27 +91,30 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> Fo
 def bayesian_correlated_t(
     differences: Sequence[float], test_share: float, rope: float = ROPE
 ) -> RopeProbabilities:
-    """The Bayesian correlated t test (Benavoli, Corani, Demsar and Zaffalon, 2017, JMLR 18, section 3.1).
+    """Computes the Bayesian correlated t test.
 
-    With a flat prior the difference has the posterior of Student's t with J - 1 degrees of freedom around the
-    mean, of scale sqrt((1/J + rho/(1 - rho)) s^2) and rho = n_test / (n_train + n_test), so that
-    rho/(1 - rho) = n_test/n_train. Assumes what the corrected t test does. Where all folds differ by the same
-    the whole probability is at that difference.
+    (Benavoli, Corani, Demsar and Zaffalon, 2017, JMLR 18, section 3.1.) With a flat prior the posterior of
+    the difference is Student's t with J - 1 degrees of freedom, centred at the mean, with scale sqrt((1/J +
+    rho/(1 - rho)) s^2) and rho = n_test / (n_train + n_test), so rho/(1 - rho) = n_test/n_train. The
+    assumptions are those of the corrected t test. If all differences are equal, the posterior is a point.
 
     Args:
-        differences: (J,), one mean difference a fold, seeds averaged.
+        differences: (J,), one mean difference per fold, averaged over seeds.
         test_share: n_test / n_train, in queries.
-        rope: differences from -rope to rope are of no practical importance.
+        rope: differences from -rope to rope count as practically zero.
+
+    Raises:
+        ConfigError: If a difference is not finite, the test share is not positive, or rope is negative.
     """
     values = _checked(differences, test_share)
     if not np.isfinite(rope) or rope < 0:
-        raise ConfigError(f"rope is {rope}; it must be a difference, 0 or more.")
+        raise ConfigError(f"rope is {rope}; it must be a finite number, 0 or more.")
     if len(values) < 2:
         return RopeProbabilities(None, None, None, rope, _ONE_FOLD)
     mean, error, degrees = _corrected(values, test_share)
     if error == 0:
         left, right = float(mean < -rope), float(mean > rope)
-        note = IDENTICAL if mean == 0 else "every fold differs by the same"
+        note = IDENTICAL if mean == 0 else _SAME_DIFFERENCE
         return RopeProbabilities(left, 1 - left - right, right, rope, note)
     left = float(stdtr(degrees, (-rope - mean) / error))
     right = float(stdtr(degrees, (mean - rope) / error))
@@ -117,14 +124,14 @@ def bayesian_correlated_t(
 def _checked(differences: Sequence[float], test_share: float) -> NDArray[np.float64]:
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
-        raise ConfigError(f"the folds' differences must be numbers, one a fold; they are {values}.")
+        raise ConfigError(f"the differences must be finite numbers, one per fold; they are {values}.")
     if not np.isfinite(test_share) or test_share <= 0:
-        raise ConfigError(f"test_share is {test_share}; it must be n_test / n_train, above 0.")
+        raise ConfigError(f"test_share is {test_share}; it must be n_test / n_train, a number above 0.")
     return values
 
 
 def _corrected(values: NDArray[np.float64], test_share: float) -> tuple[float, float, int]:
-    """The mean over J folds, its corrected standard error, and J - 1."""
+    """Returns the mean over J folds, its corrected standard error, and J - 1."""
     if values.min() == values.max():
         return float(values[0]), 0.0, len(values) - 1
     variance = (1 / len(values) + test_share) * values.var(ddof=1)

@@ -1,7 +1,8 @@
-"""How small a difference a study can show, and how many queries, trainings or folds a given difference needs.
+"""Minimum detectable difference of a study, and the queries, trainings or folds needed for a given
+difference.
 
-Asked before a study, or of a difference that matters: never of the one that was seen, whose power is only
-another way to write its p-value (Hoenig and Heisey, 2001).
+For planning, with a difference that matters. The power at the observed difference is not computed, because it
+restates the p-value (Hoenig and Heisey, 2001).
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ _MOST = 10**12
 
 @dataclass(frozen=True)
 class Design:
-    """The numbers of a study, and the variances that decide how the error of a difference falls with them.
+    """Sample sizes of a study, and the variances that determine the standard error of a difference.
 
-    With Q queries, R trainings of each model on each of J training sets, the squared standard error is
+    With Q queries and R trainings of each model on each of J training sets, the squared standard error is
 
         V = (1/J + n_test/n_train) (fold + query / Q) + (correction + 1/R) (training + by_query / Q) / J
 
-    so that `replace(design, num_queries=n)` is the same study with other numbers. It assumes that the
-    variances are the true ones, and that what is added is like what there is: queries from the same
-    distribution, trainings of the same methods on as many queries. Without folds J is 1, fold and
+    `replace(design, num_queries=n)` is the same study with another sample size. This assumes that the
+    variances are the true ones, and that additional data are like the existing data: queries from the same
+    distribution, trainings of the same methods on as many queries. Without folds J is 1, and fold and
     n_test/n_train are 0.
 
     Attributes:
         query, training, by_query, fold: variances over queries, over trainings, of their interaction, and
-            over folds, of a single query, training and fold.
-        correction: of resampled training sets, which do not replace other ones: 1 for bootstrap samples,
-            p / (1 - p) for subsamples (`resampling_factor`); 0 for seeds.
-        test_share: n_test/n_train, the correlation of folds that the corrected resampled t test assumes. It
-            does not fall with J.
-        degrees_of_trainings: of `training`, for each training beyond the first: 1, or up to 2 where both
-            models have trainings of their own.
-        is_pooled: whether trainings and queries have degrees of freedom together (Satterthwaite, 1946), or
-            each their own.
+            over folds, for a single query, training and fold.
+        correction: additional term for resampled training sets, which are not independent training sets: 1
+            for bootstrap samples, p / (1 - p) for subsamples (`resampling_factor`); 0 for seeds.
+        test_share: n_test/n_train, the correlation of folds assumed by the corrected resampled t test. It
+            does not decrease with J.
+        degrees_of_trainings: degrees of freedom of `training` for each training beyond the first: 1, or up
+            to 2 if both models have their own trainings.
+        is_pooled: whether trainings and queries have pooled degrees of freedom (Satterthwaite, 1946), or
+            separate ones.
     """
 
     num_queries: int
@@ -64,7 +65,7 @@ class Design:
 
     @property
     def degrees(self) -> tuple[tuple[float, float], ...]:
-        """(share, degrees of freedom) of each part of V, as `Inference.degrees` has them."""
+        """(share, degrees of freedom) of each part of V, as in `Inference.degrees`."""
         if self.num_folds > 1:
             return ((1.0, self.num_folds - 1),)
         parts = [
@@ -87,12 +88,12 @@ class Design:
         return (self.correction + 1 / self.num_trainings) * of_one / self.num_folds
 
     def detectable(self, power: float = POWER, level: float = LEVEL) -> float:
-        """Returns the true difference that the two-sided test finds with that power, unadjusted.
+        """Returns the true difference that the unadjusted two-sided test detects with the given power.
 
-        sum_i share_i delta_i SE, where Student's t with the degrees of part i and noncentrality delta_i
-        exceeds its quantile at 1 - level / 2 with probability `power` (Cohen, 1988, chapter 2; the chance to
-        reject on the wrong side is left out). The mean over parts follows the interval's mean of quantiles:
-        in a simulation the power is then 80 to 81 %, from 3 trainings on.
+        It is sum_i share_i delta_i SE. delta_i is the noncentrality at which Student's t with the degrees of
+        freedom of part i exceeds its quantile at 1 - level / 2 with probability `power` (Cohen, 1988,
+        chapter 2; rejections on the wrong side are neglected). The mean over parts corresponds to the mean of
+        quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
         """
         noncentrality = sum(
             share * float(nctdtrinc(free, 1 - power, stdtrit(free, 1 - level / 2)))
@@ -104,8 +105,8 @@ class Design:
 def design_of_replicates(inference: Inference, correction: float = 0.0) -> Design:
     """Returns the design of `independent_replicates` or `shared_replicates`.
 
-    Where one model has more trainings than the other, R is the larger number, which overestimates the error
-    of other numbers: `VarianceParts` does not tell the models apart.
+    If one model has more trainings than the other, R is the larger number. This overestimates the error for
+    other sample sizes, because `VarianceParts` does not separate the models.
 
     Args:
         correction: see `Design`.
@@ -124,11 +125,11 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     )
     if trainings == 0 or len(inference.degrees) != 1:
         return design
-    # V^2 / degrees is the sum of squared variances, each over its own degrees of freedom.
+    # V^2 / degrees is the sum of the squared variances, each divided by its degrees of freedom.
     ((_, degrees),) = inference.degrees
     squares = parts.total**2 / degrees - parts.query**2 / (num_queries - 1)
     degrees_of_trainings = trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
-    # Where trainings are a small part of V, rounding must not take it out of its bounds.
+    # If trainings are a small part of V, rounding could exceed the bounds.
     lowest = max(min(inference.num_replicates) - 1, 1) / (num_trainings - 1)
     return replace(design, is_pooled=True, degrees_of_trainings=min(max(degrees_of_trainings, lowest), 2.0))
 
@@ -138,17 +139,17 @@ def design_of_folds(
 ) -> Design:
     """Returns the design of `fold_replicates`, V = (1/J + n_test/n_train) s^2 + sum_j W_j / J^2.
 
-    The variance over folds s^2 holds the queries' own, the mean squared standard error of a fold; what is
-    left is the training sets'. Of V that is 1 + J n_test/n_train times `VarianceParts.query`, because the
-    correction multiplies the queries' part too.
+    The variance over folds s^2 contains the variance over queries, the mean squared standard error of a fold;
+    the rest is the variance over training sets. The queries' part of V is 1 + J n_test/n_train times
+    `VarianceParts.query`, because the correction also multiplies it.
 
-    More folds are more ways of dealing the same queries into training and test sets of the same sizes, as in
-    a repeated cross-validation: V falls to (n_test/n_train) s^2 and no further. More queries make larger test
-    sets of the folds. Two things are left out, which overestimates the error: methods also learn more from
-    larger training sets, and more seeds also take away a part of s^2.
+    More folds are more splits of the same queries into training and test sets of the same sizes, as in a
+    repeated cross-validation: V decreases to (n_test/n_train) s^2 and no further. More queries make the test
+    sets of the folds larger. Two effects are neglected, which overestimates the error: methods learn more
+    from larger training sets, and more seeds also reduce s^2.
 
     Args:
-        num_trainings: trainings of a model in each fold.
+        num_trainings: number of trainings of a model in each fold.
         correction: see `Design`.
     """
     parts, num_folds = inference.parts, inference.num_replicates[0]
@@ -173,11 +174,11 @@ def fewest(
     power: float = POWER,
     level: float = LEVEL,
 ) -> int | None:
-    """Returns the smallest number whose design detects the difference; None where no number is enough.
+    """Returns the smallest sample size that detects the difference; None if no size is sufficient.
 
     Args:
-        design_with: the design with a number of queries, trainings or folds.
-        least: the smallest number to consider.
+        design_with: returns the design for a number of queries, trainings or folds.
+        least: smallest number to consider.
 
     >>> design = Design(num_queries=100, query=0.01, num_trainings=5, training=0.001)
     >>> fewest(lambda number: replace(design, num_trainings=number), 0.04)
@@ -186,7 +187,9 @@ def fewest(
     True
     """
     if not math.isfinite(difference) or difference == 0:
-        raise ConfigError(f"the difference to detect is {difference}; name one that matters, such as 0.005.")
+        raise ConfigError(
+            f"the difference to detect is {difference}; give a finite number other than 0, such as 0.005."
+        )
 
     def detects(number: int) -> bool:
         return design_with(number).detectable(power, level) <= abs(difference)
@@ -196,7 +199,7 @@ def fewest(
         enough *= 2
         if enough > _MOST:
             return None
-    # `enough` does, and half of it does not: the fewest lie between.
+    # `enough` detects the difference, and half of it does not: bisect between them.
     lacking = max(least - 1, enough // 2)
     while enough - lacking > 1:
         middle = (lacking + enough) // 2
@@ -207,10 +210,10 @@ def fewest(
 def minimum_detectable_difference(
     sd_of_differences: float, num_queries: int, power: float = POWER, level: float = LEVEL
 ) -> float | None:
-    """The true mean difference that the two-sided paired t test over queries finds with that power.
+    """Returns the true mean difference that the two-sided paired t test over queries detects with the power.
 
-    None under two queries. With weights or folds give the standard error times sqrt(Q) for the standard
-    deviation, as `PairStatistics.sd_of_differences` does.
+    None with fewer than two queries. With weights or folds, pass the standard error times sqrt(Q) as the
+    standard deviation (`PairStatistics.sd_of_differences`).
 
     >>> round(minimum_detectable_difference(0.1, 784), 4)
     0.01
@@ -222,7 +225,7 @@ def minimum_detectable_difference(
 def queries_needed(
     sd_of_differences: float, difference: float, power: float = POWER, level: float = LEVEL
 ) -> int | None:
-    """The fewest queries with which `difference` is detectable; None where a million million would not do.
+    """Returns the minimum number of queries to detect `difference`; None if 10^12 are not sufficient.
 
     >>> queries_needed(0.1, 0.01)
     787
@@ -233,11 +236,9 @@ def queries_needed(
 
 def _check(sd_of_differences: float, power: float, level: float) -> None:
     if not math.isfinite(sd_of_differences) or sd_of_differences < 0:
-        raise ConfigError(
-            f"the standard deviation of the differences is {sd_of_differences}; it must be 0 or more."
-        )
+        raise ConfigError(f"sd_of_differences is {sd_of_differences}; it must be a finite number, 0 or more.")
     for name, value in (("power", power), ("level", level)):
         if not 0 < value < 1:
             raise ConfigError(f"{name} is {value}; it must be between 0 and 1, such as 0.8 or 0.05.")
     if power <= level:
-        raise ConfigError(f"power {power} is no more than the level {level}: no data are needed for it.")
+        raise ConfigError(f"power is {power}, not above the level {level}; give a larger power, such as 0.8.")
