@@ -11,8 +11,8 @@
     groups         over groups of queries: Welch's test of equal mean differences
     risk           losses relative to a baseline or an expectation: URisk, TRisk, GeoRisk
 
-A result that cannot be computed is None, with the reason, never NaN. docs/concepts/statistics.md explains when
-to use which test.
+A result that cannot be computed is None, with the reason, never NaN. docs/concepts/statistics.md explains
+when to use which test.
 """
 
 from ltrbench.statistics.claims import (
