@@ -61,7 +61,8 @@ lock: setup ## write requirements.lock anew from pyproject.toml's ranges
 
 docs: setup ## the documentation, into build/docs; fails on a broken link or a stale snippet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site_builds"
+	$(BIN)/python tests/browser.py build/docs/images --optional
+	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
 
 bench: setup ## speed and memory of the engine, the evaluator (as ratios against the libraries) and the statistics; hours
 	$(BIN)/python tests/bench/bench_metrics.py
@@ -129,8 +130,9 @@ rerun-%: setup
 	cd build/reproduce/$* && LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$*
 	$(RUN) reproduce results/$* build/reproduce/$*
 
-screenshot: setup ## take the README's picture of the MLflow UI anew; needs Chromium
-	$(BIN)/python tests/browser.py docs/images/mlflow-ui.png
+screenshot: setup ## write the screenshots and the tutorial's output anew; needs Chromium and data/lightgbm-example
+	$(BIN)/python tests/browser.py docs/images
+	$(BIN)/python -m docs.transcript docs/tutorial.md
 
 ui: setup ## the MLflow UI on the runs, at http://127.0.0.1:5000
 	$(RUN) ui

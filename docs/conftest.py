@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from docs.isolation import modules_of
-from docs.pages import ROOT, marked_commands, titled_files, write_files
+from docs.pages import ROOT, environment_of_commands, marked_commands, titled_files, write_files
 
 # What MLflow and the packages below it say of themselves, as in tests/tracking/test_evaluator.py.
 _MLFLOWS_OWN = (
@@ -48,13 +46,10 @@ def _a_folder_of_its_own(
 
 def _run(command: str, folder: Path) -> None:
     """A shell block whose python is the one that runs the tests."""
-    # Nothing of the caller's settings for MLflow.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", command],
         cwd=folder,
-        env=environment,
+        env=environment_of_commands(),
         capture_output=True,
         text=True,
         check=False,

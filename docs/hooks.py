@@ -1,4 +1,4 @@
-"""The hooks of mkdocs: macros on pages are filled in, and examples in docstrings are shown as code."""
+"""Hooks of mkdocs: fill in macros, show examples in docstrings as code, add the pictures of results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from markdown import Markdown  # type: ignore[import-untyped]
 from markdown.extensions import Extension  # type: ignore[import-untyped]
 from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
+from docs import leaderboard
 from docs.macros import fill
+from docs.pages import ROOT
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
@@ -20,6 +23,14 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 def on_config(config: MkDocsConfig) -> None:
     """Called by mkdocs first. Examples in docstrings are bare `>>>`, which Markdown takes for quotes."""
     config.markdown_extensions.append(_FencedDoctests())
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Called by mkdocs with the files of docs/. Adds the pictures of the committed results."""
+    for study in leaderboard.STUDIES:
+        picture = ROOT / "results" / study / "time_against_ndcg.png"
+        place = f"images/results/{study}.png"
+        files.append(File.generated(config, place, abs_src_path=str(picture)))
 
 
 class _FencedDoctests(Extension):  # type: ignore[misc]

@@ -7,7 +7,9 @@ holds these files.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,6 +41,14 @@ def marked_commands(markdown: str) -> list[str]:
     ['ls\\n']
     """
     return [match["body"] for match in _MARKED.finditer(markdown)]
+
+
+def environment_of_commands() -> dict[str, str]:
+    """The environment of a page's commands: this Python, this checkout, no MLflow settings of the user."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+    return environment
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:

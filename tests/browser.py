@@ -1,13 +1,16 @@
-"""The MLflow UI of a sweep in Debian's Chromium: for test_browser.py, and for the README's picture.
+"""Pages in headless Chromium: the MLflow UI of a sweep for test_browser.py, and the docs' screenshots.
 
-    python tests/browser.py docs/images/mlflow-ui.png
+    python tests/browser.py docs/images                   # writes the committed screenshots
+    python tests/browser.py build/docs/images --optional  # those of the built site; none without Chromium
 
-The columns are those of the view that ltrbench stores. What a user has seen, the UI keeps in local storage,
+The screenshots, mlflow-ui.png and report.png, show small sweeps over synthetic data. The columns of the
+MLflow UI are those of the view that ltrbench stores. The UI keeps in local storage what a user has seen,
 under the key of MLflow 3.17 in `open_run_list`.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -31,6 +34,12 @@ LTRBENCH = (sys.executable, "-m", "ltrbench")
 _EXPERIMENT = "1"  # of a new store: MLflow's own default is 0
 _SECONDS_TO_START = 90
 _MILLISECONDS_TO_APPEAR = 60_000
+_RUN_LIST_SHOWN = ("model=native,lightgbm,xgboost",)
+# Trained on five resamples, so that the report has claims about methods.
+_REPORT_SHOWN = (
+    *("model=native,lightgbm,xgboost,single_feature,random", "replicates=5", "params.num_trees=50"),
+    *("tracking=none", "importance=null", "hydra.sweep.dir=sweep"),
+)
 
 
 def chromium() -> str | None:
@@ -59,9 +68,7 @@ class UI:
 @contextlib.contextmanager
 def ui_of_sweep(folder: Path, *overrides: str) -> Iterator[UI]:
     """Runs a sweep in a folder, then `python -m ltrbench ui` there, which is ended whatever happens."""
-    done = subprocess.run([*LTRBENCH, *overrides, "-m"], cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"the sweep failed:\n{done.stderr}")
+    _run_sweep(folder, *overrides)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,6 +82,12 @@ def ui_of_sweep(folder: Path, *overrides: str) -> Iterator[UI]:
         # The command ends the server's whole process group.
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def _run_sweep(folder: Path, *overrides: str) -> None:
+    done = subprocess.run([*LTRBENCH, *overrides, "-m"], cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"the sweep failed:\n{done.stderr}")
 
 
 def _opened(address: str, process: subprocess.Popen[bytes], log: Path) -> UI:
@@ -125,13 +138,18 @@ def browser() -> Iterator[Browser]:
             launched.close()
 
 
+def new_page(launched: Browser, ui: UI, width: int, height: int) -> contextlib.AbstractContextManager[Page]:
+    """A page without memory. It reaches nothing but the UI, and any other request is an error."""
+    return confined_page(launched, ui.address, width, height)
+
+
 @contextlib.contextmanager
-def new_page(launched: Browser, ui: UI, width: int, height: int) -> Iterator[Page]:
-    """A page without memory. It reaches nothing but the UI, and asking for more is an error."""
+def confined_page(launched: Browser, address: str, width: int, height: int) -> Iterator[Page]:
+    """A page without memory. Any request for what is not below the address is an error."""
     refused: list[str] = []
 
     def stay_here(route: Route) -> None:
-        if route.request.url.startswith(ui.address):
+        if route.request.url.startswith(address):
             route.continue_()
         else:
             refused.append(route.request.url)
@@ -143,7 +161,7 @@ def new_page(launched: Browser, ui: UI, width: int, height: int) -> Iterator[Pag
         context.route("**/*", stay_here)
         yield context.new_page()
     if refused:
-        raise AssertionError(f"the UI asked for {refused}")
+        raise AssertionError(f"a page below {address} requested {refused}")
 
 
 def open_run_list(page: Page, ui: UI) -> None:
@@ -156,20 +174,45 @@ def open_run_list(page: Page, ui: UI) -> None:
         expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
 
 
-def take_screenshot(path: Path) -> None:
-    """The run list of a sweep over three backends, for the README."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ui_of_sweep(Path(folder), "model=native,lightgbm,xgboost") as ui,
-        browser() as launched,
-        new_page(launched, ui, 1500, 540) as page,
-    ):
+def take_screenshots(folder: Path) -> None:
+    """Writes report.png and mlflow-ui.png into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as workspace, browser() as launched:
+        _screenshot_report(launched, Path(workspace), folder / "report.png")
+        with ui_of_sweep(Path(workspace), *_RUN_LIST_SHOWN) as ui:
+            _screenshot_run_list(launched, ui, folder / "mlflow-ui.png")
+
+
+def _screenshot_report(launched: Browser, workspace: Path, path: Path) -> None:
+    """Runs a sweep in the workspace, and takes the first screen of its report."""
+    _run_sweep(workspace, *_REPORT_SHOWN)
+    report = workspace / "sweep" / "comparison" / "report.html"
+    with confined_page(launched, report.as_uri(), 1400, 900) as page:
+        page.goto(report.as_uri())
+        page.screenshot(path=path)
+
+
+def _screenshot_run_list(launched: Browser, ui: UI, path: Path) -> None:
+    """The run list of the MLflow UI."""
+    with new_page(launched, ui, 1500, 540) as page:
         open_run_list(page, ui)
-        path.parent.mkdir(parents=True, exist_ok=True)
         # It floats over the last column.
         page.get_by_role("button", name="MLflow Assistant").evaluate("it => { it.style.display = 'none' }")
         page.screenshot(path=path)
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Takes the screenshots of the documentation.")
+    parser.add_argument("folder", type=Path, help="folder for report.png and mlflow-ui.png")
+    parser.add_argument("--optional", action="store_true", help="without Chromium, print a note")
+    given = parser.parse_args()
+    if chromium() is not None:
+        take_screenshots(given.folder)
+    elif given.optional:
+        print(f"No Chromium is installed: {given.folder} keeps the committed screenshots of docs/images.")
+    else:
+        sys.exit("The screenshots need Chromium: sudo apt-get install chromium")
+
+
 if __name__ == "__main__":
-    take_screenshot(Path(sys.argv[1]))
+    main()

@@ -14,7 +14,13 @@ from docs.macros.configuration import configuration, groups
 from docs.macros.conventions import convention_sections, conventions, metrics, ndcg_by_library
 from docs.macros.parameters import given_to_libraries, presets, shared_parameters, unmatched
 from docs.macros.reference import backends, evaluator_keys, public_names, reference
-from docs.macros.results import committed_table, listing
+from docs.macros.results import (
+    committed_studies,
+    committed_table,
+    listing,
+    published_data_sets,
+    results_by_study,
+)
 from docs.macros.translation import translation
 from ltrbench.cli.lesson import tell
 
@@ -22,6 +28,7 @@ MACROS = (
     *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),
     *(shared_parameters, given_to_libraries, unmatched, presets, translation, backends, evaluator_keys),
     *(public_names, reference, committed_table, listing),
+    *(committed_studies, published_data_sets, results_by_study),
 )
 
 

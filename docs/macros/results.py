@@ -1,4 +1,4 @@
-"""Results, and the files that hold them."""
+"""Results, the files that hold them, and the data sets that they are about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import inspect
 import re
 import textwrap
 
+from docs import leaderboard
+from docs.macros.tables import code, table
 from docs.pages import ROOT
+from ltrbench.cli.help.settings import ConfigFile, config_files
+
+_ROOT_OF_DATA = "${.root}/"
+_SPLITS = ("train", "valid", "test")
 
 
 def committed_table(path: str) -> str:
@@ -22,3 +28,49 @@ def listing(module: str) -> str:
     docstring = inspect.getdoc(importlib.import_module(module)) or ""
     (block, *_) = re.findall(r"(?:^    .+\n)+", docstring, re.MULTILINE)
     return f"```text\n{textwrap.dedent(block)}```"
+
+
+def published_data_sets() -> str:
+    """A row for each data set in conf/data that a publisher has: its name, what it is, and its files."""
+    files = {item.name: item for item in config_files() if item.group == "data"}
+    rows = [
+        [f"[`{name}`](configuration.md#data-{name})", _description(item), _folds(item), _layout(item)]
+        for name, item in files.items()
+        if _value(item, "obtain")
+    ]
+    return table(["name", "data", "folds", "files below `data/`"], rows)
+
+
+def _description(item: ConfigFile) -> str:
+    """The comment at the top of the YAML, up to the first command."""
+    return item.intro.partition("python -m ltrbench")[0].strip()
+
+
+def _folds(item: ConfigFile) -> str:
+    return "5" if "_five_folds" in item.bases else "1"
+
+
+def _layout(item: ConfigFile) -> str:
+    """The paths of the splits below the folder of all data, for fold 1."""
+    paths = [_value(item, split) for split in _SPLITS]
+    below = (path.removeprefix(_ROOT_OF_DATA).replace("${.fold}", "1") for path in paths if path)
+    return ", ".join(map(code, below))
+
+
+def _value(item: ConfigFile, key: str) -> str:
+    return next((found.value for found in item.keys if found.name == f"data.{key}"), "")
+
+
+def results_by_study() -> str:
+    """The leaderboard of the README, with links to the sections of `committed_studies`."""
+    return re.sub(r"\(results/(\w+)/table\.md\)", r"(#\1)", leaderboard.leaderboard())
+
+
+def committed_studies() -> str:
+    """A section for each study of the leaderboard: its table and the picture of quality against time."""
+    return "\n\n".join(_study(name) for name in leaderboard.STUDIES)
+
+
+def _study(name: str) -> str:
+    picture = f"![Test NDCG@10 on {name} against the seconds of a fit](../images/results/{name}.png)"
+    return f"## {name}\n\n{committed_table(f'results/{name}/table.md')}\n\n{picture}"

@@ -6,11 +6,16 @@ what is generated is generated anew at each build. `make docs` does all three.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import html
+import http.server
+import itertools
 import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -32,6 +37,7 @@ from docs.macros.configuration import choices
 from docs.macros.parameters import boosting_models
 from docs.macros.reference import own_settings
 from docs.pages import ROOT, titled_files, write_files
+from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.help.settings import config_files
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.run.launch import flags_and_overrides
@@ -79,10 +85,10 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def commands(page: str) -> list[list[str]]:
-    """The words behind `python -m ltrbench` in each line of the shell blocks."""
+    """The words behind `python -m ltrbench` in each line of the shell blocks, up to a pipe."""
     lines = [line for block in _SHELL.findall(page) for line in block.replace("\\\n", " ").splitlines()]
     words = (shlex.split(line, comments=True) for line in lines if line.startswith("python -m ltrbench"))
-    return [each[3:] for each in words]
+    return [list(itertools.takewhile(lambda word: word not in ("|", ">"), each[3:])) for each in words]
 
 
 def spans(page: str) -> list[str]:
@@ -285,9 +291,12 @@ def test_every_page_stands_in_the_navigation() -> None:
     assert all(str(path.relative_to(DOCS)) in text for path in DOCS_PAGES)
 
 
-def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built documentation; it builds without a warning."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -295,13 +304,75 @@ def test_the_site_builds_without_a_warning_and_asks_nothing_of_other_servers(tmp
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    reference = (tmp_path / "site" / "lookup" / "reference.html").read_text()
+    return folder
+
+
+def test_the_site_has_the_reference_and_requests_nothing_from_other_servers(site: Path) -> None:
+    reference = (site / "lookup" / "reference.html").read_text()
     assert 'id="ltrbench.data.RankingDataset.take_queries"' in reference
-    for built in (tmp_path / "site").rglob("*.html"):
+    for built in site.rglob("*.html"):
         text = built.read_text()
         assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name
         assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text)
         assert "blockquote" not in text, f"{built.name}: an example of a docstring reads as a quotation"
+
+
+def test_the_site_has_every_picture_that_its_pages_show(site: Path) -> None:
+    for built in site.rglob("*.html"):
+        for source in re.findall(r'<img[^>]*src="([^":]+)"', built.read_text()):
+            assert (built.parent / source).exists(), f"{built.name}: {source}"
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["opened as a file", "served"])
+def test_full_text_search_of_the_site_finds_a_page(site: Path, served: bool) -> None:
+    pytest.importorskip("playwright", reason="search runs in a browser: pip install playwright")
+    from browser import browser, chromium, confined_page
+
+    if chromium() is None:
+        pytest.skip("search runs in a browser: sudo apt-get install chromium")
+    with (
+        address_of(site, served) as address,
+        browser() as launched,
+        confined_page(launched, address, 1400, 900) as page,
+    ):
+        page.goto(f"{address}/tasks/scores.html")
+        page.get_by_role("textbox", name="Search").fill("GeoRisk")
+        links = page.locator(".md-search-result__item a")
+        links.first.wait_for()
+        found = [link.get_attribute("href") or "" for link in links.all()]
+        assert any(link.startswith(f"{address}/concepts/statistics.html") for link in found), found
+
+
+@contextlib.contextmanager
+def address_of(site: Path, served: bool) -> Iterator[str]:
+    """The address of the site: that of its folder, or of a server."""
+    if not served:
+        yield site.as_uri()
+        return
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its base class's name
+        """Logs nothing."""
+
+
+@pytest.mark.skipif(
+    not (data_folder() / "lightgbm-example" / "rank.train").exists(),
+    reason="the tutorial's data is missing: data=lightgbm_example prints how to get it",
+)
+def test_the_tutorial_shows_what_its_commands_print() -> None:
+    page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    now = transcripts(retaken(page))
+    for (command, shown), (_, printed) in zip(transcripts(page), now, strict=True):
+        (text_shown, numbers_shown), (text, numbers) = comparable(shown), comparable(printed)
+        assert text_shown == text, f"{command}differs: make screenshot writes it anew"
+        # Another type of machine may round otherwise.
+        assert numbers_shown == pytest.approx(numbers, abs=0.001), command
 
 
 def test_the_readme_shows_the_leaderboard_of_the_committed_results() -> None:
