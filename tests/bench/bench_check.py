@@ -1,8 +1,8 @@
-"""CPU time that the check of a sweep's jobs takes before the first one trains, beside Hydra's own composing.
+"""Benchmark of the check of a sweep's jobs before training: CPU time per job, next to Hydra's composition.
 
     python tests/bench/bench_check.py [--jobs 200]
 
-A job should take at most 10 ms. CPU time, because other programs on the machine hardly change it.
+The target is at most 10 ms per job. CPU time is used because other programs hardly affect it.
 """
 
 from __future__ import annotations

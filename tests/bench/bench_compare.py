@@ -1,8 +1,8 @@
-"""Seconds and peak memory of the verb `compare`, from run folders to the table, in a process of its own.
+"""Benchmark of the verb `compare`: seconds and peak memory from run folders to the table, in a new process.
 
     python tests/bench/bench_compare.py [--models 10] [--queries 30000] [--draws 10000] [--output]
 
-With --output the files are written too: the report, the tables and the pictures.
+With --output it also writes the files: the report, the tables and the images.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.results import FINISHED, RunResult, ScoredSplit, write_run
 
 DOCUMENTS = 40
-"""Of a query."""
+"""Number of documents per query."""
 
 METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 
 
 def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
-    """Runs on one test set, with grades as rare as MSLR-WEB30K's; each model is a little better than the one
-    before."""
+    """Writes runs on one test set with MSLR-WEB30K's shares of grades; each model is slightly better than the
+    previous one."""
     rng = np.random.default_rng(0)
     labels = rng.choice(5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     judged = Judgments(labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS)

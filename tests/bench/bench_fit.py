@@ -1,15 +1,15 @@
-"""How long `native` takes to fit beside LightGBM: ratios taken in one process, over a grid of jobs.
+"""Benchmark of fitting: time of `native` relative to LightGBM in one process, over a grid of jobs.
 
     python tests/bench/bench_fit.py [--jobs 200000 mq2007 1000000] [--leaves 31 255] [--threads 2 1]
     [--trees 100] [--repeats 5]
 
-The engines take turns, so that a slow minute of the machine meets both, and native is compiled before the
-clock. LightGBM builds histograms row by row or column by column, and the better counts. Its time includes
-making the Dataset, as native's includes binning; both are also given alone. Figures are medians, with the
-least and the largest behind them. NDCG@10 is that on queries of the job's test set; the difference has the
-paired 95 % interval of Student's t.
+The engines alternate, so that both are affected by slow periods of the machine, and native is compiled before
+timing starts. LightGBM builds histograms by row or by column; the faster of the two counts. Its time includes
+building the Dataset, as native's time includes binning; both parts are also reported separately. Times are
+medians, followed by minimum and maximum. NDCG@10 is measured on the job's test set; its difference has a
+paired 95 % confidence interval (Student's t).
 
-The whole grid takes hours, most of them for a million documents.
+The complete grid takes hours, mostly for a million documents.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def bench_cell(
 
 
 def take_turns(ways: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    """The median seconds of each way, printed with their range."""
+    """Returns the median seconds of each variant, and prints them with their range."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():

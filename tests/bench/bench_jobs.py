@@ -1,7 +1,7 @@
-"""What the benchmarks of the native engine fit: data of three sizes, and the engines in the same words.
+"""Jobs of the native engine's benchmarks: data sets of three sizes, and equal parameters of both engines.
 
-OMP_WAIT_POLICY is set before the engines are imported: threads that spin while they wait disturb whoever
-runs next.
+OMP_WAIT_POLICY is set before the engines are imported: waiting threads that spin would slow down the engine
+that runs next.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Model = NativeRanker | lgb.Booster
 
 
 def make_dataset(num_documents: int, seed: int) -> RankingDataset:
-    """Shaped like MSLR-WEB30K: about 120 documents a query; columns dense, of counts, or mostly 0."""
+    """Returns data similar to MSLR-WEB30K: about 120 documents per query; dense, count, sparse features."""
     rng = np.random.default_rng(seed)
     sizes = np.clip(np.exp(rng.normal(4.6, 0.6, num_documents // 50)), 5, 1000).astype(np.int64)
     query_start = np.concatenate([[0], np.cumsum(sizes)])
@@ -40,7 +40,7 @@ def make_dataset(num_documents: int, seed: int) -> RankingDataset:
     cuts = np.quantile(relevance, np.cumsum(GRADE_SHARES)[:-1])
     features = np.empty((num_documents, NUM_FEATURES), dtype=np.float32)
     for f in range(NUM_FEATURES):
-        # What a column means is the same for every seed, so that one set can test what another taught.
+        # Features have the same distribution for every seed, so that one set can be the test set of another.
         slope, spread, scale = np.random.default_rng(f).uniform([0.2, 0.5, 1.0], [1.0, 1.5, 5.0])
         seen = latent[:, f % 6] * slope + rng.normal(size=num_documents)
         if f % 3 == 0:
@@ -54,12 +54,12 @@ def make_dataset(num_documents: int, seed: int) -> RankingDataset:
 
 
 def data_folder() -> Path:
-    """Where real data lies: LTRBENCH_DATA, or data/ of the checkout."""
+    """Returns the folder of real data: LTRBENCH_DATA, or data/ of the checkout."""
     return Path(os.environ.get("LTRBENCH_DATA", Path(__file__).resolve().parents[2] / "data"))
 
 
 def load_job(name: str) -> tuple[RankingDataset, RankingDataset]:
-    """Train and test of a job: "mq2007", or a number of documents such as "200000"."""
+    """Returns training and test set of a job: "mq2007", or a number of documents such as "200000"."""
     if name == "mq2007":
         fold = data_folder() / "MQ2007" / "Fold1"
         return read_letor(fold / "train.txt"), read_letor(fold / "test.txt")
@@ -71,7 +71,7 @@ def fit_native(train: RankingDataset, num_trees: int, num_leaves: int, num_threa
 
 
 def lightgbm_parameters(num_leaves: int, num_threads: int, layout: str) -> dict[str, object]:
-    """LightGBM's defaults, which native's are too, with histograms built row by row or column by column."""
+    """Returns LightGBM's parameters: defaults, which native shares, and histograms by row or by column."""
     return {
         "objective": "lambdarank",
         "num_leaves": num_leaves,

@@ -1,9 +1,9 @@
-"""Peak memory of a fit, each engine in a process of its own: native beside LightGBM.
+"""Benchmark of memory: peak memory of a fit with native and with LightGBM, each in a separate process.
 
     python tests/bench/bench_memory.py [--documents 1000000] [--leaves 255] [--trees 5] [--threads 2]
 
-The features are made once and read from a file, so that a process holds nothing but them and its engine. What
-counts is the peak of the whole process, data included, and how far the fit lifts it above the data.
+The features are generated once and read from a file, so that a process only contains the data and its engine.
+The benchmark reports the peak of the whole process, including the data, and the increase during the fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENGINES = ("native", "force_row_wise", "force_col_wise")
 
 
 def fit(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, float | None]:
-    """Runs in the engine's process: MB above the data, and of the data."""
+    """Prints MB above the data, and MB of the data; runs in the engine's process."""
     arrays = {name: np.load(folder / f"{name}.npy") for name in ("features", "labels", "query_start")}
     train = RankingDataset(**arrays)
     if engine == "native":

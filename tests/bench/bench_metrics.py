@@ -1,10 +1,10 @@
-"""Time of the evaluator on one core, and as a ratio to LightGBM's and XGBoost's own NDCG in the same process.
+"""Benchmark of the evaluator on one core: its time, and the ratio to NDCG in LightGBM and XGBoost.
 
     python tests/bench/bench_metrics.py [--queries 30000] [--documents 120] [--repeats 5]
 
-Each library is asked for NDCG@10 of the same scores and gives its own figure, which is held against ours
-under its preset, so that the times are of the same work. The libraries' times hold the computing of scores
-by one stump as well, which both need to be asked at all.
+Each library computes NDCG@10 of the same scores. Its value must equal ours under the library's preset, so
+that the times are of the same work. The times of the libraries include scoring with one stump, which both
+require.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "ndcg@10"
 
 
 def seconds(calls: Sequence[Callable[[], float]]) -> tuple[float, float]:
-    """The median time of some calls, and what the last returned."""
+    """Returns the median time of several calls, and the result of the last call."""
     times, value = [], 0.0
     for call in calls:
         watch = Stopwatch()
@@ -89,10 +89,10 @@ def main() -> None:
 
 
 def bench(num_queries: int, num_docs: int, repeats: int) -> None:
-    """Prints the times of so many queries of so many documents, with few ties and with many."""
+    """Prints times for this number of queries and documents per query, with few and with many ties."""
     rng = np.random.default_rng(0)
     num_documents = num_queries * num_docs
-    # Grades in the shares of MSLR-WEB30K.
+    # The shares of grades are those of MSLR-WEB30K.
     labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(np.float64)
     query_start = np.arange(0, num_documents + 1, num_docs)
     warm_up_metrics()

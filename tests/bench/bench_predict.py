@@ -1,19 +1,19 @@
-"""How long `native` takes to score documents beside XGBoost and LightGBM, as ratios taken in one process.
+"""Benchmark of prediction: time of `native` relative to XGBoost and LightGBM in one process.
 
     python tests/bench/bench_predict.py [--documents 100000] [--leaves 64] [--trees 300] [--threads 1 2]
     [--repeats 5] [--queries 1000]
 
-Each backend scores with its own model of as many trees and leaves, all learned from the same documents;
-XGBoost by `inplace_predict`, LightGBM by `predict`. They take turns, so that a slow minute of the machine
-meets all, and each has one call before the clock. First all documents in one call, then query after query of
-100 documents, as a search engine asks.
+Each backend scores with a model of the same number of trees and leaves, fitted to the same documents; XGBoost
+with `inplace_predict`, LightGBM with `predict`. The backends alternate, so that all are affected by slow
+periods of the machine, and each has one call before timing starts. The first part scores all documents in one
+call, the second part single queries of 100 documents, as in a search engine.
 """
 
 from __future__ import annotations
 
 import os
 
-# Before the engines are imported: threads that spin while they wait disturb whoever runs next.
+# Set before the engines are imported: waiting threads that spin would slow down the engine that runs next.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
@@ -31,7 +31,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 
-LEARNED_FROM = 10_000  # documents: enough for trees that are full
+LEARNED_FROM = 10_000  # training documents, enough for trees with all leaves
 QUERY_SIZE = 100
 
 
@@ -48,7 +48,7 @@ def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
         ranker.num_threads = num_threads
     _, booster = library_model_of(rankers["XGBoost"]) or ("", None)
     assert isinstance(booster, xgb.Booster)
-    # XGBoost's threads are set once, when it is fitted.
+    # XGBoost's number of threads is only set during the fit.
     booster.set_param({"nthread": num_threads})
 
 

@@ -1,10 +1,10 @@
-"""How native's cost grows with the documents, with the length of a query, and what compiling costs.
+"""Benchmark of scaling: native's time by number of documents and query length, and compilation time.
 
     python tests/bench/bench_scaling.py [--documents 100000] [--threads 1] [--repeats 5]
 
-Four times the documents should cost about four times as long. The lambdas of one query of n documents are
-compared at n = 2,500 and 10,000, where a truncation makes their cost O(n k): again about four times. The
-warm-up is taken in fresh processes, with an empty folder of compiled code and with the filled one.
+With four times the documents, a fit should take about four times as long. The lambdas of one query are timed
+for n = 2,500 and 10,000 documents; with a truncation of k their cost is O(n k), again a factor of about four.
+The warm-up is timed in new processes, with an empty and with a filled cache of compiled code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Seconds and peak memory of all statistics that a comparison of ten models asks for.
+"""Benchmark of statistics: seconds and peak memory of all statistics in a comparison of ten models.
 
     python tests/bench/bench_statistics.py [--systems 10] [--queries 30000] [--draws 10000]
 
-Three rounds: every pair, every system's own interval, and the simultaneous intervals of all pairs.
+It has three parts: all pairs, the interval of every system, and the simultaneous intervals of all pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_interv
 
 
 def sample_of(num_systems: int, num_queries: int) -> PairedSample:
-    """Values as of NDCG, in five folds."""
+    """Returns values like those of NDCG, in five folds."""
     rng = np.random.default_rng(0)
     noise = rng.normal(scale=0.1, size=(num_systems, num_queries))
     values = np.clip(rng.beta(2, 2, num_queries) + noise, 0, 1)

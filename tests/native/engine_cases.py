@@ -1,4 +1,4 @@
-"""What the tests of the engine's stages share: made-up data sets, and the golden files."""
+"""Synthetic data sets and golden files for the tests of the engine."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.native.settings import pairs_of
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
-"""For properties: the first call of a kernel takes seconds, and every call does where it is not compiled."""
+"""Settings of property tests: no deadline, because the first call of a kernel compiles for seconds; fewer
+examples if numba is disabled."""
 COMPILED = pytest.mark.skipif(config.DISABLE_JIT, reason="for compiled loops: threads, many documents")
-"""A test that would take uncompiled loops minutes, or says nothing of them."""
+"""Mark of tests that would take minutes without compilation, or only concern compiled code."""
 USUAL_QUERIES = 12 if config.DISABLE_JIT else 40
 
 
 def dialect(name: str) -> PairSettings:
-    """The pairs of a library, as its preset has them."""
+    """Returns the pair settings of a library's preset."""
     return pairs_of(NativeRanker.from_preset(name))
 
 
 def query(labels: list[float], features: Any = None) -> RankingDataset:
-    """A data set of one query."""
+    """Returns a data set of one query."""
     columns = np.arange(len(labels))[:, None] if features is None else np.asarray(features)
     return dataset(columns, np.asarray(labels, dtype=np.float64), [len(labels)])
 
@@ -49,7 +50,7 @@ def dataset(
 def make_dataset(
     seed: int, num_queries: int = USUAL_QUERIES, num_features: int = 9, weighted: bool = False
 ) -> RankingDataset:
-    """Labels that follow three features; with missing values, and a column that has no others."""
+    """Returns data whose labels depend on three features, with missing values and an all-missing column."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 30, num_queries)
     features = rng.normal(size=(sizes.sum(), num_features))
@@ -63,7 +64,7 @@ def make_dataset(
 
 
 def golden_lambdas(file: str = "lightgbm_xgboost_lambdas.json") -> list[dict[str, Any]]:
-    """Real queries with the libraries' gradients and hessians; skips the test where they are absent."""
+    """Returns real queries with the libraries' gradients and hessians; skips the test without them."""
     queries: list[dict[str, Any]] = json.loads(golden_file(file).read_text())
     return queries
 
@@ -78,4 +79,4 @@ GOLDEN_DIALECTS: list[tuple[str, dict[str, Any], str]] = [
     ("xgboost", {"truncation": 3}, "xgboost,truncation=3"),
     ("xgboost", OFF, "xgboost,normalization=false,score_normalization=false"),
 ]
-"""A preset of pairs, what is varied in it, and the name of its lambdas in the golden file."""
+"""(preset, changed settings, name of the lambdas in the golden file)."""

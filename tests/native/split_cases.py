@@ -1,4 +1,4 @@
-"""What the tests of searches for cuts share: made-up leaves, and the settings to search them by."""
+"""Synthetic leaves and strategies of settings for the tests of the search for splits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ltrbench.native.tree.splitting import (
 
 
 class Leaf(NamedTuple):
-    """Some documents of a binned data set, with quantised gradients."""
+    """A leaf: a subset of the documents of a binned data set, with quantised gradients."""
 
     binned: BinnedFeatures
     bins: NDArray[np.uint8]
@@ -59,9 +59,9 @@ class Leaf(NamedTuple):
 
 
 def assert_both_find_none(one: Split | None, other: Split | None, settings: SplitSettings) -> None:
-    """Holds two searches together where at least one of them finds no cut.
+    """Compares two searches of which at least one finds no split.
 
-    One may find a cut alone if its gain equals the gain to exceed but for rounding, for example 2e-15 for 0.
+    Only one may find a split if its gain equals the gain to exceed up to rounding, for example 2e-15 for 0.
     """
     split = one or other
     assert split is None or split.gain == pytest.approx(settings.gain_to_exceed, rel=1e-9, abs=1e-9)
@@ -77,7 +77,7 @@ def make_leaf(
 
 
 def random_leaf(seed: int, missing_share: float) -> Leaf:
-    """Gradients follow a feature, hessians are as uneven as those of lambdas, and some documents are out."""
+    """Returns a leaf of some documents, with gradients that depend on a feature and skewed hessians."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(60, 4))
     features[:, 1] = np.round(features[:, 1])

@@ -28,7 +28,7 @@ small_columns = arrays(np.float32, st.integers(1, 60), elements=small_values)
 
 
 def bins_of(binned: BinnedFeatures) -> NDArray[np.uint8]:
-    """(C, D), taken out of the words."""
+    """Returns the (C, D) bins that the words contain."""
     everyone = np.arange(binned.num_documents, dtype=np.uint32)
     return np.stack([binned.bins_of(column, everyone) for column in range(binned.num_columns)])
 
@@ -107,7 +107,7 @@ def test_a_constant_or_missing_feature_has_one_bin_of_values(value: float) -> No
 @pytest.mark.parametrize("rule", [QUANTILE, EQUAL_WIDTH])
 def test_more_thresholds_than_a_byte_holds_stand_in_several_columns(rule: ThresholdRule) -> None:
     rng = np.random.default_rng(0)
-    # Thresholds: 1022, few, none, and just as many as fit one column and no more.
+    # Number of thresholds: 1022, few, none, and exactly the maximum of one column.
     features = np.stack([rng.normal(size=4_000), rng.integers(0, 3, 4_000), np.ones(4_000)], axis=1)
     features = np.column_stack([features, np.arange(4_000) % 255]).astype(np.float32)
     features[::7, 0] = np.nan
@@ -120,7 +120,7 @@ def test_more_thresholds_than_a_byte_holds_stand_in_several_columns(rule: Thresh
     thresholds = thresholds[np.isfinite(thresholds)]
     assert 600 < len(thresholds) <= 1_022
     np.testing.assert_array_equal(thresholds, rule.cut_points(features[:, 0], 1_023))
-    # The columns' bins, the bins behind each one's last threshold left out, add up to those of the feature.
+    # The sum of a document's bins in all columns of the feature is its bin among all thresholds.
     present = ~np.isnan(features[:, 0])
     np.testing.assert_array_equal(
         bins_of(binned)[columns][:, present].sum(axis=0, dtype=np.int64),
@@ -136,12 +136,12 @@ def test_many_documents_are_sampled_by_the_seed() -> None:
     )
     np.testing.assert_array_equal(first.thresholds, again.thresholds)
     assert (first.thresholds != other.thresholds).any()
-    # The sample's twentieths are off by chance, 1 % of all documents each way: a bin has 2 to 9 % of them.
+    # Quantiles of the sample have a random error of about 1 % of all documents: a bin has 2 to 9 % of them.
     assert (np.bincount(bins_of(first)[0]) > 0.01 * len(features)).all()
 
 
 def ranklib_thresholds(column: NDArray[np.float32], num_thresholds: int) -> list[np.float32]:
-    """As in RankLib's LambdaMART.init, without its last threshold, the largest float."""
+    """Returns the thresholds of RankLib's LambdaMART.init, without the last one, the largest float."""
     distinct = sorted(set(column[~np.isnan(column)].tolist()))
     if len(distinct) <= num_thresholds:
         return [np.float32(value) for value in distinct]

@@ -35,7 +35,7 @@ SAMPLED = replace(
     SMALL,
     sampling=SamplingSettings(queries_per_tree=0.7, documents_per_tree=0.8, features_per_tree=0.6),
 )
-# From the third tree on.
+# learning_rate=0.5: GOSS starts with the third tree.
 GOSS = replace(SMALL, learning_rate=0.5, sampling=SamplingSettings(goss_top_rate=0.3, goss_other_rate=0.2))
 DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
 IN_FLOAT32 = replace(SMALL, objective=dialect("xgboost"))
@@ -71,7 +71,7 @@ def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -
 
 @COMPILED
 def test_one_two_and_four_threads_give_the_same_bits_where_each_loop_has_work_for_them() -> None:
-    # numba takes no more threads than it was started with, which is how many processors there are.
+    # The maximum number of threads is fixed when numba starts: by default, the number of processors.
     script = """
 import numba
 from engine_cases import make_dataset
@@ -129,7 +129,7 @@ def test_scores_in_float32_are_sums_in_float32(settings: BoostingSettings) -> No
     for tree, weight in zip(ensemble.forest.trees(), ensemble.weights, strict=True):
         expected += np.float32(weight) * scores_of(plant([tree], [1.0]), train).astype(np.float32)
     np.testing.assert_array_equal(ensemble.train_scores, expected)
-    # What validation sees is the model's, which is applied in float64.
+    # Validation scores are those of the model, which predicts in float64.
     np.testing.assert_array_equal(ensemble.valid_scores, scores_of(ensemble.forest, valid))
 
 
@@ -147,7 +147,7 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     num_dropped = []
     for number in range(1, ensemble.num_trees):
         before, after = ensemble.first(number), ensemble.first(number + 1)
-        # A dropped tree is one whose weight changed.
+        # A tree was dropped if its weight changed.
         others = np.where(after.weights[:-1] == before.weights, before.weights, 0.0)
         num_dropped.append(np.count_nonzero(others == 0.0))
         gradients, hessians = lambdas(
@@ -232,7 +232,7 @@ def test_a_leaf_has_its_own_value_whatever_the_criterion_of_its_cuts(
 )
 def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(dialect: dict[str, str]) -> None:
     made = make_dataset(7, num_queries=20)
-    # Rounded, so that the same values do not fall into other bins when some are there twice.
+    # Rounded, so that duplicated documents do not change the bins.
     data = dataset(np.round(2 * made.features), made.labels, made.query_sizes.tolist())
     splits = SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.1)
     settings = replace(SMALL, splits=splits, **dialect)  # type: ignore[arg-type]
@@ -261,7 +261,7 @@ def test_a_tree_uses_no_more_features_than_its_share() -> None:
 
 
 def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
-    # Two queries that contradict each other; a tree learns from one of them only.
+    # Two contradictory queries; a tree is fitted to only one of them.
     features = np.tile(np.arange(4.0), 2)[:, None]
     data = dataset(features, np.array([0, 0, 1, 1, 1, 1, 0, 0]), [4, 4])
     settings = replace(
@@ -297,7 +297,7 @@ def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingD
 
 
 def test_documents_that_cannot_be_told_apart_get_no_score() -> None:
-    # The gradients of the only leaf sum to zero, but for rounding.
+    # The gradients of the only leaf sum to 0 up to rounding.
     data = query([0, 1, 2, 0], features=np.full((4, 1), 3.0))
     np.testing.assert_allclose(scores_of(learn(data, SMALL), data), 0.0, atol=1e-12)
 

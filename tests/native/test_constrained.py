@@ -9,6 +9,7 @@ import pytest
 from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from numpy.typing import NDArray
 from split_cases import any_settings, assert_both_find_none, make_leaf, random_leaf
 
@@ -51,7 +52,7 @@ def test_the_search_does_what_the_reference_says(
         assert_both_find_none(got, expected, settings)
         return
     assert got.gain == pytest.approx(expected.gain, rel=1e-9, abs=1e-9)
-    # Which of several cuts that gain alike is the best, rounding decides: where a bound or l1 holds all back.
+    # If a bound or l1 limits all steps, several splits have the same gain, and rounding chooses one of them.
     if (bounds, l1, settings.max_delta_step) == ((-np.inf, np.inf), 0.0, 0.0):
         assert got[1:4] == expected[1:4]
 
@@ -72,7 +73,7 @@ def test_without_a_constraint_the_cut_is_that_of_the_kernel(
 
 
 def test_a_cut_against_the_sign_is_refused_and_one_along_it_bounds_both_sides() -> None:
-    # The steps are 1 on the left and -1 on the right.
+    # The step of the left side is 1, that of the right side -1.
     leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
     settings = SplitSettings(min_docs_in_leaf=1)
     rising, falling, either = (
@@ -144,16 +145,16 @@ def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict
 
 
 def few_valued(seed: int) -> RankingDataset:
-    """Features of few values, so that LightGBM's bins and ours are the same, and one that is misleading."""
+    """Returns data with few distinct values per feature, so that LightGBM's bins and ours are the same."""
     rng = np.random.default_rng(seed)
-    # All above zero, which LightGBM parts from other values by 1e-35 and not halfway.
+    # All values are above 0: LightGBM's threshold next to 0 is 1e-35 instead of halfway.
     features = np.round(3 * rng.normal(size=(3_000, 6))) + 20
     utility = features[:, 0] + features[:, 1] * (features[:, 2] > 20) - 30 + rng.normal(size=3_000)
     return dataset(features, np.digitize(utility, [2.0, 6.0, 12.0]), [30] * 100)
 
 
-# Under l1 a leaf may have no cut that gains, and leaves below it several; below a leaf where a feature gains
-# nothing LightGBM does not look at the feature again, and we do. So deep trees are compared without l1.
+# With l1, a feature may have no gain in a leaf but a gain in the leaves below it. LightGBM does not try such
+# a feature again, and our engine does. Deep trees are therefore compared without l1.
 @COMPILED
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float, num
         "objective": "lambdarank",
         "num_leaves": num_leaves,
         "learning_rate": 1.0,
-        "min_data_in_leaf": 1,  # because LightGBM estimates counts from hessians
+        "min_data_in_leaf": 1,  # because LightGBM estimates document counts from hessians
         "min_data_in_bin": 1,
         "min_sum_hessian_in_leaf": 0.5,
         "lambda_l1": l1,
@@ -189,7 +190,7 @@ def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float, num
         learning_rate=1.0,
         splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5, monotone=monotone, l1=l1),
     )
-    # LightGBM's gradients are float32 and its sigmoid comes from a table.
+    # LightGBM has float32 gradients and a sigmoid table.
     np.testing.assert_allclose(
         scores_of(boost(data, settings).forest, data.features), expected, rtol=1e-4, atol=1e-5
     )
@@ -207,5 +208,5 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 
 def test_a_feature_that_does_not_exist_has_no_sign() -> None:
-    with pytest.raises(ConfigError, match=r"monotone\.bm52 is 1, but no feature has that name; did you mean"):
+    with pytest.raises(ConfigError, match=naming("monotone.bm52", "is 1", "mean 'bm25'")):
         monotone_signs(["bm25", "age"], {"bm52": 1})

@@ -13,7 +13,7 @@ SOME = DartSettings(drop_rate=0.3)
 
 
 def shares(weights: list[float], settings: DartSettings, times: int = 4000) -> np.ndarray:
-    """(T,), how often each tree is dropped."""
+    """Returns the (T,) share of draws in which each tree is dropped."""
     rng = np.random.default_rng(0)
     counts = np.zeros(len(weights))
     for _ in range(times):
@@ -59,6 +59,6 @@ def test_a_new_tree_that_gives_what_the_dropped_ones_gave_changes_no_score(
     for normalize in ("tree", "forest"):
         new, factor = rescale(num_dropped, learning_rate, normalize)
         assert new + factor == pytest.approx(1.0)
-    # The paper has no learning rate beside.
+    # The paper has no learning rate.
     new, factor = rescale(num_dropped, 1.0, "mean")
     assert new + factor == pytest.approx(1.0)

@@ -11,7 +11,7 @@ from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 
 
 def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:
-    """Leaves are cut at random until there are enough."""
+    """Returns a tree in which random leaves were split until it had num_leaves leaves."""
     size = 2 * num_leaves - 1
     feature, left, right = np.full(size, NO_FEATURE), np.arange(size), np.arange(size)
     num_documents = np.full(size, 1000)
@@ -20,7 +20,7 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
         node = leaves.pop(rng.integers(len(leaves)))
         feature[node] = rng.integers(num_features)
         left[node], right[node] = first_new, first_new + 1
-        # Of few documents, the other leaf would have none.
+        # max and min keep both children from being empty.
         num_documents[first_new] = rng.integers(1, max(2, num_documents[node]))
         num_documents[first_new + 1] = max(1, num_documents[node] - num_documents[first_new])
         leaves += [first_new, first_new + 1]
@@ -37,7 +37,7 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
 
 
 def random_case(seed: int, num_documents: int = 100) -> tuple[Forest, NDArray[np.float32]]:
-    """Values and thresholds are of few steps, so that they are often equal."""
+    """Returns a forest and features; values and thresholds are often equal."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([1, 2, 8, 80], size=rng.integers(3, 6))
     trees = [random_tree(rng, int(num_leaves), num_features=3) for num_leaves in sizes]

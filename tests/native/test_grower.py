@@ -30,7 +30,7 @@ def grow(
     rows: NDArray[np.uint32] | None = None,
     features_of_leaf: FeatureDraw | None = None,
 ) -> GrownTree:
-    """The first tree of LambdaMART."""
+    """Returns the first tree of LambdaMART."""
     gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
     binned = bin_features(data.features, 255, np.random.default_rng(0))
     grower = Grower(binned, num_leaves, settings or SplitSettings(min_docs_in_leaf=3))
@@ -70,7 +70,7 @@ def test_the_compiled_loop_grows_the_tree_of_the_steps(
     settings = SplitSettings(min_docs_in_leaf=min_docs, max_depth=max_depth, l2=0.1 * (seed % 2))
     rows = np.flatnonzero(np.random.default_rng(seed).random(data.num_documents) < 0.8).astype(np.uint32)
     compiled = grow(data, num_leaves, settings, rows.copy())
-    # A tree whose leaves may draw features of their own grows by the steps.
+    # A tree with feature samples per leaf is grown step by step.
     by_steps = grow(data, num_leaves, settings, rows.copy(), features_of_leaf=lambda features: features)
     for one, other in zip(compiled.tree, by_steps.tree, strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
@@ -112,7 +112,7 @@ def test_a_tree_of_more_leaves_begins_as_the_tree_of_fewer() -> None:
 def test_the_open_leaf_of_the_highest_gain_is_cut_first() -> None:
     tree = grow(make_dataset(1), 12).tree
     inner = np.flatnonzero(tree.feature != NO_FEATURE)
-    # In the order of cutting: the pair of new nodes tells when.
+    # In the order of splitting, which is the order of the new nodes.
     order = inner[np.argsort(tree.left[inner])]
     for step, node in enumerate(order):
         open_then = [other for other in order[step:] if other < tree.left[node]]
@@ -135,9 +135,9 @@ def test_memory_kept_from_tree_to_tree_leaves_no_trace() -> None:
 
 
 def few_valued(seed: int) -> RankingDataset:
-    """Features of few values, so that LightGBM's bins and ours are the same."""
+    """Returns data with few distinct values per feature, so that LightGBM's bins and ours are the same."""
     rng = np.random.default_rng(seed)
-    # All above zero, which LightGBM parts from other values by 1e-35 and not halfway.
+    # All values are above 0: LightGBM's threshold next to 0 is 1e-35 instead of halfway.
     features = np.round(3 * rng.normal(size=(3_000, 8))) + 20
     utility = features[:, 0] + features[:, 1] * (features[:, 2] > 20) - 30 + rng.normal(size=3_000)
     features[rng.random(features.shape) < 0.05] = np.nan
@@ -152,7 +152,7 @@ def test_the_first_tree_is_lightgbms(seed: int) -> None:
         "objective": "lambdarank",
         "num_leaves": 15,
         "learning_rate": 1.0,
-        "min_data_in_leaf": 1,  # because LightGBM estimates counts from hessians
+        "min_data_in_leaf": 1,  # because LightGBM estimates document counts from hessians
         "min_data_in_bin": 1,
         "min_sum_hessian_in_leaf": 0.5,
         "verbose": -1,
@@ -170,9 +170,9 @@ def test_the_first_tree_is_lightgbms(seed: int) -> None:
     number = theirs["node_index"].str.extract(r"S(\d+)")[0].astype(int)
     by_cut = theirs.iloc[np.argsort(number)]
     assert [f"Column_{f}" for f in tree.feature[order]] == list(by_cut["split_feature"])
-    # LightGBM's gradients are float32 and its sigmoid comes from a table.
+    # LightGBM has float32 gradients and a sigmoid table.
     np.testing.assert_allclose(tree.gain[order], by_cut["split_gain"], rtol=1e-3)
-    # Thresholds between which a leaf has no document are as good as each other, so hold the leaves together.
+    # Thresholds with no document of the leaf in between are equivalent, so compare the leaves.
     reached = np.asarray(model.predict(data.features, pred_leaf=True))[:, 0]
     for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
         assert len(set(reached[grown.rows[first:end]])) == 1
@@ -184,7 +184,7 @@ def gradients_of(seed: int, num_documents: int) -> NDArray[np.float64]:
 
 
 def grow_least_squares(seed: int, growth: str, num_leaves: int, settings: SplitSettings = LOOSE) -> GrownTree:
-    """A least-squares tree of random gradients, with features that follow some of them."""
+    """Returns a least-squares tree of random gradients."""
     data = make_dataset(seed, num_queries=40)
     binned = bin_features(data.features, 255, np.random.default_rng(0))
     gradients = gradients_of(seed, data.num_documents)
@@ -196,12 +196,12 @@ def grow_least_squares(seed: int, growth: str, num_leaves: int, settings: SplitS
 
 def nodes_in_the_order_of_cutting(tree: Tree) -> NDArray[np.int64]:
     inner = np.flatnonzero(tree.feature != NO_FEATURE)
-    # The pair of new nodes tells when.
+    # Later splits create later nodes.
     return inner[np.argsort(tree.left[inner])]
 
 
 def rows_of_nodes(grown: GrownTree) -> list[NDArray[np.uint32]]:
-    """The documents of every node, an inner one's gathered from below."""
+    """Returns the documents of every node; those of an inner node are the documents of its children."""
     tree = grown.tree
     rows = [np.empty(0, dtype=np.uint32)] * len(tree.feature)
     for leaf, node in enumerate(grown.leaf_node):
@@ -232,7 +232,7 @@ def test_by_deviance_the_open_leaf_of_the_most_differing_gradients_is_cut_next(s
 
 
 def test_of_equal_deviances_the_leaf_made_last_is_cut_first() -> None:
-    # The root's cut leaves two halves alike, whose own cuts gain alike.
+    # The root's split gives two halves with the same deviance, whose best splits have the same gain.
     features = np.arange(8, dtype=np.float32)[:, None]
     gradients = np.array([5.0, 5, 7, 7, -5, -5, -7, -7])
     binned = bin_features(features, 255, np.random.default_rng(0))
@@ -251,7 +251,7 @@ def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
     assert (np.diff(depth[nodes_in_the_order_of_cutting(grown.tree)]) >= 0).all()
     sizes = np.array([len(rows) for rows in rows_of_nodes(grown)])
     leaves = grown.tree.feature == NO_FEATURE
-    # Above the last level but one only what is too small was left out.
+    # Above the second to last level, only leaves that are too small are not split.
     assert (sizes[leaves & (depth < depth.max() - 1)] < 10).all()
 
 
@@ -272,7 +272,7 @@ def test_a_small_leaf_is_not_cut_but_may_be_left_over() -> None:
 
 
 def test_leaves_are_cut_without_gain_only_where_that_is_asked_for() -> None:
-    # Either feature alone tells nothing: exclusive or.
+    # Exclusive or: neither feature alone has a gain.
     features = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32)
     gradients = np.array([1.0, -1, -1, 1])
     rows, used = np.arange(4, dtype=np.uint32), np.ones(2, dtype=np.bool_)
@@ -294,9 +294,9 @@ def test_a_leaf_whose_gradients_are_all_alike_is_never_cut() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
-    """And so pyltr's, whose trees are those of friedman_mse down to depth 3.
+    """pyltr uses the same trees: scikit-learn's with criterion friedman_mse and depth 3.
 
-    From 1.9 on scikit-learn says itself that friedman_mse and squared_error were always equivalent.
+    scikit-learn 1.9 documents that friedman_mse and squared_error were always equivalent.
     """
     rng = np.random.default_rng(seed)
     features = np.round(2 * rng.normal(size=(400, 5))).astype(np.float32)
@@ -345,6 +345,6 @@ def test_every_leaf_draws_the_features_that_it_may_be_cut_by(size: float | str) 
     num_chosen = {1 / 3: 3, 3: 3, "sqrt": 3}[size]
     assert {int(features.sum()) for features in drawn} == {num_chosen}
     assert not any(features[0] for features in drawn)
-    # The root is drawn for first.
+    # The first draw is for the root.
     assert drawn[0][tree.feature[0]]
     assert len({tuple(features) for features in drawn}) > 1

@@ -48,7 +48,7 @@ def histogram_of(binned: BinnedFeatures, rows: NDArray[Any], packed: NDArray[np.
 def expected_histogram(
     features: NDArray[np.float32], binned: BinnedFeatures, rows: Rows, packed: NDArray[np.int64]
 ) -> Histogram:
-    """The sums by bin of the reference, packed as the kernel's."""
+    """Returns the reference's sums per bin, packed as in the kernel."""
     bins = reference_bins(features, binned)[:, rows].T.astype(np.int64)
     terms = np.stack([packed[rows] >> 32, packed[rows] & 0xFFFFFFFF]).astype(np.float64)
     g, h = histograms(bins, terms, 256)[..., 0].astype(np.int64)
@@ -91,7 +91,7 @@ def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> 
     packed = quantise(gradients, hessians).packed
     whole_gradients = [int(value) >> 32 for value in packed]
     whole_hessians = [int(value) & 0xFFFFFFFF for value in packed]
-    # The largest sum that any documents can have is that of all of one sign.
+    # The largest possible sum over any documents is the sum of absolute values.
     assert sum(abs(value) for value in whole_gradients) < 2**31
     assert sum(whole_hessians) < 2**32
     assert int(packed.sum()) >> 32 == sum(whole_gradients)
@@ -101,7 +101,7 @@ def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> 
 @given(st.integers(2, 40_000), st.sampled_from([1.0, 1e-3, 7e5]))
 @MAY_COMPILE
 def test_nor_where_every_document_is_rounded_up(num_documents: int, size: float) -> None:
-    # All alike, so that every document has the same fraction of a unit and is rounded the same way.
+    # All values are equal, so that all documents are rounded in the same direction.
     packed = quantise(np.full(num_documents, size), np.full(num_documents, size)).packed
     assert num_documents * (int(packed[0]) >> 32) < 2**31
     assert num_documents * (int(packed[0]) & 0xFFFFFFFF) < 2**32
@@ -116,7 +116,7 @@ def test_a_quantised_sum_is_within_half_a_unit_a_document(seed: int) -> None:
     is_summed = rng.random(500) < 0.3
     total = quantised.packed[is_summed].sum()
     gradient, hessian = (total >> 32) * quantised.gradient_unit, (total & 0xFFFFFFFF) * quantised.hessian_unit
-    # And a little for the rounding of the float64 sum on the right.
+    # 1e-12 allows for the rounding of the float64 sum on the right.
     assert (
         abs(gradient - gradients[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.gradient_unit + 1e-12
     )

@@ -1,8 +1,8 @@
-"""The compiled objectives live against the installed LightGBM and XGBoost, which show no gradients.
+"""Compares the compiled objectives with the installed LightGBM and XGBoost, which do not expose gradients.
 
-Each library is made to tell -g / (h + l2) of every document: LightGBM by refitting a tree with one document a
-leaf, XGBoost by a linear model with one feature a document. From two values of l2 both g and h follow, and a
-large one shows g alone.
+Instead, each library computes -g / (h + l2) of every document: LightGBM by refitting a tree with one document
+per leaf, XGBoost by a linear model with one feature per document. Two values of l2 determine g and h; with a
+large l2, the result depends almost only on g.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ PLAIN: dict[str, Any] = {"normalize_query": False, "normalize_distance": False}
 
 @dataclass
 class Case:
-    """Queries whose scores hold ties, with some of one document, of labels all alike, and of scores all
-    alike."""
+    """Queries with tied scores, including one with one document, some with equal labels or equal scores."""
 
     data: RankingDataset
     scores: Values
@@ -57,20 +56,20 @@ def make_case(seed: int, highest: int = 3, weighted: bool = False, sizes: Any = 
 
 
 def steps(case: Case, settings: ObjectiveSettings, l2: float, rng: Any = None) -> Values:
-    """(D,), -g / (h + l2) by the engine."""
+    """Returns the engine's (D,) values of -g / (h + l2)."""
     gradients, hessians = prepare(case.data, settings)(case.scores, None, rng or np.random.default_rng(0))
     return -gradients / (hessians + l2)
 
 
 def steps_of_lightgbm(case: Case, l2: float, **parameters: Any) -> Values:
-    """The same by LightGBM: of a tree with one document a leaf, refitted to its objective."""
+    """Returns LightGBM's (D,) values of -g / (h + l2): a tree with one document per leaf, refitted."""
     data, num_documents = case.data, case.data.num_documents
     parameters_of_tree: dict[str, Any] = {
         **{"num_leaves": num_documents, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0},
         **{"max_bin": num_documents + 1, "min_data_in_bin": 1, "feature_pre_filter": False},
         **{"objective": "regression", "learning_rate": 1.0, "num_threads": 1, "verbosity": -1},
     }
-    # Labels whose distances grow, so that no two documents are alike.
+    # Labels with increasing distances, so that every document gets its own leaf.
     apart = lgb.Dataset(data.features, np.arange(num_documents) ** 2.0, params=parameters_of_tree)
     tree = lgb.train(parameters_of_tree, apart, 1)
     tree.params.update(parameters, lambda_l2=l2)
@@ -86,7 +85,7 @@ def steps_of_lightgbm(case: Case, l2: float, **parameters: Any) -> Values:
 
 
 def steps_of_xgboost(case: Case, l2: float, **parameters: Any) -> Values:
-    """The same by XGBoost: the weights of a linear model after one round, a feature for each document."""
+    """Returns XGBoost's (D,) values of -g / (h + l2): a linear model with one feature per document."""
     num_documents = case.data.num_documents
     documents = np.eye(num_documents, dtype=np.float32)
     matrix = xgb.DMatrix(
@@ -145,7 +144,7 @@ def test_lambdas_are_lightgbms(
 
 
 class LightGBMDraws:
-    """LightGBM's generator, one a query from the seed on: include/LightGBM/utils/random.h, NextFloat."""
+    """LightGBM's random generator, one per query: include/LightGBM/utils/random.h, NextFloat."""
 
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.seed = case, seed
@@ -186,7 +185,7 @@ LINEAR = replace(XGBOOST, convention=replace(XGBOOST.convention, gain=linear_gai
 )
 def test_lambdas_are_xgboosts(settings: PairSettings, parameters: dict[str, Any], seed: int) -> None:
     parameters = {"objective": "rank:ndcg", **parameters}
-    # XGBoost's map takes labels 0 and 1 only.
+    # XGBoost's map only accepts labels 0 and 1.
     case = make_case(seed, highest=1 if settings.metric == "map" else 3)
     assert_alike(steps_of_xgboost, case, settings, parameters)
 

@@ -57,7 +57,7 @@ def test_the_kernel_does_what_the_specification_says(
     data = ndcg_data(query(labels), options.truncation)
     got = lambdas(data, scores, options)
     expected = specified(labels, scores, options)
-    # A quotient of exponentials is off by an ulp of a score of 1000, 1e-13, where exp of a difference is not.
+    # Unlike exp of a difference, a quotient of exponentials has an error of an ulp of a score of 1000: 1e-13.
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-15)
 
 
@@ -73,13 +73,13 @@ def test_the_kernel_does_what_the_specification_says(
 def test_lambdas_are_lightgbms_on_real_queries(name: str, options: LambdaSettings) -> None:
     for golden in golden_lambdas():
         gradients, hessians = of_query(golden["labels"], golden["scores"], options)
-        # LightGBM reads the sigmoid from a table of 2^20 steps, which departs from exp by up to 2e-5.
+        # LightGBM's sigmoid is a table of 2^20 steps, with errors of up to 2e-5.
         np.testing.assert_allclose(gradients, golden[name]["g"], rtol=0, atol=3e-5)
         np.testing.assert_allclose(hessians, golden[name]["h"], rtol=0, atol=3e-5)
 
 
 def test_lambdas_are_lightgbms_on_one_query_by_hand() -> None:
-    # Run with LightGBM 4.7.0 at its default parameters.
+    # Values of LightGBM 4.7.0 with default parameters.
     gradients, hessians = of_query([3, 0, 1, 2, 0], [0.1, 0.2, 0.9, 0.3, -0.5], LambdaSettings())
     expected_gradients = [-0.603279412, 0.341468215, 0.271139681, -0.0531179383, 0.0437895283]
     expected_hessians = [0.246206626, 0.172647581, 0.112920664, 0.185360402, 0.0303545911]
@@ -88,7 +88,7 @@ def test_lambdas_are_lightgbms_on_one_query_by_hand() -> None:
 
 
 def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:
-    # RankLib's lambdas are positive where a document should rise, and come without normalisation or cutoff.
+    # RankLib's lambdas are positive if a document should move up, without normalisation or cutoff.
     gradients, _ = of_query([0, 0, 0, 1, 1, 0, 1, 1, 0, 0], np.zeros(10), PLAIN)
     published = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
     np.testing.assert_allclose(-gradients, published, atol=5e-4)
@@ -199,7 +199,7 @@ def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
     data = ndcg_data(query(rng.integers(0, 4, size).tolist()), 30)
     order = any_order(data)
     near = rng.normal(size=size)
-    # Little changes; all is turned around, which takes more moves than inserting is given; and all tie.
+    # Small changes; reversed order, which exceeds the moves of insertion sort; ties.
     for scores in (near, near + 0.01 * rng.normal(size=size), -near, np.round(near), np.zeros(size)):
         afresh = lambdas(data, scores, PLAIN)
         np.testing.assert_array_equal(lambdas(data, scores, PLAIN, order=order), afresh)
@@ -220,5 +220,5 @@ def test_any_order_becomes_that_of_falling_scores(scores: NDArray[np.float64], s
 def test_an_order_turned_round_is_merged() -> None:
     scores = np.repeat(np.arange(40.0), 2)
     order = np.argsort(scores, kind="stable").astype(np.uint32)
-    sort_by_score(scores, order)  # takes some 3,000 steps by insertion, above 16 a document
+    sort_by_score(scores, order)  # insertion would take about 3,000 moves, more than 16 per document
     np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))

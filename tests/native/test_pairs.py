@@ -1,4 +1,4 @@
-"""The lambdas of every dialect against the libraries' pyltr, and against the definition of a swap."""
+"""Compares the specification of every dialect with the libraries and with the definition of swaps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_lambdas_are_the_librarys_on_real_queries(
     preset_name: str, varied: dict[str, Any], golden_name: str
 ) -> None:
     settings = replace(dialect(preset_name), **varied)
-    # The libraries add up in float32, and XGBoost keeps scores in it as well.
+    # The libraries sum in float32, and XGBoost also has float32 scores.
     tolerance = {"lightgbm": 1e-6, "xgboost": 2e-6}[preset_name]
     for golden in golden_lambdas():
         pairs = pair_lambdas(np.array(golden["labels"]), np.array(golden["scores"]), settings)
@@ -43,7 +43,7 @@ def test_lambdas_are_pyltrs_on_real_queries(metric: str, highest_grade: float, g
     settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         pairs = pair_lambdas(np.array(golden["labels"]), np.array(golden["scores"]), settings)
-        # pyltr's lambdas are positive where a document should rise.
+        # pyltr's lambdas are positive if a document should move up.
         np.testing.assert_allclose(-pairs.gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9)
         np.testing.assert_allclose(pairs.hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
 
@@ -64,7 +64,7 @@ def test_what_one_document_of_a_pair_gains_the_other_loses(
     labels, scores = np.array(documents, dtype=np.float64).T
     matrix = pair_lambdas(labels, scores, dialect(preset_name)).lambda_matrix
     np.testing.assert_array_equal(matrix, -matrix.T)
-    # The document of the higher label is pushed up, which is a negative gradient.
+    # The document with the higher label is pushed up, which is a negative gradient.
     assert ((matrix * (labels[:, None] - labels[None, :])) <= 0).all()
 
 

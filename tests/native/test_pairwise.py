@@ -1,4 +1,4 @@
-"""The compiled objectives against their specification, and against the definition of a swap."""
+"""Compares the compiled objectives with their specification and with the definition of swaps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from engine_cases import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
@@ -55,7 +56,7 @@ METRICS = [
     "wta",
 ]
 GENERAL = replace(NATIVE, least_hessian=1e-30)
-"""Native's own settings to the last digit, but for one that only the general kernel has."""
+"""Native's settings, except for one negligible value that only the general kernel supports."""
 
 documents = st.lists(
     st.tuples(st.integers(0, 4), st.one_of(st.integers(-2, 2), st.floats(-60, 60))), min_size=1, max_size=10
@@ -117,9 +118,9 @@ def test_the_engine_does_what_the_specification_says(
     labels, scores = np.array(documents, dtype=np.float64).T
     got = computed(query(labels.tolist()), scores, settings)
     pairs = pair_lambdas(labels, scores, settings, drawn(len(labels), settings))
-    # Relative to the largest, because those of opposite signs cancel.
+    # Relative to the largest value, because values of opposite signs cancel.
     size = np.abs([pairs.lambda_matrix, pairs.hessian_matrix]).max(initial=1e-3)
-    # A pair that is drawn twice is rounded twice by the engine, and its double once by the specification.
+    # The engine rounds a pair that is drawn twice twice; the specification rounds the doubled pair once.
     digits = 1e-6 if settings.float32_sums or settings.float32_norm else 1e-11
     np.testing.assert_allclose(got, (pairs.gradients, pairs.hessians), rtol=1e-9, atol=digits * size)
 
@@ -158,7 +159,7 @@ OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "float32_sums": [{"float32_sums": True}],
     "float32_norm": [{"float32_norm": True}],
 }
-"""Values that the fast kernel does not compute, by the field of PairSettings."""
+"""Values that the fast kernel does not support, by field of PairSettings."""
 
 
 def test_the_fast_kernel_is_left_for_every_value_that_it_does_not_compute() -> None:
@@ -182,9 +183,9 @@ def test_the_fast_kernel_and_the_general_one_agree(documents: list[tuple[int, fl
     np.testing.assert_allclose(fast, general, rtol=1e-9, atol=1e-13)
 
 
-# Without the table p is off by up to half a bin's change, 1.2e-5 of the weight of a pair.
+# Without the table, p differs by up to half the change over a bin, 1.2e-5 of the weight of a pair.
 EXACT = ("lightgbm", {"sigmoid": "exact"}, "lightgbm", 3e-5)
-# float32, of which XGBoost rounds scores, gradients and hessians to begin with.
+# XGBoost rounds scores, gradients and hessians to float32.
 TOLERANCES = {"lightgbm": 1e-7, "xgboost": 1e-6}
 
 
@@ -214,7 +215,7 @@ def test_the_engines_lambdas_are_pyltrs_on_real_queries(
     settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
     for golden in golden_lambdas("pyltr_lambdas.json"):
         gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
-        # pyltr's lambdas are positive where a document should rise.
+        # pyltr's lambdas are positive if a document should move up.
         np.testing.assert_allclose(-gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9)
         np.testing.assert_allclose(hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
 
@@ -288,7 +289,7 @@ def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
     many = replace(plain, pairs_per_document=20_000)
     gradients, _ = computed(query(labels), scores, many)
     matrix = pair_lambdas(np.array(labels), scores, plain).lambda_matrix
-    # A document draws each of its m others with probability 1 / m.
+    # A document draws each of m possible partners with probability 1 / m.
     chances = 1.0 / (np.array(labels)[:, None] != np.array(labels)[None, :]).sum(axis=1)
     expected = (matrix * (chances[:, None] + chances[None, :])).sum(axis=1)
     np.testing.assert_allclose(gradients / 20_000, expected, rtol=0.05)
@@ -318,30 +319,30 @@ def test_mart_approaches_the_labels_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "settings", "message"),
+    ("labels", "settings", "parts"),
     [
-        ([0.0, 2000.0], NATIVE, "labels.1. is 2000, whose gain is infinite"),
-        ([1023.5, 0.0], NATIVE, "is meant for whole grades"),
-        ([1023.0, 1023.0, 1023.0], NATIVE, "the gains of query 1 add up to infinity"),
-        ([0.0, 5.0], replace(NATIVE, metric="err"), "labels.1. is 5, above ERR's highest grade, 4"),
-        ([0.0, 2000.0], CrossEntropy(), "whose gain is infinite"),
+        ([0.0, 2000.0], NATIVE, ("labels[1]", "2000", "gain", "infinite")),
+        ([1023.5, 0.0], NATIVE, ("1023.5", "grades")),
+        ([1023.0, 1023.0, 1023.0], NATIVE, ("query 1", "infinity", "map the labels", "gain=linear")),
+        ([0.0, 5.0], replace(NATIVE, metric="err"), ("labels[1]", "is 5", "ERR", "4", "set highest_grade")),
+        ([0.0, 2000.0], CrossEntropy(), ("labels[1]", "2000", "gain", "infinite")),
         (
             [0.0, 2.0],
             replace(NATIVE, convention=replace(DEFAULT, gain=TableGain((0.0, 1.0)))),
-            "the table of gains ends with label 1",
+            ("gains", "label 1", "labels[1]", "2"),
         ),
         (
             [0.0, 31.0],
             replace(NATIVE, convention=replace(DEFAULT, name="lightgbm", largest_label=30.0)),
-            "lightgbm takes labels up to 30",
+            ("lightgbm", "labels", "30"),
         ),
     ],
 )
 def test_labels_that_an_objective_has_no_meaning_for_are_refused(
-    labels: list[float], settings: ObjectiveSettings, message: str
+    labels: list[float], settings: ObjectiveSettings, parts: tuple[str, ...]
 ) -> None:
     for refuse in (check_labels, prepare):
-        with pytest.raises(LtrbenchError, match=message):
+        with pytest.raises(LtrbenchError, match=naming(*parts)):
             refuse(query(labels), settings)
 
 
@@ -354,30 +355,32 @@ def test_graded_labels_are_relevant_from_the_threshold_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "parts"),
     [
-        ({"metric": "ndgc"}, "unknown metric 'ndgc'; did you mean 'ndcg'"),
-        ({"pairs_per_document": 2}, "pairs_per_document is 2 and truncation is 30"),
-        ({"query_norm": "pairs"}, "query_norm is pairs.* set it"),
-        ({"distance_offset": 0.0}, "distance_offset is 0.0; it must be more than 0"),
-        ({"sigmoid": "tabel"}, "sigmoid is 'tabel'; did you mean 'table'"),
-        ({"ties": "expected"}, "ties is 'expected'. It must be one of row_order, worst, best"),
+        ({"metric": "ndgc"}, ("metric 'ndgc'", "mean 'ndcg'")),
+        ({"pairs_per_document": 2}, ("pairs_per_document is 2", "truncation is 30", "null")),
+        ({"query_norm": "pairs"}, ("query_norm is pairs", "pairs_per_document", "query_norm=log2")),
+        ({"distance_offset": 0.0}, ("distance_offset is 0.0", "more than 0")),
+        ({"sigmoid": "tabel"}, ("sigmoid is 'tabel'", "mean 'table'")),
+        ({"ties": "expected"}, ("ties is 'expected'", "row_order, worst, best")),
     ],
 )
-def test_settings_out_of_range_or_in_contradiction_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_settings_out_of_range_or_in_contradiction_are_refused(
+    fields: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
         replace(NATIVE, **fields)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "parts"),
     [
-        (replace(NATIVE, metric="auc"), "metric 'auc' is none that the engine learns from"),
-        (replace(NATIVE, metric="precision"), "is the same in every order; give a cutoff"),
+        (replace(NATIVE, metric="auc"), ("metric 'auc'", *LAYOUTS)),
+        (replace(NATIVE, metric="precision"), ("metric 'precision'", "cutoff", "precision@5")),
     ],
 )
-def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, parts: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
         prepare(query([0.0, 1.0]), settings)
 
 

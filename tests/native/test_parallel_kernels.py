@@ -1,7 +1,7 @@
-"""Every parallel kernel compiles by itself, whatever was compiled before it.
+"""Every parallel kernel compiles independently of the kernels that were compiled before it.
 
-numba compiles what the disk cache lacks, in the order in which a program happens to call it. A kernel that
-only compiles after another one fails for the user whose cache holds that other one.
+numba compiles the kernels that are not in the disk cache, in the order of their calls. A kernel that only
+compiles after another one would fail for a user whose cache already contains the other one.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FITS: list[dict[str, Any]] = [
     {"drop_rate": 0.5},
     {"features_per_split": 0.5},
 ]
-"""Settings of native that call each parallel kernel at least once between them."""
+"""Settings of native that together call each parallel kernel at least once."""
 
 
 def parallel_kernels() -> Iterator[tuple[str, str]]:
-    """Module and name of each that the engine has; none where nothing is compiled."""
+    """Yields the module and name of each parallel kernel of the engine; none if numba is disabled."""
     for module in pkgutil.walk_packages(ltrbench.native.__path__, "ltrbench.native."):
         for name, value in vars(importlib.import_module(module.name)).items():
             is_parallel = isinstance(value, Dispatcher) and "parallel" in value.targetoptions
@@ -85,8 +85,8 @@ def test_a_parallel_kernel_compiles_alone_with_all_others_cached(module: str, na
     assert is_cached(getattr(importlib.import_module(module), name)), f"no fit of FITS calls {module}.{name}"
     program = f"from test_parallel_kernels import compile_alone; compile_alone({module!r}, {name!r})"
     path = f"import sys; sys.path[:0] = {sys.path!r}; "
-    # Another process of the suite, compiling at the same time, may have dropped an entry of the cache's
-    # index. The first attempt then puts it there, and the second one finds all others cached.
+    # Another process of the suite that compiles at the same time may have dropped an entry of the cache's
+    # index. The first attempt then restores it, and the second attempt finds all other kernels cached.
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", path + program], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def test_numba_parallelises_nothing_but_prange_in_every_kernel_and_for_every_typ
             values[i] += zeros[i]
         return values
 
-    for folder in ("first", "second"):  # a cache each, or the second would load what the first compiled
+    for folder in ("first", "second"):  # separate caches, so that both compile
         monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / folder))
         kernel: Any = parallel_kernel(filled)
         for dtype in (np.float32, np.float64):

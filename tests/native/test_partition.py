@@ -18,7 +18,7 @@ NUM_DOCUMENTS = 60
 
 @pytest.fixture(autouse=True)
 def _few_are_shared_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uncompiled, threads would not meet for so few; compiled code has the number in it."""
+    """Without compilation, runs the code for several threads on few rows; compiled code is unaffected."""
     monkeypatch.setattr(stage, "FEW_ROWS", 1)
 
 

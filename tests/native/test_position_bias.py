@@ -1,4 +1,4 @@
-"""Position bias: both corrections against their specification, and against the library each is of."""
+"""Compares both corrections of position bias with their specifications and with LightGBM and XGBoost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import xgboost as xgb
 from engine_cases import COMPILED, MAY_COMPILE, dialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
@@ -34,7 +35,7 @@ RNG = np.random.default_rng(0)
 
 
 def clicked() -> RankingDataset:
-    """Clicks that follow relevance and, as 1 / (1 + position), where a document was shown."""
+    """Returns clicks whose probability depends on relevance and, as 1 / (1 + position), on the position."""
     rng = np.random.default_rng(0)
     features = rng.integers(0, 40, size=(NUM_QUERIES * SIZE, 5)).astype(np.float32)
     utility = (
@@ -92,7 +93,7 @@ def test_biases_are_those_that_lightgbm_learns() -> None:
     for iteration in range(4):
         raw = booster.predict(CLICKED.features, num_iteration=iteration) if iteration else np.zeros(2400)
         call(ours, np.asarray(raw))
-        # They are printed with six digits.
+        # LightGBM prints six digits.
         np.testing.assert_allclose(ours.biases[-1], theirs[iteration], rtol=2e-5, atol=1e-7)
 
 
@@ -139,7 +140,7 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
         for t, theirs in zip(ours.propensities[-1], xgboost_config(booster), strict=True):
             np.testing.assert_allclose(t, theirs, rtol=2e-5)
         scores = booster.predict(data, output_margin=True)
-    # That it is not the paper's cost which XGBoost learns from is seen as soon as scores differ.
+    # XGBoost's cost is not the paper's: propensities differ as soon as scores differ.
     assert np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max() < 1e-12
     assert np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
 
@@ -261,5 +262,6 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 @pytest.mark.parametrize("pairs", [replace(NATIVE, metric="map"), dialect("pyltr")])
 def test_pairs_of_other_objectives_are_not_weighted(pairs: PairSettings) -> None:
-    with pytest.raises(ConfigError, match="position_bias=additive, which corrects any objective"):
+    remedies = ("metric=ndcg", "ties=row_order", "pairs_per_document=null", "position_bias=additive")
+    with pytest.raises(ConfigError, match=naming("position_bias=propensity", *remedies)):
         UnbiasedPairs(CLICKED, pairs, norm=1.0, mirrored=False)

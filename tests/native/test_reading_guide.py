@@ -1,4 +1,4 @@
-"""What `ltrbench.native` says of the order of its files is so."""
+"""The reading guide in the docstring of `ltrbench.native` matches the imports of its files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ GUIDE = inspect.getdoc(native) or ""
 
 
 def listed(text: str) -> list[str]:
-    """The files and folders of a guide, or of a part of one."""
+    """Returns the files and folders that a guide, or a part of it, lists."""
     return re.findall(r"^    ([\w/]+)  ", text, re.MULTILINE)
 
 
 FIRST, _, ENGINE = GUIDE.partition("For the engine itself")
-CORE = listed(ENGINE.partition("Three folders")[0])
+CORE = listed(ENGINE.partition("three folders")[0])
 
 
 def imported_by(name: str) -> set[str]:
-    """The files and folders of the engine that one of its files imports."""
+    """Returns the files and folders of the engine that one of its files imports."""
     nodes = ast.walk(ast.parse((FOLDER / f"{name}.py").read_text()))
     modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     inside = [module for module in modules if module.startswith("ltrbench.native.")]

@@ -1,17 +1,17 @@
-"""The engine grows the trees of the page that explains it, `ltrbench/native/reference.py`.
+"""The engine grows the same trees as the reference, `ltrbench/native/reference.py`.
 
-Cuts must be the same: feature, threshold, direction of missing values, order of cutting, documents of every
-node. Leaf values and scores agree to 1e-9; the largest difference measured is 2e-13.
+Splits must be identical: feature, threshold, direction of missing values, order of splitting, and documents
+of every node. Leaf values and scores agree to 1e-9; the largest measured difference is 2e-13.
 
-Cuts can be compared exactly because the reference rounds what the engine rounds: gradients to whole numbers
-(`round_to_units`), so that cuts into the same documents gain the same, and then the gain itself
-(`split_gain`), so that a cut that gains nothing is made in both or in neither.
+Splits can be compared exactly because the reference rounds in the same way as the engine: gradients to
+integers (`round_to_units`), so that splits into the same documents have the same gain, and the gain itself
+(`split_gain`), so that both or neither make a split whose exact gain is 0.
 
-One case remains in which the last bit of a float decides: documents of a query whose scores are equal in
-theory but come from different leaves. Which ranks higher then depends on rounding errors, and with it the
-lambdas. It takes leaves of one or two documents: of 200 made-up sets of up to 9 queries of up to 7 documents,
-4 showed it with min_docs_in_leaf=1, none with 3 or 5. The data below are larger, and their seeds are fixed;
-280 more fits of such data agreed as well.
+In one case the last bit of a float decides: if documents of a query have scores that are equal in theory but
+come from different leaves, rounding errors determine their ranks and so the lambdas. This requires leaves of
+one or two documents: of 200 synthetic data sets of up to 9 queries of up to 7 documents, 4 showed it with
+min_docs_in_leaf=1, and none with 3 or 5. The data sets below are larger and have fixed seeds; 280 other fits
+of such data agreed as well.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from ltrbench.rankers.native import NativeRanker
 NUM_TREES = 3 if config.DISABLE_JIT else 20
 ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
 NEIGHBOURS = [np.nan, float(ABOVE_ONE), float(np.nextafter(ABOVE_ONE, np.float32(2)))]
-"""The sum of their halves is rounded up."""
+"""Adjacent floats for which the sum of halves is rounded up."""
 SEEDS = range(2 if config.DISABLE_JIT else 8)
 
 
 def fit_engine(train: RankingDataset, settings: Settings) -> NativeRanker:
-    """Fits `model=native` as conf/model/native.yaml has it, with the hyperparameters of the reference."""
+    """Fits `model=native` of conf/model/native.yaml with the hyperparameters of the reference."""
     model: Any = OmegaConf.to_container(OmegaConf.load(CONF / "model/native.yaml"))
     fields = {name: value for name, value in model.items() if name not in ("defaults", "_target_")}
     return NativeRanker(**fields | asdict(settings), early_stopping=None, num_threads=1).fit(train)
 
 
 def tree_of(nodes: list[Node], model: Model) -> Tree:
-    """The tree of the reference in the engine's arrays."""
+    """Returns a tree of the reference in the arrays of the engine."""
     numbers = range(len(nodes))
     cuts = [node.split if node.left else None for node in nodes]
     return Tree(
@@ -87,11 +87,11 @@ def assert_same_trees(train: RankingDataset, settings: Settings) -> Model:
 
 
 def make_train(seed: int) -> RankingDataset:
-    """Queries of all sizes from one document; every fourth has no relevant document.
+    """Returns queries of various sizes, from one document; every fourth query has no relevant document.
 
-    Features: continuous, whole numbers, two values, one value, only missing, a copy of the whole numbers, one
-    value for each query, continuous without missing values. With an even seed all are rounded, so that many
-    documents, and their scores, are alike.
+    Features: continuous, integers, two values, one value, only missing, a copy of the integers, one value per
+    query, continuous without missing values. With an even seed all are rounded, so that many documents and
+    scores are equal.
     """
     rng = np.random.default_rng(seed)
     sizes = np.append(1, rng.integers(1, 25, USUAL_QUERIES))
@@ -155,7 +155,7 @@ def test_without_lambdas_or_without_features_that_differ_trees_are_single_leaves
 
 
 def test_missing_values_without_gradients_follow_the_larger_sum_of_hessians() -> None:
-    # Only the query of equal labels has missing values; the relevant document has the larger sum of hessians.
+    # Only the query with equal labels has missing values; the relevant document has the larger hessian.
     values, labels = [0.0, 1.0, 1.0, np.nan, np.nan], [2.0, 0.0, 0.0, 1.0, 1.0]
     train = dataset(np.array(values)[:, None], np.array(labels), [3, 2])
     model = assert_same_trees(train, Settings(num_trees=1, num_leaves=2, min_docs_in_leaf=1))

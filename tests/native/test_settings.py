@@ -1,4 +1,4 @@
-"""A setting is declared once: what its declaration brings, and that the engine is given its value."""
+"""Declaration of settings: checks, documentation of effects, and conversion for the engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings
@@ -31,22 +32,24 @@ class Kernel(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (Options(shape="sqare"), "shape is 'sqare'; did you mean 'square'. It must be one of round, square"),
-        (Options(weight=0.0), "weight is 0.0; it must be more than 0"),
-        (Options(corners=9), "corners is 9; it must be at least 3 and at most 8"),
+        (Options(shape="sqare"), ("shape is 'sqare'", "mean 'square'", "round, square")),
+        (Options(weight=0.0), ("weight is 0.0", "more than 0")),
+        (Options(corners=9), ("corners is 9", "at least 3", "at most 8")),
     ],
 )
-def test_a_value_out_of_the_declared_range_is_refused(options: Options, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_a_value_out_of_the_declared_range_is_refused(options: Options, parts: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
         check(options)
 
 
 def test_a_setting_without_effect_is_refused_with_both_remedies() -> None:
     check_effects(Options(shape="square", corners=5), {"shape": "square"})
     check_effects(Options(), {"shape": "round"})
-    with pytest.raises(ConfigError, match=r"corners is 5.* shape=round; set corners=4, or shape to square"):
+    with pytest.raises(
+        ConfigError, match=naming("corners is 5", "shape=round", "corners=4", "shape to square")
+    ):
         check_effects(Options(corners=5), {"shape": "round"})
 
 
@@ -59,7 +62,7 @@ def test_the_engine_is_given_values_by_name_and_of_the_declared_type() -> None:
     numbers: tuple[Any, ...] = (np.float32(2), np.float64(2), np.int64(2))
     for number in numbers:
         assert type(part(Options(weight=number), Kernel).weight) is float
-    with pytest.raises(AttributeError, match="no attribute 'weight'"):
+    with pytest.raises(AttributeError, match="weight"):
         part(object(), Kernel)
 
 

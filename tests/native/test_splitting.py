@@ -22,7 +22,7 @@ def test_the_kernel_does_what_the_reference_says(
         assert_both_find_none(got, expected, settings)
         return
     assert got.gain == pytest.approx(expected.gain, rel=1e-9, abs=1e-12)
-    # Which of several cuts that gain nothing is the best, rounding decides.
+    # If several splits have no gain, rounding chooses one of them.
     if expected.gain > 1e-9:
         assert (got.column, got.bin) == (expected.column, expected.bin)
         assert got.missing_left == expected.missing_left
@@ -61,7 +61,7 @@ def test_a_bound_on_the_step_bounds_the_gain() -> None:
         SplitSettings(min_docs_in_leaf=1, max_delta_step=0.1)
     )
     assert split is not None
-    # All step 0.1, the children instead of 2 and 2.67, the parent of 0.33: 2 * |G| * 0.1 - H * 0.01 each.
+    # All steps are 0.1 instead of 2 and 2.67 (children) and 0.33 (parent): each score is 0.2 |G| - 0.01 H.
     expected = (0.6 - 0.015) + (0.8 - 0.015) - (0.2 - 0.03)
     assert split.gain == pytest.approx(expected, rel=1e-8)
 
@@ -88,7 +88,7 @@ def test_missing_or_not_is_the_first_cut_where_the_leaf_has_none_of_the_lowest_v
     features = np.array([0.0, 1, 2, 2, np.nan, np.nan])[:, None]
     leaf = make_leaf(features, np.array([0.0, 0, 1, 1, -1, -1]), np.ones(6))
     leaf = leaf._replace(rows=np.arange(2, 6, dtype=np.uint32))
-    # With missing values left that is the cut of bin 0, and with missing values right that of bin 2.
+    # It is the split after bin 0 with missing values left, and after bin 2 with missing values right.
     split = leaf.find(SplitSettings(min_docs_in_leaf=2))
     assert split is not None
     assert (split.bin, split.missing_left) == (0, True)
@@ -105,7 +105,7 @@ def test_without_missing_values_their_direction_is_that_of_more_hessian() -> Non
 
 def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
     column = np.array([0.0, 1, 2, 3])
-    # Cutting before or after the two middle documents gains the same, and both features are alike.
+    # Splits before and after the two middle documents have the same gain, and both features are equal.
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, 0, 0, 1]), np.ones(4))
     split = leaf.find(SplitSettings(min_docs_in_leaf=1))
     assert split is not None
@@ -116,13 +116,13 @@ def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
 def test_of_a_features_cuts_that_gain_the_same_the_lowest_or_the_highest_is_made(
     highest: bool, expected_bin: int
 ) -> None:
-    # The leaf has documents 0, 1, 5 and 6: nothing of it lies between the cuts of bins 1 to 4.
+    # The leaf has documents 0, 1, 5 and 6, and none between the splits after bins 1 to 4.
     column = np.arange(7.0)
     leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 0, 0, 0, 1, 1]), np.ones(7))
     leaf = leaf._replace(rows=np.array([0, 1, 5, 6], dtype=np.uint32))
     split = leaf.find(SplitSettings(min_docs_in_leaf=1, equal_cuts="highest" if highest else "lowest"))
     assert split is not None
-    # Of features that cut alike the first is taken all the same.
+    # Among features with equal splits, the first is chosen in both cases.
     assert (split.column, split.bin) == (0, expected_bin)
 
 
@@ -131,7 +131,7 @@ def test_counting_by_hessian_takes_heavy_documents_for_many() -> None:
     leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
     split = leaf.find(SplitSettings(min_docs_in_leaf=3, document_counts="by_hessian"))
     assert split is not None
-    # Of 10 documents and a hessian of 26, one of 9 counts as round(90 / 26) = 3, the light ones as none.
+    # With 10 documents and a total hessian of 26, a hessian of 9 counts as round(90 / 26) = 3, and 1 as 0.
     assert split.bin == 0
 
 
@@ -144,7 +144,7 @@ def test_a_column_that_may_not_be_used_is_not() -> None:
 
 
 def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
-    # The best cut has two documents on its left, whose hessian would do for many of the others.
+    # The best split has two documents on its left, whose hessian is that of many of the others.
     gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
     leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
     for min_docs, smaller_side in ((1, 2), (3, 3)):
@@ -157,7 +157,7 @@ def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
 
 @pytest.mark.parametrize(("num_rare", "column"), [(19, 1), (20, 0)])
 def test_a_leaf_is_counted_to_its_end_where_few_documents_are_on_one_side(num_rare: int, column: int) -> None:
-    num_docs = 700  # more than are counted between two looks
+    num_docs = 700  # more than are counted between two checks
     is_rare = np.arange(num_docs) >= num_docs - num_rare
     is_other = np.arange(num_docs) % 2 == 0
     gradients = np.where(is_rare, 9.0, -1.0) + 0.5 * is_other

@@ -1,4 +1,4 @@
-"""TreeSHAP: held against the sum over all subsets, against its axioms, and against LightGBM's."""
+"""Compares TreeSHAP with the sum over all subsets, with its axioms, and with LightGBM's contributions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ltrbench.rankers.native import NativeRanker
 
 
 def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:
-    """Stumps and trees that ask for a feature more than once on a path."""
+    """Returns a forest of stumps and of trees that split on a feature more than once on a path."""
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(size), num_features) for size in rng.choice([1, 2, 5, 9], size=2)]
     features = steps(rng, (num_documents, num_features))
@@ -77,7 +77,7 @@ def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threa
 
 @COMPILED
 def test_nothing_is_lost_on_a_path_of_many_features() -> None:
-    """Algorithm 2, which takes features out by subtraction, is wrong by 0.04 on this path [run]."""
+    """Algorithm 2, which removes features by subtraction, has an error of 0.04 on this path [run]."""
     depth = 60
     inner = np.arange(0, 2 * depth, 2)
     size = 2 * depth + 1
@@ -120,7 +120,7 @@ def test_of_lightgbms_own_trees_they_are_lightgbms(more: dict[str, Any]) -> None
 
 
 def _native(root: dict[str, Any]) -> Tree:
-    """A tree of LightGBM's dump."""
+    """Returns a tree of LightGBM's dump in the native arrays."""
     nodes: list[tuple[Any, ...]] = []
 
     def add(node: dict[str, Any]) -> int:
@@ -131,7 +131,7 @@ def _native(root: dict[str, Any]) -> Tree:
             )
             return number
         nodes.append(())
-        # Where none was missing in training, LightGBM reads a missing value as 0.
+        # If no value was missing in training, LightGBM treats a missing value as 0.
         missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
         left, right = add(node["left_child"]), add(node["right_child"])
         threshold = threshold_at_most(node["threshold"])

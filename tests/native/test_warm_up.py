@@ -14,7 +14,7 @@ from ltrbench.native.warm_up import compile_engine, compile_growth, four_documen
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """Those that a warm-up starts."""
+    """Records the processes that a warm-up starts."""
     started: list[subprocess.Popen[bytes]] = []
 
     class Recorded(subprocess.Popen[bytes]):
