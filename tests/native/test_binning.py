@@ -105,7 +105,7 @@ def test_a_constant_or_missing_feature_has_one_bin_of_values(value: float) -> No
 
 
 @pytest.mark.parametrize("rule", [QUANTILE, EQUAL_WIDTH])
-def test_more_thresholds_than_a_byte_holds_stand_in_several_columns(rule: ThresholdRule) -> None:
+def test_a_feature_with_more_thresholds_than_a_byte_holds_has_several_columns(rule: ThresholdRule) -> None:
     rng = np.random.default_rng(0)
     # Number of thresholds: 1022, few, none, and exactly the maximum of one column.
     features = np.stack([rng.normal(size=4_000), rng.integers(0, 3, 4_000), np.ones(4_000)], axis=1)
@@ -176,7 +176,7 @@ def test_equal_steps_are_added_up_in_float32() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
-def test_a_constant_or_missing_feature_has_no_equal_width_cut(value: float) -> None:
+def test_a_constant_or_missing_feature_has_no_equal_width_threshold(value: float) -> None:
     assert len(equal_width_cuts(np.full(7, value, dtype=np.float32), 3)) == 0
 
 

@@ -96,7 +96,7 @@ for num_threads in (1, 2, 4):
     assert int(one.split()[1]) > 100
 
 
-def test_the_seed_decides_what_is_sampled_and_nothing_else() -> None:
+def test_the_seed_only_affects_sampling() -> None:
     data = make_dataset(1)
     assert_same(learn(data, SAMPLED), learn(data, SAMPLED))
     assert_same(learn(data, SMALL), learn(data, replace(SMALL, seed=5)))
@@ -178,7 +178,7 @@ def test_more_trees_on_top_of_some_are_those_of_one_fit(settings: BoostingSettin
     np.testing.assert_array_equal(continued.valid_scores, whole.valid_scores)
 
 
-def test_whoever_watches_may_end_it() -> None:
+def test_the_callback_can_end_the_fit() -> None:
     ensemble = boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)
     assert ensemble.num_trees == 3
 
@@ -212,9 +212,7 @@ def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
 
 @pytest.mark.parametrize("split_criterion", ["newton", "least_squares"])
 @pytest.mark.parametrize("leaf_value", ["newton", "mean"])
-def test_a_leaf_has_its_own_value_whatever_the_criterion_of_its_cuts(
-    split_criterion: str, leaf_value: str
-) -> None:
+def test_leaf_values_are_independent_of_the_split_criterion(split_criterion: str, leaf_value: str) -> None:
     data = make_dataset(6)
     settings = replace(SMALL, num_trees=1, split_criterion=split_criterion, leaf_value=leaf_value)
     forest = learn(data, settings)
@@ -260,7 +258,7 @@ def test_a_tree_uses_no_more_features_than_its_share() -> None:
     assert len(set.union(*used)) > 2
 
 
-def test_a_query_that_is_never_drawn_teaches_nothing() -> None:
+def test_a_query_outside_the_sample_does_not_affect_the_tree() -> None:
     # Two contradictory queries; a tree is fitted to only one of them.
     features = np.tile(np.arange(4.0), 2)[:, None]
     data = dataset(features, np.array([0, 0, 1, 1, 1, 1, 0, 0]), [4, 4])

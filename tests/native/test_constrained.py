@@ -72,7 +72,7 @@ def test_without_a_constraint_the_cut_is_that_of_the_kernel(
         assert got[1:] == kernels[1:]
 
 
-def test_a_cut_against_the_sign_is_refused_and_one_along_it_bounds_both_sides() -> None:
+def test_a_split_against_the_sign_is_rejected_and_a_valid_one_bounds_both_sides() -> None:
     # The step of the left side is 1, that of the right side -1.
     leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
     settings = SplitSettings(min_docs_in_leaf=1)

@@ -70,7 +70,7 @@ def test_the_score_of_a_document_does_not_depend_on_its_batch() -> None:
         np.testing.assert_array_equal(scores_of(forest, features[first:end]), together[first:end])
 
 
-def test_adding_tree_after_tree_gives_the_bits_of_all_at_once() -> None:
+def test_adding_trees_one_by_one_gives_the_bits_of_adding_all_at_once() -> None:
     forest, features = random_case(1)
     scores = np.zeros(len(features))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):

@@ -109,7 +109,7 @@ def test_a_tree_of_more_leaves_begins_as_the_tree_of_fewer() -> None:
         np.testing.assert_array_equal(getattr(small, name)[cut], getattr(large, name)[: len(cut)][cut])
 
 
-def test_the_open_leaf_of_the_highest_gain_is_cut_first() -> None:
+def test_the_open_leaf_with_the_highest_gain_is_split_first() -> None:
     tree = grow(make_dataset(1), 12).tree
     inner = np.flatnonzero(tree.feature != NO_FEATURE)
     # In the order of splitting, which is the order of the new nodes.
@@ -220,7 +220,7 @@ def depths(tree: Tree) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_by_deviance_the_open_leaf_of_the_most_differing_gradients_is_cut_next(seed: int) -> None:
+def test_by_deviance_splits_the_open_leaf_with_the_largest_deviance(seed: int) -> None:
     grown = grow_least_squares(seed, "by_deviance", 12)
     gradients = gradients_of(seed, len(grown.rows))
     deviance = [len(rows) * np.var(gradients[rows]) for rows in rows_of_nodes(grown)]
@@ -231,7 +231,7 @@ def test_by_deviance_the_open_leaf_of_the_most_differing_gradients_is_cut_next(s
         assert deviance[node] == pytest.approx(max(deviance[leaf] for leaf in leaves_then), rel=1e-6)
 
 
-def test_of_equal_deviances_the_leaf_made_last_is_cut_first() -> None:
+def test_among_equal_deviances_the_newest_leaf_is_split_first() -> None:
     # The root's split gives two halves with the same deviance, whose best splits have the same gain.
     features = np.arange(8, dtype=np.float32)[:, None]
     gradients = np.array([5.0, 5, 7, 7, -5, -5, -7, -7])
@@ -256,14 +256,14 @@ def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
 
 
 @pytest.mark.parametrize("growth", list(ORDERS))
-def test_no_leaf_lies_deeper_than_max_depth(growth: str) -> None:
+def test_no_leaf_is_deeper_than_max_depth(growth: str) -> None:
     settings = SplitSettings(min_docs_in_leaf=1, max_depth=3)
     grown = grow_least_squares(1, growth, 31, settings)
     assert depths(grown.tree).max() == 3
     assert len(grown.leaf_node) == 8
 
 
-def test_a_small_leaf_is_not_cut_but_may_be_left_over() -> None:
+def test_leaves_below_min_docs_in_split_are_not_split() -> None:
     grown = grow_least_squares(2, "best_first", 31, SplitSettings(min_docs_in_leaf=1, min_docs_in_split=60))
     sizes = np.array([len(rows) for rows in rows_of_nodes(grown)])
     inner = grown.tree.feature != NO_FEATURE
@@ -271,7 +271,7 @@ def test_a_small_leaf_is_not_cut_but_may_be_left_over() -> None:
     assert sizes[~inner].min() < 30
 
 
-def test_leaves_are_cut_without_gain_only_where_that_is_asked_for() -> None:
+def test_leaves_are_only_split_without_gain_if_the_settings_allow_it() -> None:
     # Exclusive or: neither feature alone has a gain.
     features = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32)
     gradients = np.array([1.0, -1, -1, 1])
@@ -282,7 +282,7 @@ def test_leaves_are_cut_without_gain_only_where_that_is_asked_for() -> None:
         assert len(grown.leaf_node) == num_leaves
 
 
-def test_a_leaf_whose_gradients_are_all_alike_is_never_cut() -> None:
+def test_a_leaf_with_equal_gradients_is_never_split() -> None:
     features = np.arange(6, dtype=np.float32)[:, None]
     rows, used = np.arange(6, dtype=np.uint32), np.ones(1, dtype=np.bool_)
     binned = bin_features(features, 255, np.random.default_rng(0))
@@ -328,7 +328,7 @@ def test_any_number_of_threads_grows_the_same_tree(growth: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1 / 3, 3, "sqrt"])
-def test_every_leaf_draws_the_features_that_it_may_be_cut_by(size: float | str) -> None:
+def test_features_are_sampled_for_every_leaf(size: float | str) -> None:
     data = make_dataset(4, num_queries=80)
     sampler = Sampler(data, SamplingSettings(features_per_split=size), np.random.default_rng(0))
     drawn = []

@@ -217,7 +217,7 @@ def test_any_order_becomes_that_of_falling_scores(scores: NDArray[np.float64], s
     np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
 
 
-def test_an_order_turned_round_is_merged() -> None:
+def test_a_reversed_order_is_sorted_by_merging() -> None:
     scores = np.repeat(np.arange(40.0), 2)
     order = np.argsort(scores, kind="stable").astype(np.uint32)
     sort_by_score(scores, order)  # insertion would take about 3,000 moves, more than 16 per document

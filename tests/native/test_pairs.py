@@ -48,7 +48,7 @@ def test_lambdas_are_pyltrs_on_real_queries(metric: str, highest_grade: float, g
         np.testing.assert_allclose(pairs.hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
 
 
-def test_the_worked_example_of_ranklibs_tutorial_comes_out() -> None:
+def test_lambdas_equal_the_worked_example_of_ranklibs_tutorial() -> None:
     labels = np.array([0, 0, 0, 1, 1, 0, 1, 1, 0, 0], dtype=np.float64)
     pairs = pair_lambdas(labels, np.zeros(10), dialect("ranklib"))
     assert pairs.delta[0, [3, 4, 6, 7]].round(3).tolist() == [0.222, 0.239, 0.260, 0.267]

@@ -261,7 +261,7 @@ def test_weights_multiply_and_queries_left_out_count_nothing(settings: Objective
 
 
 @pytest.mark.parametrize("settings", OBJECTIVES)
-def test_following_the_gradient_serves_the_objective(settings: ObjectiveSettings) -> None:
+def test_gradient_steps_improve_the_objective(settings: ObjectiveSettings) -> None:
     data = make_dataset(4)
     objective, rng, scores = prepare(data, settings), np.random.default_rng(5), np.zeros(data.num_documents)
     for _ in range(60):
@@ -275,7 +275,7 @@ def test_following_the_gradient_serves_the_objective(settings: ObjectiveSettings
     assert after > before + 0.8 * (best - before)
 
 
-def test_partners_are_drawn_anew_and_alike_for_a_seed() -> None:
+def test_partners_are_drawn_for_each_iteration_and_depend_on_the_seed() -> None:
     data, settings = make_dataset(6), replace(NATIVE, truncation=None, pairs_per_document=1)
     objective, rng, scores = prepare(data, settings), np.random.default_rng(7), np.zeros(data.num_documents)
     first, second = (objective(scores, None, rng)[0] for _ in range(2))
@@ -295,7 +295,7 @@ def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
     np.testing.assert_allclose(gradients / 20_000, expected, rtol=0.05)
 
 
-def test_xendcg_is_the_formula_and_its_gradients_add_up_to_nothing() -> None:
+def test_xendcg_equals_the_formula_and_its_gradients_sum_to_zero() -> None:
     data, rng = make_dataset(8), np.random.default_rng(9)
     scores = rng.normal(size=data.num_documents)
     gradients, hessians = computed(data, scores, CrossEntropy(), seed=10)

@@ -62,7 +62,7 @@ def test_documents_are_shared_out_as_the_reference_says(seed: int, column: int, 
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_threads_share_out_a_large_leaf_as_the_reference_says(num_threads: int) -> None:
+def test_several_threads_partition_a_large_leaf_as_the_reference_does(num_threads: int) -> None:
     binned = make_binned(20_001, seed=0)
     rows = np.flatnonzero(np.random.default_rng(1).random(20_001) < 0.9).astype(np.uint32)
     with threads(num_threads):

@@ -212,7 +212,7 @@ def test_without_propensities_pairs_are_those_of_the_dialect() -> None:
         np.testing.assert_allclose(h, expected_h, rtol=1e-9, atol=1e-12)
 
 
-def test_queries_that_are_left_out_teach_nothing_of_positions() -> None:
+def test_queries_outside_the_sample_do_not_affect_position_bias() -> None:
     scores = RNG.normal(size=CLICKED.num_documents)
     queries = np.arange(0, NUM_QUERIES, 3)
     drawn = CLICKED.take_queries(queries)

@@ -26,7 +26,7 @@ def draw(settings: SamplingSettings, times: int = 1, seed: int = 0) -> list[Samp
     return [sampler.draw() for _ in range(times)]
 
 
-def test_all_are_taken_unless_less_is_asked_for() -> None:
+def test_the_default_sample_contains_everything() -> None:
     (sample,) = draw(SamplingSettings())
     assert sample.queries is None
     np.testing.assert_array_equal(sample.rows, np.arange(DATA.num_documents))
@@ -64,7 +64,7 @@ def test_every_document_is_drawn_about_as_often(settings: SamplingSettings) -> N
     assert np.abs(counts / times - 0.3).max() < 5 * 0.023
 
 
-def test_a_draw_serves_as_many_trees_as_asked_but_features_are_drawn_for_each() -> None:
+def test_trees_share_a_draw_but_features_are_drawn_for_each_tree() -> None:
     settings = SamplingSettings(
         queries_per_tree=0.5, documents_per_tree=0.5, features_per_tree=2, resample_every=3
     )

@@ -75,7 +75,7 @@ def test_missing_values_go_where_their_gradients_belong(missing_gradient: float)
     assert split.missing_left == (missing_gradient < 0)
 
 
-def test_missing_or_not_is_a_cut_of_its_own() -> None:
+def test_missing_values_can_be_split_from_all_others() -> None:
     features = np.array([3.0, 3.0, np.nan, np.nan])[:, None]
     split = make_leaf(features, np.array([1.0, 1, -1, -1]), np.ones(4)).find(
         SplitSettings(min_docs_in_leaf=2)
@@ -84,7 +84,7 @@ def test_missing_or_not_is_a_cut_of_its_own() -> None:
     assert (split.bin, split.missing_left) == (0, False)
 
 
-def test_missing_or_not_is_the_first_cut_where_the_leaf_has_none_of_the_lowest_values() -> None:
+def test_the_first_split_of_missing_values_is_chosen_if_the_leaf_has_no_lowest_values() -> None:
     features = np.array([0.0, 1, 2, 2, np.nan, np.nan])[:, None]
     leaf = make_leaf(features, np.array([0.0, 0, 1, 1, -1, -1]), np.ones(6))
     leaf = leaf._replace(rows=np.arange(2, 6, dtype=np.uint32))
@@ -113,7 +113,7 @@ def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
 
 
 @pytest.mark.parametrize(("highest", "expected_bin"), [(False, 1), (True, 4)])
-def test_of_a_features_cuts_that_gain_the_same_the_lowest_or_the_highest_is_made(
+def test_among_splits_with_equal_gain_the_lowest_or_highest_threshold_is_chosen(
     highest: bool, expected_bin: int
 ) -> None:
     # The leaf has documents 0, 1, 5 and 6, and none between the splits after bins 1 to 4.
@@ -143,7 +143,7 @@ def test_a_column_that_may_not_be_used_is_not() -> None:
     assert split.column == 1
 
 
-def test_documents_are_counted_where_their_hessian_does_not_tell() -> None:
+def test_documents_are_counted_and_not_estimated_from_hessians() -> None:
     # The best split has two documents on its left, whose hessian is that of many of the others.
     gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
     leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
@@ -177,12 +177,12 @@ def test_a_leaf_is_counted_to_its_end_where_few_documents_are_on_one_side(num_ra
         SplitSettings(min_docs_in_leaf=1, min_split_gain=1e6),
     ],
 )
-def test_no_cut_where_none_is_allowed(settings: SplitSettings) -> None:
+def test_no_split_is_found_if_none_is_allowed(settings: SplitSettings) -> None:
     leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
     assert leaf.find(settings) is None
 
 
-def test_no_cut_of_constant_features_or_without_gradients() -> None:
+def test_no_split_is_found_on_constant_features_or_without_gradients() -> None:
     settings = SplitSettings(min_docs_in_leaf=1)
     assert make_leaf(np.full((4, 2), 3.0), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None
     assert make_leaf(np.full((4, 2), np.nan), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None

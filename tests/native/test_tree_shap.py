@@ -46,7 +46,7 @@ def test_a_row_adds_up_to_the_score(seed: int, num_documents: int) -> None:
     np.testing.assert_allclose(contributions.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
 
 
-def test_a_feature_that_no_tree_asks_for_contributes_nothing() -> None:
+def test_a_feature_that_no_tree_splits_on_contributes_nothing() -> None:
     forest, features = random_case(3, num_documents=40)
     wider = np.column_stack([features, np.arange(40, dtype=np.float32)])
     contributions = tree_shap(forest, wider)
@@ -62,7 +62,7 @@ def test_the_expected_score_is_the_mean_over_the_documents_that_the_tree_was_lea
     assert contributions[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
 
 
-def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threads() -> None:
+def test_contributions_do_not_depend_on_the_batch_or_the_number_of_threads() -> None:
     forest, features = random_case(1, num_documents=100)
     together = tree_shap(forest, features)
     for first, end in ((0, 1), (31, 33), (63, 100), (7, 7)):
@@ -76,7 +76,7 @@ def test_a_document_is_explained_alike_in_every_batch_and_on_any_number_of_threa
 
 
 @COMPILED
-def test_nothing_is_lost_on_a_path_of_many_features() -> None:
+def test_contributions_are_exact_on_a_path_with_many_features() -> None:
     """Algorithm 2, which removes features by subtraction, has an error of 0.04 on this path [run]."""
     depth = 60
     inner = np.arange(0, 2 * depth, 2)
