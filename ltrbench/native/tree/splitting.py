@@ -28,6 +28,8 @@ one side has too few, it computes the column's best split with the limit, and ta
 highest bound again. With counts_by_hessian, documents are not counted: as in LightGBM, a bin with hessian h,
 in a leaf of n documents and hessian H, is assumed to have n h / H documents, rounded; the first bin has the
 remaining documents.
+
+In identifiers, a `cut` is a candidate split, and a `Split` is the result of the search.
 """
 
 from __future__ import annotations
