@@ -1,6 +1,6 @@
-"""Measures a run, and records its provenance.
+"""Measurement of a run, and its provenance.
 
-clock        wall time: the one clock
+clock        wall time: the only clock
 memory       peak memory
 provenance   versions, machine, commit
 """

@@ -1,5 +1,7 @@
-"""The one clock. Every number of seconds that ltrbench reports was taken here, on the monotonic wall
-clock; `now` is for the moments at which a run began and ended."""
+"""The only clock: all durations that ltrbench reports are measured here, with the monotonic wall clock.
+
+`now` gives the start and end times of a run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ def now() -> str:
 
 
 class Stopwatch:
-    """Adds up the wall time of the `with` blocks it guards.
+    """Sums the wall time of its `with` blocks.
+
+    Attributes:
+        seconds: sum so far, in seconds.
 
     >>> watch = Stopwatch()
     >>> with watch:

@@ -1,4 +1,4 @@
-"""How far a block of work lifts the memory of this process, from the kernel's own high-water mark."""
+"""Memory growth of a block of code, from the peak resident size that the kernel records."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Self
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
-# proc(5): writing 5 sets the peak resident size back to the current one. ru_maxrss can never be set back.
+# proc(5): writing 5 resets the peak resident size to the current size. ru_maxrss cannot be reset.
 _RESET_PEAK = "5"
 
 
 class MemoryMeter:
-    """The rise of resident memory inside a `with` block, peak against beginning.
+    """Growth of resident memory inside a `with` block: peak minus start.
 
     Attributes:
-        rise_mb: MB (10^6 bytes); None where the system does not tell, as outside Linux.
+        rise_mb: growth in MB (10^6 bytes); None if not available, as outside Linux.
 
     >>> meter = MemoryMeter()
     >>> with meter:
@@ -37,7 +37,7 @@ class MemoryMeter:
         try:
             _CLEAR.write_text(_RESET_PEAK)
             self._before = _resident_mb("VmRSS")
-        except OSError:  # not Linux, or a container that forbids it: the figure is then unknown, not zero
+        except OSError:  # not Linux, or forbidden in a container: not available, not zero
             self._before = None
         return self
 
@@ -49,9 +49,9 @@ class MemoryMeter:
 
 
 def _give_back() -> None:
-    """Returns freed memory to the system, or a block would reuse unseen what the one before it has freed."""
+    """Returns freed memory to the system; otherwise a block could reuse it without visible growth."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # a C library other than glibc keeps what it keeps
+    with contextlib.suppress(OSError, AttributeError):  # not available in C libraries other than glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 

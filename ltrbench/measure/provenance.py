@@ -1,4 +1,4 @@
-"""Where a number comes from: settings, versions, machine and commit, as every result carries them."""
+"""Provenance of results: settings, versions, machine and commit."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _ALWAYS = ("numpy", "scipy", "numba", "hydra-core")
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Python, ltrbench, what every run uses, and the given distributions -> version, "absent" where not
-    installed."""
+    """Returns the versions of Python, ltrbench, its core dependencies and the given distributions.
+
+    The version of a distribution that is not installed is "absent".
+    """
     installed = {"python": platform.python_version(), "ltrbench": __version__}
     for name in (*_ALWAYS, *packages):
         try:
@@ -39,14 +41,14 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
 
 def machine() -> dict[str, str | int]:
-    """What the seconds of a run were taken on."""
+    """Returns system, processor and number of cores of this machine."""
     return {"system": platform.platform(), "cpu": _cpu_name(), "cores": os.cpu_count() or 1}
 
 
 def commit() -> str | None:
-    """The git commit of the current folder, "-dirty" behind it where the folder differs; None outside git.
+    """Returns the git commit of the current folder, with "-dirty" if files differ; None outside git.
 
-    What differs below results/ does not count: `make results` writes there what the next study does not read.
+    Changes below results/ are ignored: `make results` writes files there that no later study reads.
     """
     head = _git("rev-parse", "HEAD")
     if head is None:
@@ -55,7 +57,7 @@ def commit() -> str | None:
 
 
 def without_password(text: str) -> str:
-    """The text with the password of each address in it masked: a result is shown to others.
+    """Returns the text with the passwords of addresses masked, because results are published.
 
     >>> without_password("http://me:secret@host:5000")
     'http://me:***@host:5000'
@@ -64,11 +66,11 @@ def without_password(text: str) -> str:
 
 
 def described(instance: Any) -> dict[str, Any]:
-    """What a dataclass object was made with, as JSON can hold it.
+    """Returns the class and the constructor arguments of a dataclass object, as JSON values.
 
     Returns:
-        "class": the dotted name, as in a YAML's `_target_`; "fields": the constructor's fields with their
-        values. An array stands there as its type, shape and digest, a data set as its fingerprint.
+        "class": dotted name, as in `_target_` of a YAML file; "fields": fields of the constructor with their
+        values. An array is given by type, shape and digest, a data set by its fingerprint.
 
     >>> from ltrbench.rankers.single_feature import SingleFeatureRanker
     >>> described(SingleFeatureRanker(seed=3))["fields"]
@@ -80,7 +82,7 @@ def described(instance: Any) -> dict[str, Any]:
 def _fields(instance: Any) -> dict[str, Any]:
     declared = _declared(type(instance))
     values = {item.name: getattr(instance, item.name) for item in fields(instance) if item.init}
-    # The class of a dataclass stands beside its fields, unless the annotation says it.
+    # The class of a dataclass is recorded with its fields, unless the annotation names it.
     annotated = {name for name, value in values.items() if type(value) in declared.get(name, ())}
     return {
         name: _fields(value) if name in annotated and is_dataclass(value) else plain(value)
@@ -89,7 +91,7 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def _declared(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
-    """Field -> the classes that its annotation names; empty where annotations cannot be resolved."""
+    """Returns field -> classes in its annotation; empty if annotations cannot be resolved."""
     try:
         hints = get_type_hints(kind)
     except (NameError, TypeError, AttributeError):
@@ -98,7 +100,7 @@ def _declared(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """A setting's value as JSON can hold it, with the passwords of addresses masked; NaN is None.
+    """Returns the value of a setting as a JSON value, with passwords of addresses masked; NaN is None.
 
     >>> plain((Path("a"), math.inf, np.float32(0.5), {"b": math.nan}))
     ['a', 'inf', 0.5, {'b': None}]
@@ -136,17 +138,17 @@ def _plain_object(value: Any) -> Any:
         return _dotted(value)
     if "__repr__" not in _defined(value):
         return _dotted(type(value))
-    # An address is another one in each process.
+    # Memory addresses differ between processes.
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
 def _defined(value: Any) -> set[str]:
-    """The names that the classes of an object define, beside those that every object has."""
+    """Returns the names that the classes of an object define, without those of `object`."""
     return {name for kind in type(value).__mro__[:-1] for name in vars(kind)}
 
 
 def _array_in_words(array: NDArray[Any]) -> str:
-    # The bytes of an array of objects are addresses.
+    # The bytes of an object array are memory addresses.
     content = json.dumps(plain(array.tolist())).encode() if array.dtype.hasobject else array.tobytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return f"{array.dtype} array of shape {array.shape}, digest {digest}"

@@ -1,7 +1,7 @@
-"""Studies that are no run of a model.
+"""Studies: experiments that are not runs of a model.
 
-base          the contract
-parity        holds the presets of the native engine to the libraries
-search        tries settings on validation data
-calibration   measures what the statistics promise
+base          interface of a study
+parity        compares the presets of the native engine with the libraries
+search        grid search on validation data
+calibration   measures the error rates of the statistics
 """

@@ -1,7 +1,7 @@
-"""The contract of a study that is no run: it trains and measures as it needs, and leaves a table.
+"""Interface of a study: an experiment that is not a run. It trains, measures and writes a table.
 
-Its YAML is in conf/experiment and sets `study`: `what`, whose `_target_` names the class, and the `models`
-and `data` that it is given.
+The YAML file of a study is in conf/experiment and sets `study`: `what`, whose `_target_` names the class, and
+its `models` and `data`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ltrbench.rankers import Ranker
 
 
 class Study(ABC):
-    """A dataclass of its settings, as a Ranker is."""
+    """Base class of studies; a subclass is a dataclass of its settings, like a Ranker."""
 
     @abstractmethod
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Does all of it; returns the file of the table."""
+        """Runs the study; returns the path of the table."""
 
 
 def load_or_reason(source: DataSource) -> tuple[Splits | None, str]:
-    """Returns the data, or None and why there is none."""
+    """Returns the data and an empty text, or None and the reason why the data are not available."""
     try:
         return source.load(), ""
     except DataError as error:
@@ -47,15 +47,15 @@ def publish_study(
     data: Mapping[str, Splits] | None = None,
     findings: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Writes table.md and environment.json, with what every reported number carries; returns the table.
+    """Writes table.md and environment.json, with the provenance of the numbers; returns the table's path.
 
     Args:
-        body: of the table, in Markdown.
-        command: what makes it again.
-        packages: the distributions whose versions matter, beside those of every run.
-        conventions: that its metrics were computed under.
-        data: name -> splits, whose fingerprints are kept.
-        findings: what else environment.json holds.
+        body: content of table.md, in Markdown.
+        command: command that reproduces the study.
+        packages: distributions to record with their versions, in addition to those of every run.
+        conventions: conventions of the metrics.
+        data: name -> splits; their fingerprints are recorded.
+        findings: further entries of environment.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made_at, used = commit(), versions(packages) | plugin_versions()
@@ -72,7 +72,7 @@ def publish_study(
         **(findings or {}),
     }
     (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-    # Outside git there is none.
+    # Outside git there is no commit.
     by = f"`{command}`{f', commit {made_at}' if made_at else ''}"
     named = ", ".join(f"{name} {version}" for name, version in used.items())
     table = folder / "table.md"

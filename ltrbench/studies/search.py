@@ -1,12 +1,12 @@
-"""A search for the settings with the best validation metric.
+"""Grid search for the settings with the best validation metric.
 
-Every combination of a small grid is fitted on every data set with early stopping and judged by the mean over
-the data sets of the validation metric where it stopped. The table lists all combinations, best first;
-conf/model/native_best.yaml takes the first.
+Every combination of a small grid is fitted on every data set with early stopping. Its criterion is the mean
+over data sets of the validation metric at the stopping point. The table lists all combinations, best first;
+conf/model/native_best.yaml has the first one.
 
-The search reads no test set as such. In LETOR's folds, however, the validation set of one fold is the test
-set of another, so that settings chosen on several folds have seen test data. The table names each such pair
-among its data sets, by the content of their queries.
+The search reads no test set directly. In the LETOR folds, however, the validation set of one fold is the test
+set of another, so settings chosen on several folds have used test data. The table names each such pair of its
+data sets, identified by the content of their queries.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = logging.getLogger("ltrbench")
 
 @dataclass(kw_only=True)
 class GridSearch(Study):
-    """Fits one model with every combination of some of its settings.
+    """Fits one model with every combination of the settings in a grid.
 
     Args:
-        output: the folder to write.
-        metric: what the validation sets are judged by.
-        grid: a setting of the model -> the values to try.
+        output: output folder.
+        metric: metric on the validation sets.
+        grid: setting of the model -> values to try.
     """
 
     output: str
@@ -49,15 +49,15 @@ class GridSearch(Study):
     grid: dict[str, list[Any]]
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Fits them all; returns the table.
+        """Fits all combinations; returns the path of the table.
 
         Raises:
-            ConfigError: where there is not one boosted model.
-            DataError: where a data set is absent, or has no validation set.
+            ConfigError: If the model is not a boosted model.
+            DataError: If a data set is not available or has no validation set.
         """
         ((name, model),) = models.items()
         if not isinstance(model, BoostingRanker):
-            raise ConfigError(f"study.models.{name} has no trees; a search needs a boosted model.")
+            raise ConfigError(f"study.models.{name} has no trees; give a boosted model, such as native.")
         splits = {data_name: source.load() for data_name, source in data.items()}
         tried: list[_Tried] = []
         for values in itertools.product(*self.grid.values()):
@@ -68,7 +68,7 @@ class GridSearch(Study):
             log.info("search: %s %.4f", chosen, tried[-1].mean)
         tried.sort(key=lambda item: -item.mean)
         best = tried[0]
-        intro = f"{self.metric} on validation, where {name} stopped; best first. {_leakage(splits)}"
+        intro = f"Validation {self.metric} at the stopping point of {name}, best first. {_leakage(splits)}"
         header = [*self.grid, *best.metric_of_data, "mean"]
         table = Table.of(header, [item.cells() for item in tried], ".4f").markdown()
         return publish_study(
@@ -83,13 +83,13 @@ class GridSearch(Study):
 
     def _on_validation(self, ranker: BoostingRanker, splits: Splits) -> float:
         if splits.valid is None:
-            raise DataError("a search needs validation sets; set valid_share above 0.")
+            raise DataError("the search needs a validation set for each data set; set valid_share above 0.")
         scores = ranker.fit(splits.train, splits.valid).predict(splits.valid.features)
         return evaluate(splits.valid, scores.astype(np.float64), [self.metric]).means[self.metric]
 
 
 def _leakage(data: Mapping[str, Splits]) -> str:
-    """Names the validation sets that are, or share queries with, the test set of another data set."""
+    """Returns a sentence on validation sets that are, or overlap with, the test set of another data set."""
     leaks = [
         f"the validation set of {chosen_on} {_relation(splits.valid, other.test)} the test set of {judged_on}"
         for chosen_on, splits in data.items()
@@ -97,10 +97,10 @@ def _leakage(data: Mapping[str, Splits]) -> str:
         if splits.valid is not None and num_shared(splits.valid.query_keys, other.test.query_keys)
     ]
     if not leaks:
-        return "No validation set of the search has a query of the test set of another of its data sets."
+        return "No validation set shares a query with the test set of another data set of the search."
     return (
-        f"The choice has seen test data: {'; '.join(leaks)}. Test metrics of these settings on such folds "
-        "are optimistic."
+        f"Test data were used in the selection: {'; '.join(leaks)}. Test metrics of these settings on such "
+        "folds are optimistic."
     )
 
 
@@ -112,7 +112,7 @@ def _relation(valid: RankingDataset, test: RankingDataset) -> str:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A combination of settings, and the validation metric on each data set, by its name."""
+    """A combination of settings, with the validation metric on each data set."""
 
     settings: dict[str, Any]
     metric_of_data: dict[str, float]

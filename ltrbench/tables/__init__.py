@@ -1,12 +1,12 @@
-"""Tables, numbers and prose, as every output of ltrbench writes them.
+"""Tables, numbers and text in all outputs of ltrbench.
 
-    table      `Table`: columns and rows of raw values, written as Markdown, LaTeX, CSV, JSON records and
-               HTML, and for a terminal
-    numbers    `figure`, which writes a number or a dash, and the formats of the report
-    prose      paragraphs of one width, lists of names, settings, and one-line reprs
+    table      `Table`: columns and rows of raw values, written as Markdown, LaTeX, CSV, JSON records, HTML,
+               and for a terminal
+    numbers    `figure`, which formats a number or writes a dash, and the formats of the report
+    prose      paragraphs of fixed width, lists of names, settings, and one-line reprs
 
-A table states what it holds once: a column has a header and the format of its figures, a row has values.
-Names in tables come from files of others; each writer escapes them as its output needs.
+A table is defined once: a column has a header and a number format, a row has values. Names in tables can come
+from untrusted files; each writer escapes them for its output.
 """
 
 from ltrbench.tables.numbers import figure, is_available

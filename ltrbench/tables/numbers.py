@@ -1,10 +1,11 @@
-"""How numbers are written: one function, and the formats of the report.
+"""Number formats: one function, and the formats of the report.
 
-    figure     a number in its format, such as "+.4f"; a dash where it is not available
-    quality, difference, share, ...    the report's formats, typeset: a minus sign as wide as the plus, an en
-               dash where a number is not available, no sign on what rounds to 0
+    figure     formats a number, such as "+.4f"; a dash if it is not available
+    quality, difference, share, ...    typeset formats of the report: a true minus sign, an en dash if a
+    number
+               is not available, no sign on numbers that round to 0
 
-A number is not available where it is None or no finite number. A column of a `Table` takes either kind.
+A number is not available if it is None or not finite. A column of a `Table` accepts both kinds of format.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ _MINUS = "\N{MINUS SIGN}"
 
 OptionalNumber = float | int | None
 Form = str | Callable[[Any], str]
-"""How a number is written: as a format specification says, or by a function."""
+"""Format of a number: a format specification or a function."""
 
 
 def is_available(value: OptionalNumber) -> bool:
-    """Whether there is a number, and it is finite."""
+    """Returns whether there is a finite number."""
     return value is not None and math.isfinite(value)
 
 
 def figure(value: OptionalNumber | str, form: Form, missing: str = DASH) -> str:
-    """Returns a number in its format, a text as it is, and `missing` for a number that is not available.
+    """Returns a formatted number, a text unchanged, or `missing` for a number that is not available.
 
     >>> figure(0.68964, ".4f"), figure(None, ".4f"), figure("baseline", ".4f")
     ('0.6896', '-', 'baseline')
@@ -42,12 +43,13 @@ def figure(value: OptionalNumber | str, form: Form, missing: str = DASH) -> str:
 
 def _typeset(value: OptionalNumber, form: Form) -> str:
     text = figure(value, form, EN_DASH)
-    # A minus is as wide as the plus, so that columns align.
+    # A minus sign is as wide as a plus, so columns align.
     return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
 def quality(value: OptionalNumber) -> str:
-    """
+    """Returns a metric with 4 decimals.
+
     >>> quality(0.68964), quality(float("nan"))
     ('0.6896', '–')
     """
@@ -55,7 +57,8 @@ def quality(value: OptionalNumber) -> str:
 
 
 def difference(value: OptionalNumber) -> str:
-    """
+    """Returns a signed difference with 4 decimals.
+
     >>> difference(-0.0027), difference(-1e-9)
     ('−0.0027', '0.0000')
     """
@@ -63,12 +66,13 @@ def difference(value: OptionalNumber) -> str:
 
 
 def minus(a: str, b: str) -> str:
-    """Returns what is subtracted from what."""
+    """Returns the text of a difference of two names."""
     return f"{a} {_MINUS} {b}"
 
 
 def signed(value: OptionalNumber) -> str:
-    """
+    """Returns a signed number with 3 decimals.
+
     >>> signed(0.1234)
     '+0.123'
     """
@@ -76,7 +80,8 @@ def signed(value: OptionalNumber) -> str:
 
 
 def interval(low: float, high: float, form: Form = quality) -> str:
-    """
+    """Returns an interval with both ends in one format.
+
     >>> interval(-0.1, 0.25, difference), interval(-0.1, 0.25, "+.1f")
     ('[−0.1000, +0.2500]', '[-0.1, +0.2]')
     """
@@ -84,7 +89,8 @@ def interval(low: float, high: float, form: Form = quality) -> str:
 
 
 def p_value(value: OptionalNumber) -> str:
-    """
+    """Returns a p-value with 4 decimals.
+
     >>> p_value(0.00001), p_value(0.0412)
     ('< 0.0001', '0.0412')
     """
@@ -92,7 +98,8 @@ def p_value(value: OptionalNumber) -> str:
 
 
 def share(value: OptionalNumber) -> str:
-    """
+    """Returns a share in per cent.
+
     >>> share(0.2807)
     '28.1 %'
     """
@@ -100,7 +107,7 @@ def share(value: OptionalNumber) -> str:
 
 
 def significant(value: OptionalNumber) -> str:
-    """Returns three significant figures, as times and sizes need.
+    """Returns a number with three significant figures, for times and sizes.
 
     >>> significant(0.0012345), significant(1234.5), significant(2)
     ('0.00123', '1,234', '2')
@@ -109,7 +116,8 @@ def significant(value: OptionalNumber) -> str:
 
 
 def count(value: OptionalNumber) -> str:
-    """
+    """Returns a count with thousands separators.
+
     >>> count(30000)
     '30,000'
     """
@@ -117,7 +125,7 @@ def count(value: OptionalNumber) -> str:
 
 
 def setting_in_words(value: object) -> str:
-    """Returns a hyperparameter or a name nearly as YAML has it.
+    """Returns a hyperparameter or a name in almost YAML notation.
 
     >>> setting_in_words(None), setting_in_words(True), setting_in_words(0.1), setting_in_words({})
     ('null', 'true', '0.1', '–')
@@ -132,7 +140,8 @@ def setting_in_words(value: object) -> str:
 
 
 def size(megabytes: OptionalNumber) -> str:
-    """
+    """Returns a size in MB, kB or B.
+
     >>> size(0.00007), size(1.5)
     ('70 B', '1.5 MB')
     """
@@ -140,7 +149,7 @@ def size(megabytes: OptionalNumber) -> str:
 
 
 def duration(seconds: OptionalNumber) -> str:
-    """Returns a time in the unit in which it has a few figures.
+    """Returns a time in s, ms or µs.
 
     >>> duration(3e-7), duration(0.012), duration(75)
     ('0.3 µs', '12 ms', '75 s')
@@ -149,7 +158,7 @@ def duration(seconds: OptionalNumber) -> str:
 
 
 def _in_units(value: float, units: Sequence[tuple[str, float]]) -> str:
-    """In the largest unit of which it is at least one; the smallest where it is less than any."""
+    """Returns the value in the largest unit not above it, or in the smallest unit."""
     if value == 0:
         return f"0 {units[0][0]}"
     name, factor = next((unit for unit in units if value >= unit[1]), units[-1])

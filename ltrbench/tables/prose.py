@@ -1,4 +1,4 @@
-"""Text around tables: paragraphs of one width, lists of names, settings, and the repr of an object."""
+"""Text around tables: paragraphs of fixed width, lists of names, settings, and one-line reprs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SHORT.maxlist = 6
 
 
 def paragraph(text: str, width: int | None, indent: str = "") -> str:
-    """Returns a paragraph in lines of at most `width` columns, later ones indented.
+    """Returns a paragraph in lines of at most `width` columns; lines after the first are indented.
 
-    Control characters are shown as escapes. A word that is longer, such as a path, is left whole.
+    Control characters are shown as escapes. A longer word, such as a path, is not broken.
 
     Args:
-        width: None: Markdown, in one line.
+        width: None: one line of Markdown.
     """
     if width is None:
         return in_markdown(text)
@@ -29,7 +29,7 @@ def paragraph(text: str, width: int | None, indent: str = "") -> str:
 
 
 def assignments(settings: Mapping[str, object]) -> str:
-    """Returns settings as overrides are written.
+    """Returns settings in the notation of overrides.
 
     >>> assignments({"num_leaves": 8, "l2": None})
     'num_leaves=8, l2=null'
@@ -38,7 +38,8 @@ def assignments(settings: Mapping[str, object]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """
+    """Returns an enumeration of names.
+
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
@@ -46,7 +47,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def one_line(name: str, fields: Mapping[str, object]) -> str:
-    """Returns a repr of the fields that are not None; long values and lists are cut.
+    """Returns a repr of the fields that are not None, with long values and lists shortened.
 
     >>> one_line("Run", {"model": "native", "fold": None, "ndcg@10": 0.71877})
     "Run(model='native', ndcg@10=0.7188)"

@@ -1,13 +1,13 @@
-"""A table: columns, and rows of raw values, which every output writes in its own way.
+"""A table: columns, and rows of raw values, with one writer per output format.
 
     table.markdown()         aligned Markdown for a file
-    table.markdown(width)    the same for a terminal of so many columns; wide tables follow in blocks
-    table.latex()            a tabular with the rules of booktabs
-    table.csv()              the raw values in full, empty where there is none
-    table.records()          the raw values as JSON has them: header -> value, None where there is none
+    table.markdown(width)    the same for a terminal of this width; wide tables are split into blocks
+    table.latex()            a tabular with booktabs rules
+    table.csv()              raw values in full precision; empty if not available
+    table.records()          raw values for JSON: header -> value, None if not available
     table.html(notes)        for a notebook, with a caption above and a list of notes below
 
-The report's page (`ltrbench.compare.output.report`) writes `table.cells()`, with hints, notes and drawings.
+The report (`ltrbench.compare.output.report`) renders `table.cells()`, with hints, notes and drawings.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ltrbench.tables.numbers import DASH, Form, OptionalNumber, figure, is_avail
 from ltrbench.untrusted.escaping import in_csv, in_latex, in_markdown, in_table, visible
 
 CHANGED, STRONG = "changed", "strong"
-"""What a cell can stand out as, beside the claims "better" and "worse"; strong is bold in LaTeX too."""
+"""Emphasis of a cell, besides the claims "better" and "worse"; strong is also bold in LaTeX."""
 
 CellValue = OptionalNumber | str
-"""What a cell holds. A text is shown as it is in a column of figures too."""
+"""Value of a cell. Text is shown unchanged, also in a column of numbers."""
 
 _NO_DRAWING = Markup()
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column's header, how its figures are written, and where they stand.
+    """Header, number format and alignment of a column.
 
     Attributes:
-        form: of its numbers.
-        left: set to the left, as text is; figures stand to the right.
-        hint: what a reader of the report has to know of it.
-        sortable: by a click on its header in the report.
+        form: format of the numbers.
+        left: left-aligned, as for text; numbers are right-aligned.
+        hint: explanation for readers of the report.
+        sortable: whether a click on the header in the report sorts the rows.
     """
 
     header: str
@@ -52,14 +52,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A value with what is shown of it.
+    """A value with its presentation.
 
     Attributes:
-        value: what a row is sorted by, and what CSV and JSON have.
-        text: what is read; None: the value in its column's format.
-        note: a second, smaller line, in the report.
-        emphasis: what it stands out as; empty where it does not.
-        drawing: stands before the text, in the report.
+        value: value for sorting, CSV and JSON.
+        text: displayed text; None: the value in the format of the column.
+        note: second, smaller line, in the report.
+        emphasis: emphasis of the cell; empty for none.
+        drawing: drawing before the text, in the report.
     """
 
     value: CellValue = None
@@ -70,19 +70,20 @@ class TableCell:
 
     @property
     def known(self) -> CellValue:
-        """The value; None where it is no finite number."""
+        """The value; None if it is a number that is not available."""
         return self.value if isinstance(self.value, str) or is_available(self.value) else None
 
 
 TableRow = Sequence[TableCell | CellValue]
-"""Begins with the cell that names it."""
+"""Cells of a row; the first one names the row."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """
+    """Columns and rows of raw values.
+
     Attributes:
-        look: a class for the report's style sheet.
+        look: CSS class in the report.
     """
 
     columns: Sequence[TableColumn]
@@ -98,7 +99,7 @@ class Table:
         form: Form = "",
         caption: str = "",
     ) -> Table:
-        """Returns a table whose first column names the rows, and whose others are figures of one format.
+        """Returns a table with row names in the first column and numbers of one format in the others.
 
         >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").markdown())
         | model  | ndcg@10 |
@@ -113,7 +114,7 @@ class Table:
         return [column.header for column in self.columns]
 
     def cells(self, missing: str = DASH) -> list[list[TableCell]]:
-        """Returns the rows as cells, each with its text.
+        """Returns the rows as cells with text.
 
         Args:
             missing: text of a number that is not available.
@@ -127,8 +128,8 @@ class Table:
         """Returns an aligned Markdown table.
 
         Args:
-            width: of the terminal; what does not fit in follows in further tables, which repeat the first
-                column. None: Markdown for a file, in which HTML is escaped as well.
+            width: width of the terminal; columns that do not fit follow in further tables, which repeat the
+                first column. None: Markdown for a file, with HTML escaped.
         """
         lines = [[_aligned_text(text, width) for text in line] for line in [self.header, *self._texts()]]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -142,7 +143,7 @@ class Table:
         )
 
     def latex(self) -> str:
-        """Returns a tabular for a paper, which needs \\usepackage{booktabs}; strong cells are bold."""
+        """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
         lines = [" & ".join(map(_latex_cell, row)) for row in self.cells()]
         body = " \\\\\n".join(lines)
         alignment = "".join("l" if column.left else "r" for column in self.columns)
@@ -153,7 +154,7 @@ class Table:
         )
 
     def csv(self) -> str:
-        """Returns a header and the rows, numbers in full; empty where a number is not available.
+        """Returns header and rows as CSV, numbers in full precision; empty if not available.
 
         >>> Table.of(["model", "ndcg@10"], [["=1+1", 0.12345], ["random", None]], ".2f").csv()
         "model,ndcg@10\\n'=1+1,0.12345\\nrandom,\\n"
@@ -166,7 +167,7 @@ class Table:
         return text.getvalue()
 
     def records(self) -> list[dict[str, CellValue]]:
-        """Returns the rows for JSON: header -> value, None where a number is not available.
+        """Returns the rows for JSON: header -> value, None if not available.
 
         >>> Table.of(["model", "ndcg@10"], [["native", 0.5], ["random", float("nan")]]).records()
         [{'model': 'native', 'ndcg@10': 0.5}, {'model': 'random', 'ndcg@10': None}]
@@ -174,7 +175,7 @@ class Table:
         return [dict(zip(self.header, values, strict=True)) for values in self._values()]
 
     def html(self, notes: Iterable[str] = ()) -> str:
-        """Returns the table for a notebook; without a header where all headers are empty.
+        """Returns the table as HTML for a notebook; without a header row if all headers are empty.
 
         >>> Table.of(["", ""], [["model", "a & b"]], caption="<b>").html()
         '<table><caption>&lt;b&gt;</caption><tbody><tr><td>model</td><td>a &amp; b</td></tr></tbody></table>'
@@ -206,12 +207,13 @@ def _aligned_text(text: str, width: int | None) -> str:
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The columns of each table, the first in every one; a single column that is too wide stands alone.
+    """Returns the columns of each block, the first column in all; a column that is too wide has its own
+    block.
 
     >>> _blocks([6, 7, 7, 7], width=30)
     [[0, 1, 2], [0, 3]]
     """
-    # A cell has " | " before it, or "| " at the left edge, and the last has " |" behind it.
+    # Each cell follows " | ", or "| " at the left edge; the last is followed by " |".
     room = None if width is None else width - (widths[0] + 4)
     blocks, used = [[0]], 0
     for column in range(1, len(widths)):
@@ -225,7 +227,7 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
 
 
 def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]) -> str:
-    """The first of the lines is the header."""
+    """Returns one Markdown table; the first line is the header."""
 
     def line(texts: Sequence[str]) -> str:
         aligned = [

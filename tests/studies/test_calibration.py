@@ -1,4 +1,4 @@
-"""That tests reject and intervals cover as often as they say: measured anew at one size, and as committed."""
+"""Levels of tests and coverage of intervals: measured at one size, and in the committed results."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_halves_of_the_features_have_one_law_and_other_noise() -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """The table and the rates of a study of a few small models, without MQ2007."""
+    """Returns the table and the rates of a study with a few small models, without MQ2007."""
     output = tmp_path_factory.mktemp("calibration_models")
     small: dict[str, Any] = {"num_trees": 3, "num_leaves": 3, "num_threads": 1}
     models = {"sampling": NativeRanker(**small, queries_per_tree=0.5), "plain": NativeRanker(**small)}
@@ -206,7 +206,7 @@ def test_trained_models_are_counted_with_draws_and_bounds(trained: tuple[str, di
         assert row["draws"] == 2
         assert all(row[column]["draws"] == 2 for column in columns)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
-    assert "(at most " in text
+    assert f"(at most {100 * same[CLAIMS[0]]['upper']:.1f} %)" in text
 
 
 def test_a_row_without_its_data_says_why(trained: tuple[str, dict[str, Any]]) -> None:
@@ -224,14 +224,14 @@ def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def committed() -> list[list[dict[str, Any]]]:
-    """The tables of trained models."""
+    """Returns the tables of trained models."""
     return list(rates_in(RESULTS / "calibration").values())[:4]
 
 
 def test_the_committed_levels_are_within_their_band() -> None:
     over_queries, over_folds, _, _ = committed()
     for row in over_queries:
-        # Among 20 queries of which six differ the least p-value is 2 / 2^6, and a level of 5 % cannot be had.
+        # With 20 queries of which six differ, the smallest p-value is 2 / 2^6: no test has a level of 5 %.
         if row["queries"] > 20 or row["differences"] != SKEWED:
             assert all(0.035 <= row[test] <= 0.065 for test in TESTS), row
     assert all(0.035 <= row["corrected resampled t"] <= 0.065 for row in over_folds)
@@ -254,7 +254,7 @@ def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_t
     for row in of_methods(title):
         for number in (3, 5, 10):
             assert row[f"R={number}"]["draws"] >= 2000
-            # A method against itself errs towards caution: the variance over queries is never taken below 0.
+            # A method against itself is conservative: the variance over queries is never estimated below 0.
             assert 0.028 <= row[f"R={number}"]["rate"] <= 0.065, row
 
 
@@ -289,7 +289,7 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
     assert len(rows) >= 6
     for row in rows:
         assert row[CLAIMS[0]]["rate"] <= 0.065, row
-        # Fewer draws leave a bound above the rate that was asked for.
+        # With fewer draws the upper bound is above the nominal rate.
         assert row["draws"] < 800 or row[CLAIMS[0]]["upper"] <= 0.07, row
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
 
@@ -299,7 +299,7 @@ def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself()
     highest = max(row["queries only, one model each"]["rate"] for row in rows)
     assert 0.45 <= highest <= 0.5
     for page in ("README.md", "docs/concepts/statistics.md"):
-        assert "in up to half of the draws" in (RESULTS.parent / page).read_text(encoding="utf-8")
+        assert "half of the draws" in (RESULTS.parent / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])
@@ -310,4 +310,4 @@ def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_mode
 
 def test_the_docstring_cites_the_committed_rate_of_hillis_degrees_of_freedom() -> None:
     rates = [row[f"R=3, {two_way.HILLIS}"]["rate"] for row in of_methods(two_way.SHARED_TRAININGS)]
-    assert f"up to {100 * max(rates):.1f} % false claims" in (shared_replicates.__doc__ or "")
+    assert f"{100 * max(rates):.1f} %" in (shared_replicates.__doc__ or "")

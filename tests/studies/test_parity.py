@@ -1,4 +1,4 @@
-"""The study of parity: its parts on small data, and first trees on real data where it is at hand."""
+"""The parity study: its parts on small data, and first trees on real data if it is available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.capabilities import trees_of
 from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
-from ltrbench.studies.parity.rows import NOT_AT_HAND, ParityRow
+from ltrbench.studies.parity.rows import NOT_AVAILABLE, ParityRow
 
 
 def composed(*overrides: str) -> Any:
@@ -57,11 +57,11 @@ def test_on_bins_a_cut_is_a_feature_and_the_last_bin_on_the_left() -> None:
     assert leaves_apart(tree, cut(3, 5.9, -1.5, 2.25)) == 0.5
     assert leaves_apart(tree, cut(3, 6.0, -1.0, 2.0)) == math.inf
     assert num_cuts(tree) == 1
-    some, others = (
+    first, second = (
         (WeightedTree(0.1, tree),) * 3,
         (*(WeightedTree(0.1, tree),) * 2, WeightedTree(0.1, Leaf(0.0))),
     )
-    assert trees_alike(some, others) == 2
+    assert trees_alike(first, second) == 2
 
 
 def test_bins_are_numbered_by_training_values_and_bin_to_themselves() -> None:
@@ -69,13 +69,13 @@ def test_bins_are_numbered_by_training_values_and_bin_to_themselves() -> None:
     once, of_itself = in_bins(train, train)
     np.testing.assert_array_equal(once.features, of_itself.features)
     np.testing.assert_array_equal(in_bins(once)[0].features, once.features)
-    # Rising values have rising bins.
+    # Bin indices increase with the values.
     order = np.argsort(train.features[:, 0])
     assert (np.diff(once.features[order, 0]) >= 0).all()
 
 
 @pytest.mark.parametrize(
-    ("difference", "verdict"), [(0.5, "agrees"), (2.0, "**departs**"), (None, NOT_AT_HAND)]
+    ("difference", "verdict"), [(0.5, "agrees"), (2.0, "**differs**"), (None, NOT_AVAILABLE)]
 )
 def test_a_row_agrees_within_its_tolerance(difference: float | None, verdict: str) -> None:
     row = ParityRow(what="", on="", against="", tolerance=1.0, reason="", difference=difference)
@@ -106,8 +106,8 @@ def test_without_what_follows_lightgbm_the_first_tree_is_another(
     setting: str, letor_data: Callable[[str], Path]
 ) -> None:
     (train,) = in_bins(real_or_made_up("MQ2008", letor_data))
-    name, own = setting.split("=")
-    native = trees_of(make("native_lightgbm", 1, **{name: own}).fit(train)).trees[0].root
+    name, value = setting.split("=")
+    native = trees_of(make("native_lightgbm", 1, **{name: value}).fit(train)).trees[0].root
     assert cuts_apart(native, trees_of(make("lightgbm", 1).fit(train)).trees[0].root) > 0
 
 
@@ -122,15 +122,16 @@ def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -
     (train,) = in_bins(real_or_made_up(data, letor_data))
     native, peer = (make(name, 100).fit(train) for name in ("native_xgboost", "xgboost"))
     assert trees_alike(trees_of(native).trees, trees_of(peer).trees) == 100
-    # XGBoost adds up a document's hundred leaves in float32.
+    # XGBoost sums the hundred leaf values of a document in float32.
     np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-5)
 
 
-def test_what_is_not_at_hand_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_and_files_are_named_in_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LTRBENCH_DATA", str(tmp_path))
     config = composed(f"study.what.output={tmp_path / 'out'}", f"study.what.golden={tmp_path}")
     table = run_study(config).read_text()
-    assert "no file pyltr_lambdas.json" in table
-    assert "there is no file" in table
+    assert all(part in table for part in ("pyltr_lambdas.json", str(tmp_path), NOT_AVAILABLE))
     assert "agrees" not in table
     assert (tmp_path / "out" / "environment.json").is_file()

@@ -1,4 +1,4 @@
-"""The table: one object, which every output writes in its own way."""
+"""The table: one object, with one writer per output format."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What the statistics promise, measured: tests that reject as often as they say, intervals that cover.
+"""Measured error rates of the statistics: levels of tests, and coverage of intervals.
 
-Everything is judged by the code that judges a comparison, where the true difference is known.
+The studies use the same code as a comparison, on data with a known true difference.
 
-    study                Calibration, of made-up values: conf/experiment/calibration.yaml runs it
+    study                Calibration, on simulated values; run by conf/experiment/calibration.yaml
     tests_and_intervals  trained models, on queries drawn from a population
-    two_way              methods whose training varies as well as queries
-    linear_learner       resampled training sets, and folds, of a learner that is linear in its data
-    models               ModelCalibration, of models of the native engine: calibration_models.yaml runs it
-    training_data        what these are trained and tested on
-    rates                counts with their upper bounds, and tables of them
+    two_way              methods, with variation of training and of queries
+    linear_learner       resampled training sets and folds, with a learner that is linear in its data
+    models               ModelCalibration, with models of the native engine; run by calibration_models.yaml
+    training_data        training and test data of these models
+    rates                counts with upper bounds, and their tables
 """
 
 from ltrbench.studies.calibration.models import Exchangeable, ExchangeableFolds, ModelCalibration, SameMethod

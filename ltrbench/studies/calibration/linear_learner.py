@@ -1,13 +1,13 @@
-"""Two methods whose training sets are drawn, resampled and cut into folds, with a known true difference of 0.
+"""Two methods with simulated training sets, resamples and folds, and a true difference of 0.
 
-A training set has n points z_mi in k dimensions, of mean 0 and variance 1, skewed; method m sees its own k
-dimensions of them. Both methods have one law, so that neither is better on average over training sets.
+A training set has n points z_mi in k dimensions, with mean 0 and variance 1, skewed; each method m has its
+own k dimensions. Both methods have the same distribution, so neither is better on average over training sets.
 
-    w_m  = sqrt(n) mean_i z_mi                 the learner: the parameters of method m, linear in the points
-    y_mq = c_mq w_m                            how they act on query q
+    w_m  = sqrt(n) mean_i z_mi                 learner: parameters of method m, linear in the points
+    y_mq = c_mq w_m                            effect of the parameters on query q
     x_mq = query_q + (model x query)_mq + scale (y_mq - BEND y_mq^2)
 
-Resamples are real ones of the points of one training set, while the truth is over training sets.
+The points of one training set are actually resampled; the true difference is over training sets.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from ltrbench.studies.calibration.two_way import QUERY_SPREAD, Simulation
 TRAINING_POINTS, DIMENSIONS = 150, 5
 TEST_QUERIES = 500
 BEND = 0.1
-"""Mild: at one standard deviation the quadratic part is a tenth of the linear one."""
+"""Weak nonlinearity: at one standard deviation the quadratic part is a tenth of the linear part."""
 SPREAD = 0.7
-"""Of the weights of a query around 1: how differently a training set acts on queries."""
+"""Standard deviation of the weights of a query around 1: a training set affects queries differently."""
 FOLD_QUERIES = 500
 SEEDED = 0.7
-"""Standard deviation that another seed adds to w, where another training set adds 1."""
+"""Standard deviation of w over seeds; over training sets it is 1."""
 _EXCLUDED = "is excluded at 5 %"
 RESAMPLED = (
     f"One training set of {TRAINING_POINTS} points resampled, {TEST_QUERIES} test queries: how often a true "
@@ -60,11 +60,11 @@ Parameters = NDArray[np.float64]  # (R, k)
 
 @dataclass(frozen=True)
 class Methods:
-    """What the differences of the two methods come from, as standard deviations of NDCG@10.
+    """Sources of the differences of the two methods, as standard deviations of NDCG@10.
 
     Attributes:
-        model_query: methods differ in which queries they rank well.
-        scale: trainings differ.
+        model_query: interaction of method and query.
+        scale: effect of training.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Methods:
     def values(
         self, parameters: tuple[Parameters, Parameters], size: int, rng: Generator
     ) -> tuple[ReplicateValues, ReplicateValues]:
-        """Returns (R, Q) of both methods, on queries drawn anew."""
+        """Returns (R, Q) values of both methods, on new queries."""
         query = QUERY_SPREAD * rng.normal(size=size)
         a, b = (self._of_method(of_method, query, rng) for of_method in parameters)
         return a, b
@@ -83,7 +83,7 @@ class Methods:
         self, parameters: Parameters, query: NDArray[np.float64], rng: Generator
     ) -> ReplicateValues:
         weights = (1 + SPREAD * rng.normal(size=(len(query), DIMENSIONS))) / np.sqrt(DIMENSIONS)
-        # Not a product of matrices, whose last bits depend on the number of threads.
+        # Not a matrix product, because its last bits depend on the number of threads.
         acting = np.einsum("rk,qk->rq", parameters, weights)
         values: ReplicateValues = (
             query + self.model_query * rng.normal(size=len(query)) + self.scale * (acting - BEND * acting**2)
@@ -91,7 +91,7 @@ class Methods:
         return values
 
 
-# The first is a stress test: a method's differences between queries are as small as those between trainings.
+# The first pair is a stress test: differences between queries are as small as those between trainings.
 METHOD_PAIRS = (
     Methods("training sets dominate", model_query=0.02, scale=0.008),
     Methods("both vary", model_query=0.08, scale=0.004),
@@ -126,14 +126,14 @@ def resampling_name(kind: str, share: float) -> str:
 
 
 def resampled(kind: str, share: float, number: int, size: int, rng: Generator) -> NDArray[np.int64]:
-    """Returns (R, n) the points of each resample: with replacement, or a share of them without."""
+    """Returns (R, n), the points of each resample: with replacement, or a share of them without."""
     if kind == BOOTSTRAP:
         return rng.integers(size, size=(number, size))
     return np.array([rng.permutation(size)[: round(share * size)] for _ in range(number)])
 
 
 def _points(size: int, rng: Generator) -> NDArray[np.float64]:
-    """(n, 2, k), of mean 0 and variance 1: those of the first method and those of the second."""
+    """Returns (n, 2, k) points with mean 0 and variance 1, for the first and the second method."""
     return rng.exponential(size=(size, 2, DIMENSIONS)) - 1
 
 
@@ -159,7 +159,7 @@ def _resampled_levels(
 
 
 def _fold_levels(methods: Methods, num_folds: int, num_seeds: int, simulation: Simulation) -> dict[str, Rate]:
-    """A query of a fold is a training point of the other folds, and each method's seeds are its own."""
+    """Returns false claim rates over folds. Queries of a fold are training points of the other folds."""
     test_share = 1 / (num_folds - 1)
 
     def judged() -> Iterator[Mapping[str, bool]]:

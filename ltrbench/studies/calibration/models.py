@@ -1,10 +1,10 @@
-"""The study of trained models: what is claimed of methods that do not differ, with the native engine.
+"""The study with trained models of the native engine: false claims about methods that do not differ.
 
-Each model is used in one draw of one row, so that the draws of a rate are independent given the data.
+Each model is used in one draw of one row, so the draws of a rate are independent given the data.
 
-    one method against itself    other seeds of a ranker that samples; trained again on these queries
-    exchangeable methods         halves of features with one law, on a training set drawn anew for each draw
-                                 and resampled; trained on other queries
+    one method against itself    a sampling ranker with other seeds; trained again on these queries
+    exchangeable methods         halves of features with the same distribution, on a new training set for each
+                                 draw, resampled; trained on other queries
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from ltrbench.tables import assignments
 log = logging.getLogger("ltrbench")
 
 SAMPLING, PLAIN = "sampling", "plain"
-"""The names of the two models: one that its seed changes, and one that only its data changes."""
+"""Names of the two models: one that depends on the seed, and one that depends on the data only."""
 SYNTHETIC = "synthetic"
 _METRIC = "ndcg@10"
 
@@ -75,10 +75,10 @@ class SameMethod:
     """A row of one method against itself.
 
     Args:
-        data: `synthetic`, or the name of a data set of the study, whose train and test are taken whole.
-        num_train, num_test: queries that each draw takes from the synthetic pool.
+        data: `synthetic`, or the name of a data set of the study, with its whole training and test sets.
+        num_train, num_test: numbers of queries per draw from the synthetic pool.
         trainings: R of each side.
-        draws: how many; each trains 2 R models.
+        draws: number of draws; each trains 2 R models.
     """
 
     data: str
@@ -93,11 +93,11 @@ class Exchangeable:
     """A row of exchangeable methods.
 
     Args:
-        num_train, num_test: queries of the sets that are drawn anew for each draw.
+        num_train, num_test: numbers of queries of the data generated for each draw.
         kind: bootstrap or subsample.
-        share: of the training queries, that a subsample has.
+        share: share of the training queries in a subsample.
         trainings: R, number of resamples.
-        draws: how many; each trains 2 R models.
+        draws: number of draws; each trains 2 R models.
     """
 
     num_train: int
@@ -113,9 +113,9 @@ class ExchangeableFolds:
     """A row of exchangeable methods over the folds of a cross-validation.
 
     Args:
-        num_queries: of the data set that is drawn anew for each draw.
+        num_queries: number of queries of the data set generated for each draw.
         num_folds: J.
-        draws: how many; each trains 2 J models.
+        draws: number of draws; each trains 2 J models.
     """
 
     num_queries: int
@@ -125,16 +125,16 @@ class ExchangeableFolds:
 
 @dataclass(kw_only=True)
 class ModelCalibration(Study):
-    """Counts false claims, and writes the table of them.
+    """Counts false claims, and writes the table.
 
     Args:
-        output: the folder to write.
-        pool: number of synthetic queries that draws take theirs from.
-        num_documents: of a query at the most; the first ones are kept.
-        same_method: rows of one method against itself, by the model `sampling`.
-        exchangeable: rows of exchangeable methods, by the model `plain`.
-        folds: rows of these over folds.
-        seed: of data, draws and models.
+        output: output folder.
+        pool: number of synthetic queries in the pool.
+        num_documents: maximum number of documents per query; the first ones are kept.
+        same_method: rows of one method against itself, with the model `sampling`.
+        exchangeable: rows of exchangeable methods, with the model `plain`.
+        folds: rows of exchangeable methods over folds.
+        seed: seed of data, draws and models.
     """
 
     output: str
@@ -146,11 +146,11 @@ class ModelCalibration(Study):
     seed: int
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Trains and judges everything; returns the table.
+        """Trains and compares all models; returns the path of the table.
 
         Args:
             models: `sampling` and `plain`.
-            data: data sets by name; a row without its data says why.
+            data: data sets by name; if one is not available, its row gives the reason.
         """
         rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
         loaded = {name: load_or_reason(source) for name, source in data.items()}
@@ -207,7 +207,7 @@ class ModelCalibration(Study):
 
 
 def _shown(ranker: BoostingRanker) -> dict[str, object]:
-    """The settings by which models come to differ."""
+    """Returns the settings shown in the table."""
     names = ("num_trees", "num_leaves", "learning_rate", "queries_per_tree", "documents_per_tree")
     return {name: getattr(ranker, name, None) for name in names}
 
@@ -295,7 +295,7 @@ def _what(num_train: object, num_test: object, trainings: int, draws: int) -> di
 
 
 def _values(models: Sequence[tuple[Ranker, RankingDataset]]) -> ReplicateValues:
-    """(models, Q), on those test queries on which the metric is defined."""
+    """Returns (models, Q) values on the test queries for which the metric is defined."""
     values = np.array(
         [evaluate(test, model.predict(test.features), [_METRIC]).per_query[_METRIC] for model, test in models]
     )

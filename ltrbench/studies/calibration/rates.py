@@ -1,4 +1,4 @@
-"""Counting: how often something happened in independent draws, with what can be said of its probability."""
+"""Rates of events in independent draws, with upper bounds of their probabilities."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ltrbench.tables.numbers import share
 
 CONFIDENCE_OF_BOUND = 0.95
 
-RateRow = dict[str, object]  # column -> cell: a rate, or a share as a float, or what was drawn
+RateRow = dict[str, object]  # column -> cell: a rate, a share as a float, or a property of the draws
 Tables = dict[str, Sequence[RateRow]]  # title -> rows, all with the same columns
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Number of draws in which something happened, of all that were drawn independently of each other."""
+    """Number of draws with an event, and number of independent draws."""
 
     count: int
     num_draws: int
@@ -49,7 +49,7 @@ class Rate:
 
 
 def rates(draws: Iterable[Mapping[str, bool]]) -> dict[str, Rate]:
-    """Returns what can happen -> its rate; each draw says of the same things whether they happened.
+    """Returns event -> rate; each draw maps the same events to whether they happened.
 
     >>> rates([{"claimed": True}, {"claimed": False}])
     {'claimed': Rate(count=1, num_draws=2)}
@@ -65,18 +65,18 @@ def rates(draws: Iterable[Mapping[str, bool]]) -> dict[str, Rate]:
 def over_queries(a: ReplicateValues, b: ReplicateValues) -> Interval:
     """Returns Student's interval over queries of the difference of two means over trainings, (R, Q) each.
 
-    It takes the trained models as given: what a comparison of trained models claims by.
+    This is the interval of trained models: the variation of training is ignored.
     """
     return student_intervals(PairedSample.of(a.mean(axis=0) - b.mean(axis=0)))[0]
 
 
 def equal_shares(num_queries: int) -> PerQuery:
-    """(Q,)"""
+    """Returns (Q,) equal shares."""
     return np.full(num_queries, 1 / num_queries)
 
 
 def recorded(tables: Tables) -> dict[str, list[dict[str, object]]]:
-    """Returns the tables as JSON has them: count, draws, rate and upper bound of each rate."""
+    """Returns the tables as JSON values: count, draws, rate and upper bound of each rate."""
     return {
         title: [
             {name: cell.record() if isinstance(cell, Rate) else cell for name, cell in row.items()}
@@ -87,10 +87,10 @@ def recorded(tables: Tables) -> dict[str, list[dict[str, object]]]:
 
 
 def rendered(tables: Tables, *, bounds: bool = False) -> str:
-    """Returns the tables in Markdown, shares in per cent.
+    """Returns the tables in Markdown, with shares in per cent.
 
     Args:
-        bounds: whether a rate shows its upper bound.
+        bounds: whether rates are shown with their upper bounds.
     """
     return "\n\n".join(f"## {title}\n\n{_table(rows, bounds)}" for title, rows in tables.items())
 

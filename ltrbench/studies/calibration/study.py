@@ -1,4 +1,4 @@
-"""The study of made-up values, which asks for no model and no data set."""
+"""The study on simulated values, which needs no models and no data sets."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ log = logging.getLogger("ltrbench")
 
 @dataclass(kw_only=True)
 class Calibration(Study):
-    """Measures levels and coverage, and writes the table of them.
+    """Measures levels and coverage, and writes the table.
 
     Args:
-        output: the folder to write.
-        num_studies: how many studies each figure of trained models is a share of.
-        num_draws: permutations and bootstrap draws of each study.
-        sizes: numbers of queries of a study.
-        simultaneous_sizes: those for simultaneous intervals, which each study draws for itself.
-        num_repeated: how many studies each figure of repeated training is a share of; half of it where a
-            study takes long.
-        repeated_sizes: numbers of queries of these.
-        replicates: numbers of trainings, from 3 on; the middle one stands for all where one must do.
-        seed: of everything that is drawn.
+        output: output folder.
+        num_studies: number of simulated studies per figure of trained models.
+        num_draws: number of permutations and bootstrap draws per study.
+        sizes: numbers of queries per study.
+        simultaneous_sizes: numbers of queries for simultaneous intervals, whose studies share no draws.
+        num_repeated: number of simulated studies per figure of repeated training; half of it for slow ones.
+        repeated_sizes: numbers of queries of these studies.
+        replicates: numbers of trainings, 3 or more; the middle one is used where there is a single number.
+        seed: seed of all draws.
     """
 
     output: str
@@ -57,7 +56,7 @@ class Calibration(Study):
     seed: int
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Draws and judges all studies; returns the table. No model and no data set is asked for."""
+        """Simulates all studies; returns the path of the table. Models and data sets are not used."""
         del models, data
         simulation = two_way.Simulation(self.num_repeated, self.repeated_sizes, self.replicates, self.seed)
         log.info("calibration: methods, trained several times")
@@ -81,7 +80,7 @@ class Calibration(Study):
         )
 
     def _of_trained_models(self, values: NDArray[np.float64]) -> Tables:
-        """Each row says what was drawn, and the shares that were counted."""
+        """Returns the tables of trained models: properties of the draws, and measured shares."""
         levels: list[RateRow] = []
         covered: list[RateRow] = []
         for name, differences in differences_of(values).items():

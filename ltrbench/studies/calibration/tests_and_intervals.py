@@ -1,7 +1,7 @@
-"""Trained models on queries drawn from a population of made-up ones, whose true mean difference is known.
+"""Trained models on queries drawn from a simulated population with a known true mean difference.
 
-Each study is judged by the code that judges a comparison, and it is counted how often a true null hypothesis
-is rejected at 5 % and how often a 95 % interval holds the truth.
+Each study uses the same code as a comparison. The study counts how often a true null hypothesis is rejected
+at 5 %, and how often a 95 % interval contains the true difference.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ltrbench.statistics.resampling import bootstrap
 _METRIC = "ndcg@10"
 _POPULATION = 200_000
 _DOCUMENTS = 20
-# The shares of the grades in MSLR-WEB30K.
+# Shares of the grades in MSLR-WEB30K.
 _GRADES = (0.515, 0.325, 0.133, 0.019, 0.008)
 _TOUCHED = 0.3
-"""The share of queries that the better system ranks otherwise than the base: most differences are 0."""
+"""Share of queries that the better system ranks differently from the base: most differences are 0."""
 _AT_ONCE = 500
-"""Studies that share their signs and resampled queries: enough for speed, and few against all of them."""
+"""Number of studies with common signs and resampled queries: large for speed, small relative to all."""
 
 _BASE, _ALIKE, _BETTER = range(3)
 
 
 @dataclass(frozen=True)
 class DrawnStudies:
-    """How studies are drawn: queries of each, number of studies, draws in each, and the seed."""
+    """Sizes of a simulation: queries per study, number of studies, draws per study, and the seed."""
 
     size: int
     num_studies: int
@@ -53,7 +53,7 @@ class DrawnStudies:
     seed: int
 
     def samples(self, values: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-        """Queries of a population (M, Q), drawn with replacement: (n, M, size), some studies at a time."""
+        """Yields queries drawn with replacement from a population (M, Q): (n, M, size) for n studies."""
         rng = np.random.default_rng([self.seed, self.size])
         for start in range(0, self.num_studies, _AT_ONCE):
             num = min(_AT_ONCE, self.num_studies - start)
@@ -62,10 +62,10 @@ class DrawnStudies:
 
 
 def population(seed: int) -> NDArray[np.float64]:
-    """(3, Q), NDCG@10 of three systems: a base, one as good, and a better one.
+    """Returns (3, Q), NDCG@10 of three systems: a base, an equally good one, and a better one.
 
-    Scores are labels and noise. The better system has half of the base's noise on some queries and ranks the
-    others as the base does, so that its differences are skewed, and mostly 0.
+    Scores are labels plus noise. The better system has half the noise on some queries and the scores of the
+    base on the others, so its differences are skewed and mostly 0.
     """
     rng = np.random.default_rng(seed)
     num_documents = _POPULATION * _DOCUMENTS
@@ -81,7 +81,7 @@ def population(seed: int) -> NDArray[np.float64]:
 
 
 def differences_of(values: NDArray[np.float64]) -> dict[str, PerQuery]:
-    """Name -> (Q,): the symmetric differences of two good systems, and the skewed ones of a better one."""
+    """Returns name -> (Q,): symmetric differences of equally good systems, skewed ones of a better system."""
     return {
         "every query": values[_ALIKE] - values[_BASE],
         "three queries in ten": values[_BETTER] - values[_BASE],
@@ -89,12 +89,12 @@ def differences_of(values: NDArray[np.float64]) -> dict[str, PerQuery]:
 
 
 def levels_of(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
-    """Test -> the share of studies in which it rejects, where each difference has a sign by a fair coin."""
+    """Returns test -> share of studies with a rejection, if each difference has a random sign."""
     rng = np.random.default_rng([drawn.seed, drawn.size, 1])
     rejected = dict.fromkeys(TESTS, 0)
     for block, samples in enumerate(drawn.samples(differences[np.newaxis])):
         null = samples[:, 0] * rng.choice([-1.0, 1.0], size=(len(samples), drawn.size))
-        # Each study is a system of its own, beside one that has 0 on every query.
+        # Each study is one system, compared with a system that has 0 on every query.
         beside = PairedSample.of(np.concatenate([np.zeros((1, drawn.size)), null]))
         pairs = [(study, 0) for study in range(1, len(null) + 1)]
         for pair in compare_pairs(beside, pairs, drawn.num_draws, drawn.seed + block):
@@ -104,7 +104,7 @@ def levels_of(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
 
 
 def coverage(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
-    """Interval -> the share of studies in which it holds the mean of the population."""
+    """Returns interval -> share of studies in which it contains the mean of the population."""
     truth = float(differences.mean())
     intervals: dict[str, Callable[[PairedSample, int, int], Sequence[Interval | None]]] = {
         "as reported": system_intervals,
@@ -121,7 +121,7 @@ def coverage(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
 
 
 def simultaneous_coverage(values: NDArray[np.float64], drawn: DrawnStudies) -> float:
-    """The share of studies in which every difference to the system that came out best is in its interval."""
+    """Returns the share of studies in which all differences to the best system are in their intervals."""
     truth = values.mean(axis=1)
     pairs = list(itertools.combinations(range(len(truth)), 2))
     held = 0
@@ -142,10 +142,10 @@ def _holds(interval: Interval | None, truth: float) -> bool:
 
 
 def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]:
-    """How often the corrected t test rejects, and how often Student's would, where the truth is 0.
+    """Returns the rejection rates of the corrected and of Student's t test, with a true difference of 0.
 
-    The J differences of a study are normal, with the correlation rho = n_test / (n_train + n_test) = 1 / J of
-    any two: sqrt(rho) z + sqrt(1 - rho) e_j for independent z and e_j.
+    The J differences of a study are normal, with the correlation rho = n_test / (n_train + n_test) = 1 / J
+    between any two: sqrt(rho) z + sqrt(1 - rho) e_j for independent z and e_j.
     """
     rng = np.random.default_rng([seed, num_folds])
     rho = 1 / num_folds

@@ -1,4 +1,4 @@
-"""What models are trained and tested on: queries drawn from a pool, and data of two exchangeable halves."""
+"""Training and test data: queries drawn from a pool, and data with two exchangeable halves of features."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 
 GRADES = (1.2, 2.4, 3.6)
-"""Relevances from which on a document of `two_halves` has the grades 1, 2 and 3."""
+"""Minimum relevance of the grades 1, 2 and 3 in `two_halves`."""
 FEATURES_OF_HALF = 5
-"""Of each half of `two_halves`."""
+"""Number of features of each half in `two_halves`."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Synthetic queries that training and test queries are drawn from, without an overlap."""
+    """Synthetic queries from which disjoint training and test queries are drawn."""
 
     data: RankingDataset
 
     @classmethod
     def of(cls, num_queries: int, num_documents: int, seed: int) -> Pool:
-        """The built-in synthetic data, cut to the first documents of each query, which are any documents."""
+        """Returns a pool of synthetic queries with their first documents, which are a random sample."""
         data = make_synthetic(num_queries, seed)
         kept = data.ranks_of_rows < num_documents
         sizes = np.minimum(data.query_sizes, num_documents)
@@ -39,13 +39,13 @@ class Pool:
 
 
 def two_halves(num_queries: int, num_documents: int, rng: Generator) -> RankingDataset:
-    """Returns queries whose features come in two halves with one law: noisy views of the same relevance.
+    """Returns queries with two halves of features of the same distribution: noisy views of one relevance.
 
-    A method that sees the first half is as good on average as one that sees the second, while on one
-    training set, and on one query, they differ.
+    Methods that use different halves are equally good on average, but differ on one training set and on one
+    query.
 
-        relevance = t + max(t, 0) u + s + e      topic t, authority u, standard normal; s is the query's
-        features of a half: t, t, u, u and t + u, each with noise of its own
+        relevance = t + max(t, 0) u + s + e      topic t, authority u: standard normal; s: effect of the query
+        features of a half: t, t, u, u and t + u, each with independent noise
     """
     shape = num_queries * num_documents
     topic, authority, judgment = rng.normal(size=(3, shape))
@@ -58,7 +58,7 @@ def two_halves(num_queries: int, num_documents: int, rng: Generator) -> RankingD
 
 
 def half(data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None) -> RankingDataset:
-    """Returns one half of the features, 0 or 1, of all queries or of those given; one may be given twice."""
+    """Returns one half of the features, 0 or 1, of all or the given queries, which may repeat."""
     features = data.features[:, number * FEATURES_OF_HALF : (number + 1) * FEATURES_OF_HALF]
     if queries is None:
         return _dataset(features, data.labels, data.query_sizes)

@@ -1,8 +1,8 @@
-"""Made-up values whose true difference is known, in which training varies as well as queries.
+"""Simulated values with a known true difference, and variation of training and of queries.
 
     x_mtq = mean_m + query_q + (model x query)_mq + training_mt + (training x query)_mtq
 
-with independent normal parts. `Simulation` says how much is drawn; each figure has draws of its own.
+with independent normal parts. `Simulation` sets the number of draws; each figure has its own draws.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ SHARED_TRAININGS = f"Methods that share their trainings: {_EXCLUDED}"
 FAMILIES = "Families of pairs: how often any true difference of 0 is excluded at 5 %"
 
 QUERY_SPREAD = 0.25
-"""Standard deviation of NDCG@10 over queries, the same for all models."""
+"""Standard deviation of NDCG@10 over queries, common to all models."""
 TOO_FEW = f"R={FEWEST_REPLICATES - 1}, by the formula"
 QUERIES_ONLY, HILLIS = "queries only", "degrees of Hillis"
 NAMED_DIFFERENCE = 0.01
-"""A difference that a user would want to be shown."""
+"""A difference of practical importance."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Standard deviations of what makes a model's value of a query, on the scale of NDCG@10."""
+    """Standard deviations of the parts of a value, on the scale of NDCG@10."""
 
     name: str
     model_query: float
@@ -66,8 +66,8 @@ class Parts:
         """Returns the values (R, Q) of each model, all with the same true mean.
 
         Args:
-            trainings: R of each model; the only training of a model does not vary.
-            shared: trainings are the same for all models, and have effects that are the same for all.
+            trainings: R of each model; with R = 1 the training does not vary.
+            shared: whether all models share their trainings, with equal effects.
         """
         query = QUERY_SPREAD * rng.normal(size=num_queries)
         common = self._trained(trainings[0], num_queries, rng) if shared else 0.0
@@ -85,7 +85,7 @@ class Parts:
         return by_query
 
     def standard_error(self, num_trainings: int, num_queries: int) -> float:
-        """Returns the true one, of the difference of two models."""
+        """Returns the true standard error of the difference of two models."""
         variance = (
             self.training**2 / num_trainings
             + self.model_query**2 / num_queries
@@ -94,7 +94,7 @@ class Parts:
         return float(np.sqrt(2 * variance))
 
 
-# The spreads of MQ2007 and the synthetic data lie between these.
+# The standard deviations of MQ2007 and the synthetic data are between these.
 TRAINING_DOMINATES = Parts("training dominates", model_query=0.02, training=0.008, training_query=0.03)
 QUERIES_DOMINATE = Parts("queries dominate", model_query=0.10, training=0.001, training_query=0.03)
 INTERACTION_DOMINATES = Parts(
@@ -103,18 +103,18 @@ INTERACTION_DOMINATES = Parts(
 ALL_VARY = Parts("all vary", model_query=0.05, training=0.004, training_query=0.08)
 SPREADS = (TRAINING_DOMINATES, QUERIES_DOMINATE, INTERACTION_DOMINATES, ALL_VARY)
 ONE_METHOD = replace(ALL_VARY, name="one method against itself", model_query=0.0)
-"""Against itself a method differs by its trainings alone."""
+"""A method and itself differ by their trainings only."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """How much is drawn.
+    """Sizes of the simulation.
 
     Attributes:
-        num_draws: of each figure.
+        num_draws: number of draws per figure.
         sizes: numbers of queries.
-        replicates: numbers of trainings, from 3 on.
-        seed: of everything that is drawn.
+        replicates: numbers of trainings, 3 or more.
+        seed: seed of all draws.
     """
 
     num_draws: int
@@ -123,7 +123,7 @@ class Simulation:
     seed: int
 
     def rng(self, *figure: int) -> Generator:
-        """Returns the generator of one figure, which the figure's numbers name."""
+        """Returns the random generator of one figure, identified by numbers."""
         return np.random.default_rng([self.seed, *figure])
 
 
@@ -161,12 +161,12 @@ def _row(parts: Parts, num_queries: int) -> RateRow:
 
 
 def by_the_formula(inference: Inference) -> Inference:
-    """Returns the same with the standard error that two trainings would have."""
+    """Returns the inference with the standard error by the formula, which two trainings normally lack."""
     return replace(inference, standard_error=float(np.sqrt(inference.parts.total)))
 
 
 def satterthwaite(inference: Inference) -> Inference:
-    """Returns the same with the degrees of freedom of Hillis (2007), 1 / sum_i (share_i^2 / degrees_i)."""
+    """Returns the inference with degrees of freedom 1 / sum_i (share_i^2 / degrees_i) (Hillis, 2007)."""
     free = 1 / sum(share**2 / degrees for share, degrees in inference.degrees)
     return replace(inference, degrees=((1.0, free),))
 
@@ -203,7 +203,7 @@ def _one_sided_levels(parts: Parts, size: int, simulation: Simulation) -> dict[s
 
 
 def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]:
-    """With the middle number of trainings; a has a true difference of two standard errors, or other ones."""
+    """Returns coverage and power with the middle number of trainings, for several true differences."""
     number = sorted(simulation.replicates)[len(simulation.replicates) // 2]
     shares, error = equal_shares(size), parts.standard_error(number, size)
 
@@ -212,7 +212,7 @@ def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]
         for _ in range(simulation.num_draws):
             a, b = parts.models((number, number), size, rng)
             interval = independent_replicates(a + 2 * error, b, shares).interval(LEVEL)
-            # Another difference moves the interval and changes nothing else.
+            # Another true difference only shifts the interval.
             low = interval.low - 2 * error if interval else -np.inf
             yield {
                 "2 errors held": interval is not None and not excludes(interval, 2 * error),
@@ -244,7 +244,7 @@ def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str,
 
 
 def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
-    """Methods trained several times, each pair at the level divided by the number of pairs."""
+    """Returns a row for methods trained several times, with Bonferroni's correction."""
     size, number = max(simulation.sizes), sorted(simulation.replicates)[len(simulation.replicates) // 2]
     pairs = list(itertools.combinations(range(num_methods), 2))
     shares = equal_shares(size)
@@ -264,7 +264,7 @@ def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
 
 
 def _max_t(num_models: int, size: int, simulation: Simulation) -> RateRow:
-    """Trained models as they are, by `simultaneous_intervals`."""
+    """Returns a row for trained models, with `simultaneous_intervals`."""
     pairs = list(itertools.combinations(range(num_models), 2))
     methods: set[str] = set()
 
@@ -289,6 +289,6 @@ def _number(parts: Parts) -> int:
 
 
 def _side_by_side(figures: Iterable[dict[str, Rate]]) -> dict[str, Rate]:
-    """Returns what is reported first, and then what it stands beside."""
+    """Returns the columns in order: the reported method first, then the alternatives."""
     merged = {column: rate for figure in figures for column, rate in figure.items()}
     return dict(sorted(merged.items(), key=lambda item: item[0].endswith((QUERIES_ONLY, HILLIS))))

@@ -1,13 +1,13 @@
-"""Parity: whether the native engine, by settings alone, learns what the libraries learn.
+"""Parity: whether the native engine reproduces the libraries by settings alone.
 
-`ParityStudy` is what `python -m ltrbench experiment=parity` runs: it trains, measures and writes one table.
+`python -m ltrbench experiment=parity` runs `ParityStudy`, which trains, measures and writes one table.
 
-    rows       a claim: what is held against what, the tolerance with its reason, and what was measured
-    peers      bins in common, and the trees of two rankers side by side
-    goldens    lambdas, trees and figures that the peers themselves once put out, in files
-    study      the rows of all that, and the files they end in
+    rows       rows of the table: compared results, tolerance with its reason, measured difference
+    peers      common bins, and comparison of the trees of two rankers
+    goldens    golden files: lambdas, trees and metrics from the libraries
+    study      the study and its output files
 
-To add a claim, write a function that gives its rows and name it in `ParityStudy.run`.
+To add a comparison, write a function that returns its rows and call it in `ParityStudy.run`.
 """
 
 from ltrbench.studies.parity.study import ParityStudy as ParityStudy

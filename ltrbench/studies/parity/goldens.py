@@ -1,6 +1,6 @@
-"""What the peers themselves once put out, read from files: lambdas, trees and figures.
+"""Golden files: lambdas, trees and metrics from the libraries.
 
-The files are no part of the package; where one is absent, its rows say so.
+The files are not part of the package. If a file is missing, its rows give the reason.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from ltrbench.shapes import Features, Scores
 from ltrbench.studies.parity.rows import ParityRow
 
 RANKLIB_NDCG = {1: 0.4891, 2: 0.4560, 3: 0.4821, 4: 0.5504, 5: 0.5473}
-"""RankLib's NDCG@10 on the test folds of MQ2008, as its log prints it."""
+"""NDCG@10 of RankLib on the test folds of MQ2008, from its log."""
 
 _QUERIES = "12 queries of MQ2008"
+_ALL_FLOAT32 = "all computations in float32"
 _OFF = {"normalize_distance": False, "normalize_query": False}
-_FLOAT32 = "float32, of which one digit is 1.2e-7 between 1 and 2"
-_TABLE = "without its table p is off by up to half a step, 1.2e-5 of a pair's weight"
+_FLOAT32 = "float32, with a resolution of 1.2e-7 between 1 and 2"
+_TABLE = "LightGBM's table of p has an error of up to half a step, 1.2e-5 of the weight of a pair"
 
 
 @dataclass(frozen=True)
 class _Golden:
-    """Lambdas in a golden file, and the settings that are to give them."""
+    """Lambdas in a golden file, and the settings to reproduce them."""
 
     file: str
     name: str
@@ -42,7 +43,7 @@ class _Golden:
     reason: str
     what: str
     keys: tuple[str, str] = ("g", "h")
-    sign: float = 1.0  # pyltr's lambdas are positive where a document should rise
+    sign: float = 1.0  # -1 for pyltr, whose lambdas have the opposite sign
 
 
 def _of_libraries() -> list[_Golden]:
@@ -53,11 +54,11 @@ def _of_libraries() -> list[_Golden]:
         ("lightgbm,norm=false", "LightGBM 4.7.0", light, _OFF, 1e-7, _FLOAT32),
         ("lightgbm,truncation=3", "LightGBM 4.7.0", light, {"truncation": 3}, 1e-7, _FLOAT32),
         ("lightgbm,sigma=2", "LightGBM 4.7.0", light, {"sigma": 2.0}, 1e-7, _FLOAT32),
-        ("xgboost", "XGBoost 3.2.0", extreme, {}, 1e-6, "float32 throughout"),
-        ("xgboost,truncation=3", "XGBoost 3.2.0", extreme, {"truncation": 3}, 1e-6, "float32 throughout"),
+        ("xgboost", "XGBoost 3.2.0", extreme, {}, 1e-6, _ALL_FLOAT32),
+        ("xgboost,truncation=3", "XGBoost 3.2.0", extreme, {"truncation": 3}, 1e-6, _ALL_FLOAT32),
         (
             "xgboost,normalization=false,score_normalization=false",
-            *("XGBoost 3.2.0", extreme, _OFF, 1e-6, "float32 throughout"),
+            *("XGBoost 3.2.0", extreme, _OFF, 1e-6, _ALL_FLOAT32),
         ),
     ]
     return [
@@ -72,16 +73,16 @@ def _of_libraries() -> list[_Golden]:
 
 
 def _of_pyltr() -> list[_Golden]:
-    # All pairs: below rank 10 they change other metrics than NDCG@10.
+    # All pairs, because pairs below rank 10 change metrics other than NDCG@10.
     pairs = replace(pairs_of(NativeRanker.from_preset("pyltr")), truncation=None)
     metrics = {"ndcg@10": "ndcg10", "ndcg@3": "ndcg3", "err@10": "err10", "map": "ap"}
-    # As the file was made.
+    # The highest grade in the file.
     convention = replace(pairs.convention, highest_grade=2.0)
     return [
         _Golden(
             "pyltr_lambdas.json",
             *(name, "pyltr 0.2.6", replace(pairs, metric=metric, convention=convention), 1e-9),
-            "float64, added up in another order",
+            "float64, summed in another order",
             f"lambdas and hessians of {metric}",
             ("lambdas", "weights"),
             sign=-1.0,
@@ -91,7 +92,7 @@ def _of_pyltr() -> list[_Golden]:
 
 
 def lambda_rows(folder: Path) -> list[ParityRow]:
-    """The lambdas of every dialect on real queries."""
+    """Returns the rows of the lambdas of every dialect on real queries."""
     return [_lambda_row(folder / golden.file, golden) for golden in (*_of_libraries(), *_of_pyltr())]
 
 
@@ -103,7 +104,7 @@ def _lambda_row(path: Path, golden: _Golden) -> ParityRow:
         tolerance=golden.tolerance,
         reason=golden.reason,
         difference=None,
-        detail=f"no file {path.name}",
+        detail=f"file {path.name} not found",
     )
     if not path.is_file():
         return claim
@@ -112,7 +113,7 @@ def _lambda_row(path: Path, golden: _Golden) -> ParityRow:
 
 
 def _difference(query: dict[str, Any], golden: _Golden) -> float:
-    """The largest difference of a gradient or a hessian."""
+    """Returns the largest difference of a gradient or a hessian."""
     labels = np.asarray(query["labels"], dtype=np.float64)
     data = RankingDataset(
         features=np.zeros((len(labels), 1), dtype=np.float32),
@@ -126,12 +127,12 @@ def _difference(query: dict[str, Any], golden: _Golden) -> float:
 
 
 def ranklib_trees(path: Path) -> list[ElementTree.Element]:
-    """The trees of RankLib's model file, which begins with a head that is no XML."""
+    """Returns the trees of a RankLib model file, which starts with a header that is not XML."""
     return ElementTree.fromstring(path.read_text().partition("\n\n")[2]).findall("tree")
 
 
 def ranklib_scores(tree: ElementTree.Element, features: Features) -> Scores:
-    """(D,), what a tree of RankLib's adds to the scores of documents."""
+    """Returns (D,), the contribution of a RankLib tree to the scores."""
     scores = np.zeros(len(features))
     below = [(cast(ElementTree.Element, tree.find("split")), np.arange(len(features)))]
     while below:

@@ -1,8 +1,9 @@
-"""Two rankers side by side: the same bins for both, and their trees node for node.
+"""Comparison of two rankers with common bins, node by node.
 
-Libraries bin features each in their own way, and other bins are other trees. Both rankers are therefore given
-the numbers of native's bins as features: at most 255 whole numbers a feature, which every library bins one by
-one. What then differs is the algorithm.
+Each library bins features differently, and different bins give different trees. Both rankers therefore get
+the
+bin indices of native as features: at most 255 whole numbers per feature, each of which every library puts in
+its own bin. The remaining differences are differences of the algorithms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ltrbench.rankers.models.trees import Leaf, Node, WeightedTree
 
 
 def in_bins(train: RankingDataset, *others: RankingDataset) -> list[RankingDataset]:
-    """All the data sets with the numbers of the bins that native makes of train as features."""
+    """Returns the data sets with native's bin indices, fitted on train, as features."""
     binned = bin_features(train.features, COLUMN_BINS, np.random.default_rng(0))
     return [
         replace(data, features=np.ascontiguousarray(reference_bins(data.features, binned).T, np.float32))
@@ -27,17 +28,17 @@ def in_bins(train: RankingDataset, *others: RankingDataset) -> list[RankingDatas
 
 
 def cuts_apart(one: Node, other: Node) -> int:
-    """The nodes at which two trees on bins stop to be the same: one is a leaf, or another bin is cut."""
+    """Returns the number of nodes at which two trees on bins start to differ: another split, or a leaf."""
     if isinstance(one, Leaf) or isinstance(other, Leaf):
         return int(type(one) is not type(other))
-    # Between two bins every threshold is the same cut.
+    # All thresholds between two bins are the same split.
     if (one.feature, math.floor(one.threshold)) != (other.feature, math.floor(other.threshold)):
         return 1
     return cuts_apart(one.left, other.left) + cuts_apart(one.right, other.right)
 
 
 def leaves_apart(one: Node, other: Node) -> float:
-    """The largest difference of two leaves' values, before shrinkage; infinite where the cuts differ."""
+    """Returns the largest difference of leaf values, before shrinkage; infinite if the splits differ."""
     if isinstance(one, Leaf) and isinstance(other, Leaf):
         return abs(one.value - other.value)
     if isinstance(one, Leaf) or isinstance(other, Leaf) or cuts_apart(one, other):
@@ -46,12 +47,12 @@ def leaves_apart(one: Node, other: Node) -> float:
 
 
 def num_cuts(node: Node) -> int:
-    """The inner nodes of a tree."""
+    """Returns the number of inner nodes of a tree."""
     return 0 if isinstance(node, Leaf) else 1 + num_cuts(node.left) + num_cuts(node.right)
 
 
 def trees_alike(first: tuple[WeightedTree, ...], second: tuple[WeightedTree, ...]) -> int:
-    """Number of trees of two models that are cut alike, up to the first that is not."""
+    """Returns the number of leading trees of two models with identical splits."""
     for number, (one, other) in enumerate(zip(first, second, strict=True)):
         if cuts_apart(one.root, other.root):
             return number

@@ -1,4 +1,4 @@
-"""The rows of the table: each one a claim that can fail."""
+"""Rows of the table: each is a comparison that can fail."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from ltrbench.tables import Table, TableColumn, TableRow
 
-NOT_AT_HAND = "not at hand"
+NOT_AVAILABLE = "not available"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParityRow:
-    """A claim.
+    """A comparison with a library.
 
     Attributes:
-        what: what of ours is held against theirs.
-        on: the data.
-        against: whose, with the version.
-        tolerance: the largest difference that counts as agreement.
-        reason: why it is not zero.
-        difference: what was measured; None where what it needs is not there.
-        detail: what else was seen, or what is not there.
+        what: compared result.
+        on: data.
+        against: library, with its version.
+        tolerance: largest difference that counts as agreement.
+        reason: reason for the tolerance.
+        difference: measured difference; None if data or a golden file are not available.
+        detail: further figures, or the reason why the difference is not available.
     """
 
     what: str
@@ -35,29 +35,29 @@ class ParityRow:
     @property
     def verdict(self) -> str:
         if self.difference is None:
-            return NOT_AT_HAND
-        return "agrees" if self.difference <= self.tolerance else "**departs**"
+            return NOT_AVAILABLE
+        return "agrees" if self.difference <= self.tolerance else "**differs**"
 
 
 def parity_table(rows: Iterable[ParityRow]) -> str:
-    """Returns the rows as a table in Markdown.
+    """Returns the rows as a Markdown table.
 
     >>> row = ParityRow(what="lambdas", on="12 queries", against="pyltr 0.2.6", tolerance=1e-9,
     ...     reason="rounding", difference=2e-12)
-    >>> print(parity_table([row]).splitlines()[-1])
-    | lambdas | 12 queries | pyltr 0.2.6 |     1e-09 |      2e-12 | agrees |         | rounding           |
+    >>> [cell.strip() for cell in parity_table([row]).splitlines()[-1].split("|")[4:7]]
+    ['1e-09', '2e-12', 'agrees']
     """
     columns = [
-        *(TableColumn(header, left=True) for header in ("What", "On", "Against")),
+        *(TableColumn(header, left=True) for header in ("Result", "Data", "Reference")),
         TableColumn("Tolerance", "g"),
         TableColumn("Difference"),
-        *(TableColumn(header, left=True) for header in ("", "Besides", "Why this tolerance")),
+        *(TableColumn(header, left=True) for header in ("Verdict", "Details", "Reason for the tolerance")),
     ]
     return Table(columns, [_cells(row) for row in rows]).markdown()
 
 
 def _cells(row: ParityRow) -> TableRow:
-    # Infinite where trees differ in shape, which is a result too.
+    # Infinite if the trees have different shapes, which is a valid result.
     difference = "" if row.difference is None else f"{row.difference:.2g}"
     names = (row.what, row.on, row.against)
     return [*names, row.tolerance, difference, row.verdict, row.detail, row.reason]

@@ -1,7 +1,7 @@
-"""The study: all rows, from the rankers and data sets that conf/experiment/parity.yaml composes.
+"""The parity study, with the rankers and data sets of conf/experiment/parity.yaml.
 
-Its output is a folder as others in results/: table.md and environment.json. Nothing is caught and passed
-over: data or a golden file that is not there leaves a row that says so.
+It writes table.md and environment.json to its output folder. If data or a golden file are missing, the row
+gives the reason.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ log = logging.getLogger("ltrbench")
 
 NUM_TREES = 100
 PEERS = {"LightGBM": "lightgbm", "XGBoost": "xgboost"}
-"""A library -> its model in the study; native's preset for it is called native_ and that."""
+"""Library -> name of its model in the study; native's preset for it has the prefix native_."""
 FOLLOWED: dict[str, dict[str, Any]] = {
     "LightGBM": {"equal_cuts": "lowest", "document_counts": "exact"},
     "XGBoost": {},
 }
-"""A library -> settings of its preset that its first tree shows, each with native's own choice instead."""
+"""Library -> settings of its preset that affect the first tree, with native's own values instead."""
 
 FOLLOWED_LATER: dict[str, dict[str, Any]] = {
     "LightGBM": {},
     "XGBoost": {"float32_scores": False, "float32_sums": False, "float32_norm": False},
 }
-"""Likewise, settings that only later trees show."""
+"""Library -> settings that affect later trees only, with native's own values instead."""
 
 
 @dataclass(kw_only=True)
 class ParityStudy(Study):
-    """Holds native's presets against the libraries, and writes the table of it.
+    """Compares native's presets with the libraries, and writes the table.
 
     Args:
-        output: the folder to write.
-        golden: the folder of the peers' golden files.
-        peer_data: names of data sets to hold native against installed libraries on.
+        output: output folder.
+        golden: folder of the golden files.
+        peer_data: names of the data sets for the comparison with installed libraries.
     """
 
     output: str
@@ -60,10 +60,10 @@ class ParityStudy(Study):
     peer_data: list[str]
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
-        """Trains and measures everything; returns the table.
+        """Trains and measures everything; returns the path of the table.
 
         Args:
-            models: presets and peers by name.
+            models: presets and libraries by name.
             data: data sets by name; `mq2008_fold1` to `mq2008_fold5` for RankLib.
         """
         rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
@@ -84,10 +84,10 @@ class ParityStudy(Study):
                     pair = _Pair(library, rankers["native_" + model], rankers[model], train, valid)
                     rows.extend(_peer_rows(library, name, pair, ""))
                     causes.extend(_causes(name, pair))
-        named = "\n".join(f"- {cause}" for cause in causes) or "No data was at hand."
+        named = "\n".join(f"- {cause}" for cause in causes) or "No data were available."
         return publish_study(
             Path(self.output),
-            f"{parity_table(rows)}\n\n## What makes the difference\n\n{named}",
+            f"{parity_table(rows)}\n\n## Effect of single settings\n\n{named}",
             command="python -m ltrbench experiment=parity",
             packages=PEERS.values(),
             conventions=[DEFAULT, preset("ranklib")],
@@ -101,7 +101,7 @@ _Loaded = tuple[Splits | None, str]
 
 @dataclass(frozen=True)
 class _Pair:
-    """Native's preset and the library, with data on common bins."""
+    """Native's preset and a library, with data on common bins."""
 
     library: str
     native: BoostingRanker
@@ -120,11 +120,11 @@ def _fit(ranker: BoostingRanker, num_trees: int, train: RankingDataset) -> Boost
 def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iterator[ParityRow]:
     version = versions([PEERS[library]])[PEERS[library]]
     claim = ParityRow(
-        what=f"native_{PEERS[library]}: first tree, cuts and leaf values",
+        what=f"native_{PEERS[library]}: first tree, splits and leaf values",
         on=data,
         against=f"{library} {version}",
         tolerance=1e-6,
-        reason="the library's gradients and leaf values are float32",
+        reason="gradients and leaf values of the library are float32",
         difference=None,
         detail=absent,
     )
@@ -132,7 +132,7 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
         claim,
         what=f"native_{PEERS[library]}: NDCG@10 on validation after {NUM_TREES} trees",
         tolerance=0.003,
-        reason="one near tie that rounding decides, and later trees part",
+        reason="after a near tie decided by rounding, later trees differ",
     )
     if pair is None:
         yield from (claim, later)
@@ -144,7 +144,7 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
 def _first_tree(claim: ParityRow, pair: _Pair) -> ParityRow:
     native, peer = (trees_of(ranker).trees for ranker in pair.fitted(1))
     apart, cuts = cuts_apart(native[0].root, peer[0].root), num_cuts(peer[0].root)
-    alike = f"{cuts} cuts alike" if apart == 0 else f"{apart} of {cuts} cuts apart"
+    alike = f"all {cuts} splits equal" if apart == 0 else f"{apart} of {cuts} splits differ"
     return replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
 
 
@@ -153,33 +153,33 @@ def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
     same = trees_alike(trees_of(native).trees, trees_of(peer).trees)
     ours, theirs = _ndcg(native, pair.valid), _ndcg(peer, pair.valid)
     return replace(
-        claim, difference=abs(ours - theirs), detail=f"{ours:.4f}; the first {same} trees are cut alike"
+        claim, difference=abs(ours - theirs), detail=f"{ours:.4f}; the first {same} trees have equal splits"
     )
 
 
 def _causes(data: str, pair: _Pair) -> Iterator[str]:
-    """What trees are without a setting that follows the library, and the library beside itself."""
+    """Yields the effect of each setting that follows the library, and of the order of features."""
     peer = trees_of(_fit(pair.peer, 1, pair.train)).trees[0].root
     for name, value in FOLLOWED[pair.library].items():
         native = _trees_with(pair, name, value, 1)[0].root
-        apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} cuts"
-        yield f"{data}: with native's `{name}={value}` {apart} of the first tree are not {pair.library}'s."
+        apart = f"{cuts_apart(native, peer)} of {num_cuts(peer)} splits"
+        yield f"{data}: with `{name}={value}` {apart} of the first tree differ from {pair.library}'s."
     straight = _fit(pair.peer, NUM_TREES, pair.train)
     for name, value in FOLLOWED_LATER[pair.library].items():
         trees = _trees_with(pair, name, value, NUM_TREES)
         alike = f"{trees_alike(trees, trees_of(straight).trees)} of {NUM_TREES} trees"
-        yield f"{data}: with native's `{name}={value}` the first {alike} are cut as {pair.library}'s."
+        yield f"{data}: with `{name}={value}` the first {alike} have the splits of {pair.library}."
     train, valid = (_reversed(split) for split in (pair.train, pair.valid))
     turned = _fit(pair.peer, NUM_TREES, train)
     noise = abs(_ndcg(straight, pair.valid) - _ndcg(turned, valid))
     yield (
-        f"{data}: {pair.library} given the features in reverse order differs from itself by {noise:.4f} in "
-        f"NDCG@10 on validation after {NUM_TREES} trees."
+        f"{data}: reversing the order of the features changes the validation NDCG@10 of {pair.library} by "
+        f"{noise:.4f} after {NUM_TREES} trees."
     )
 
 
 def _trees_with(pair: _Pair, setting: str, value: object, num_trees: int) -> tuple[WeightedTree, ...]:
-    """Native's, with its own choice of one setting."""
+    """Returns the trees of native's preset with another value of one setting."""
     changed: dict[str, Any] = {setting: value}
     return trees_of(_fit(replace(pair.native, **changed), num_trees, pair.train)).trees
 
@@ -204,9 +204,9 @@ def _ranklib_first_trees(
             on=f"mq2008, fold {fold}",
             against="RankLib 2.x",
             tolerance=1e-4,
-            reason="RankLib adds up a leaf's lambdas in float32",
+            reason="RankLib sums the lambdas of a leaf in float32",
             difference=None,
-            detail=absent or f"no file {path.name}",
+            detail=absent or f"file {path.name} not found",
         )
         if splits is None or not path.is_file():
             yield claim
@@ -218,13 +218,13 @@ def _ranklib_first_trees(
 
 
 def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> ParityRow:
-    log.info("parity: RankLib's whole fit on five folds of MQ2008")
+    log.info("parity: complete fit of RankLib's preset on five folds of MQ2008")
     claim = ParityRow(
-        what="native_ranklib: NDCG@10 on test, stopped early, mean of folds",
+        what="native_ranklib: NDCG@10 on test with early stopping, mean of folds",
         on="mq2008, five folds",
         against="RankLib 2.x",
         tolerance=0.01,
-        reason="near ties that rounding decides part later trees",
+        reason="after near ties decided by rounding, later trees differ",
         difference=None,
     )
     figures = []
