@@ -78,7 +78,7 @@ class Ties(Enum):
 
 
 class NoRelevant(Enum):
-    """Value of a query without a relevant document."""
+    """Value of a query without a relevant document, or without a pair to order."""
 
     SKIP = "skip"
     ZERO = "0"

@@ -369,7 +369,7 @@ def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> 
 
 
 def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the quotient; NaN if the denominator is 0, for a query without a relevant document."""
+    """Returns the quotient; NaN if the denominator is 0, where the metric is not defined."""
     quotient = np.full(len(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient

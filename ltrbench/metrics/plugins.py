@@ -47,7 +47,7 @@ def plugin_versions() -> dict[str, str]:
 
 
 def is_plugin_version(version: str) -> bool:
-    """Whether a version in a result was written by `plugin_versions`."""
+    """Returns whether a version in a result was written by `plugin_versions`."""
     return _HASH in version
 
 

@@ -58,7 +58,7 @@ def test_gains_and_thresholds_vary_as_in_ir_measures(
 def test_auc_is_ir_measures_accuracy() -> None:
     data = judged_queries(highest=1)
     relevant = np.add.reduceat(data.labels, data.query_start[:-1])
-    # Its Accuracy divides by zero where all documents of a query are relevant.
+    # Accuracy of ir-measures divides by zero if all documents of a query are relevant.
     data = data.take_queries(np.flatnonzero((relevant > 0) & (relevant < data.query_sizes)))
     # Without ties, because its order of ties differs.
     scores = np.random.default_rng(3).permutation(data.num_documents).astype(np.float64)

@@ -112,7 +112,7 @@ def test_conventions_differ_in_the_weight_of_such_a_query(convention: str, expec
     ("convention", "expected"),
     [("default", 1), ("lightgbm", 1), ("ranklib", 1), ("letor4", 1), ("pyltr", 2 / 3), ("trec_eval", 2 / 3)],
 )
-def test_conventions_differ_in_what_average_precision_at_k_divides_by(
+def test_conventions_differ_in_the_divisor_of_average_precision_at_k(
     convention: str, expected: float
 ) -> None:
     assert value_under(convention, queries([1, 1, 1]), [3, 2, 1], "map@2") == pytest.approx(expected)
@@ -164,7 +164,7 @@ def test_a_label_that_the_library_has_no_gain_for_is_refused(convention: str, hi
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "default"])
-def test_a_librarys_preset_says_its_metrics_and_its_quirks(name: str) -> None:
+def test_a_librarys_preset_lists_its_metrics_and_its_quirks(name: str) -> None:
     convention = preset(name)
     assert convention.name == name
     assert convention.quirks

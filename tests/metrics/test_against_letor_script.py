@@ -1,4 +1,4 @@
-"""LETOR 4.0's evaluation script, restated plainly from its rules, against the preset letor4."""
+"""The preset letor4 against a plain implementation of LETOR 4.0's evaluation script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltrbench.shapes import Scores
 
 
 def ranked_labels(data: RankingDataset, scores: Scores) -> list[list[float]]:
-    """The labels of each query, best score first; of tied documents the earlier row first."""
+    """Returns the labels of each query by descending score; tied documents in row order."""
     by_query = ((data.labels[rows].tolist(), scores[rows].tolist()) for rows in rows_of_queries(data))
     return [
         [labels[row] for row in sorted(range(len(labels)), key=lambda row: -scores[row])]
@@ -24,7 +24,7 @@ def ranked_labels(data: RankingDataset, scores: Scores) -> list[list[float]]:
 
 
 def letor_dcg(ranked: Sequence[float], k: int) -> float:
-    """Positions count from 1: the first two in full, position p from the third on by 1 / log2(p)."""
+    """Returns DCG: positions from 1; the first two have weight 1, position p > 2 has weight 1 / log2(p)."""
     gains = (exp2(label) - 1.0 for label in ranked[:k])
     return sum(gain / (1.0 if position <= 2 else log2(position)) for position, gain in enumerate(gains, 1))
 

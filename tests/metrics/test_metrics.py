@@ -1,4 +1,4 @@
-"""Metrics against their definitions: every order of tied documents enumerated, and scikit-learn."""
+"""Metrics against their definitions, over all orders of tied documents, and against scikit-learn."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_query_without_a_pair_to_order_is_skipped(metric: str) -> None:
 
 
 @pytest.mark.parametrize(("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)])
-def test_a_query_without_a_relevant_document_counts_what_the_convention_says(
+def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
     no_relevant: NoRelevant, value_of_empty: float
 ) -> None:
     judgments = Judgments(labels=np.array([0, 0, 0, 1]), query_start=np.array([0, 2, 4]))
@@ -207,7 +207,7 @@ def weighted(aggregation: Aggregation) -> float:
     return evaluate(judgments, np.arange(4.0), ["mrr"], convention).means["mrr"]
 
 
-def test_weights_aggregate_as_the_convention_says() -> None:
+def test_weights_aggregate_by_the_convention() -> None:
     assert weighted(Aggregation.WEIGHTED) == pytest.approx((3 * 1 + 1 * (1 / 2)) / (3 + 1))
     assert weighted(Aggregation.UNWEIGHTED) == pytest.approx((1 + 1 / 2) / 2)
     assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx((1 + 1 * (1 / 2)) / (3 + 1))
@@ -232,7 +232,7 @@ def test_the_rescaled_values_have_the_conventions_mean_as_their_weighted_mean(
     assert mean == pytest.approx(evaluation.means["mrr"], rel=1e-14)
 
 
-def test_settings_from_text_vary_one_convention() -> None:
+def test_settings_from_text_change_a_convention() -> None:
     changes = {"gain": "[0,1,5]", "ties": "worst", "no_relevant": "1", "highest_grade": "2"}
     convention = with_settings(preset("catboost"), {**changes, "discount": "letor"})
     assert convention.of("ndcg").gain(np.array([0.0, 2.0])).tolist() == [0.0, 5.0]
@@ -289,12 +289,12 @@ def test_a_label_beyond_a_table_of_gains_is_refused() -> None:
         evaluate(one_query([0.0, 2.0]), np.array([1.0, 2.0]), ["ndcg"], table)
 
 
-def test_what_a_convention_does_not_define_is_never_replaced() -> None:
+def test_an_undefined_metric_is_never_replaced() -> None:
     with pytest.raises(UndefinedMetricError, match=naming("lightgbm", "mrr", "map, ndcg")):
         evaluate(one_query([0.0, 1.0]), np.array([1.0, 2.0]), ["mrr"], preset("lightgbm"))
 
 
-def test_the_ideal_ranking_of_one_data_set_is_not_taken_for_that_of_another_convention() -> None:
+def test_the_cached_ideal_ranking_is_not_shared_between_conventions() -> None:
     judgments, scores = one_query([0.0, 1.0, 3.0]), np.array([3.0, 2.0, 1.0])
     for convention in (DEFAULT, with_settings(DEFAULT, {"gain": "linear"}), preset("letor4"), DEFAULT):
         fresh = evaluate(one_query([0.0, 1.0, 3.0]), scores, ["ndcg@2"], convention)
@@ -306,7 +306,7 @@ def test_the_ideal_ranking_of_one_data_set_is_not_taken_for_that_of_another_conv
     seed=st.integers(0, 10**6),
     k=st.integers(1, 50),
 )
-def test_each_kernel_computes_what_its_reference_says(sizes: list[int], seed: int, k: int) -> None:
+def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     num_documents = int(query_start[-1])
@@ -349,7 +349,7 @@ def num_compiled() -> dict[str, int]:
 @pytest.mark.parametrize("convention", PRESETS.values(), ids=PRESETS)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 30))
 @settings(max_examples=25)
-def test_a_metric_is_the_same_when_only_what_it_reads_is_ranked(
+def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
     convention: Convention, seed: int, k: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -471,7 +471,7 @@ def test_an_unknown_name_is_refused(name: str, parts: list[str]) -> None:
         parse_metric(name)
 
 
-def test_a_label_beyond_what_a_gain_can_hold_is_refused() -> None:
+def test_a_label_with_an_infinite_gain_is_refused() -> None:
     with pytest.raises(DataError, match=naming("labels[1] is 1100", "infinite", "map the labels")):
         value("ndcg@5", [0.0, 1100.0], [1.0, 2.0])
 
@@ -514,7 +514,7 @@ def test_a_cutoff_beyond_any_list_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("ties", ["row_order", "worst", "best"])
-def test_kendalls_tau_has_its_own_rule_for_ties(ties: str) -> None:
+def test_kendalls_tau_ignores_the_policy_for_ties(ties: str) -> None:
     labels, scores = [2.0, 0.0, 0.0, 2.0, 1.0], np.array([0, 0, 0.25, 0.5, 0.25])
     convention = with_settings(DEFAULT, {"ties": ties})
     tau = evaluate(one_query(labels), scores, ["kendall_tau"], convention).means["kendall_tau"]

@@ -169,7 +169,7 @@ def test_a_module_that_was_imported_before_is_no_caution(caplog: pytest.LogCaptu
     assert caplog.messages == []
 
 
-def test_a_function_that_is_defined_again_takes_its_own_place() -> None:
+def test_a_function_that_is_defined_again_replaces_itself() -> None:
     def define(factor: float) -> None:
         @metric("factor")
         def function(ranking: Any, k: Any, convention: Any) -> Any:
@@ -199,7 +199,7 @@ def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: s
         evaluate(JUDGMENTS, TIED, ["top_gain"])
 
 
-def test_the_version_of_a_plugin_is_its_own_and_the_hash_of_its_source() -> None:
+def test_the_version_of_a_plugin_has_the_hash_of_its_source() -> None:
     path = plugin()
     plugin("stated", f'__version__ = "1.2"\n{SOURCE.replace("top_gain", "stated_gain")}')
     load_plugins(["lab_metrics", "stated"], "plugins")
@@ -243,7 +243,7 @@ def test_evaluate_and_conventions_compute_a_plugins_metric(
         assert of_library["metrics"]["ndcg"] is not None
 
 
-def test_a_plugin_that_is_not_there_ends_a_verb_with_2_and_one_paragraph(
+def test_a_verb_with_a_missing_plugin_exits_with_2_and_one_paragraph(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", *files, "--plugin", "lab_metrics"]) == 2
@@ -288,7 +288,7 @@ def test_compare_without_the_plugin_shows_the_other_metrics_and_names_the_missin
     assert "numpy" not in note
 
 
-def test_compare_says_where_a_plugin_is_not_the_one_that_a_run_reported_its_metric_with(folder: Path) -> None:
+def test_compare_notes_a_plugin_that_differs_from_the_one_of_a_run(folder: Path) -> None:
     plugin()
     load_plugins(["lab_metrics"], "plugins")
     loaded, old = plugin_versions(), {"lab_metrics": "sha256:7abf"}
@@ -301,7 +301,7 @@ def test_compare_says_where_a_plugin_is_not_the_one_that_a_run_reported_its_metr
         assert not [note for note in comparison.notes if "lab_metrics" in note]
 
 
-def test_compare_of_runs_that_report_nothing_known_says_what_is_missing(folder: Path) -> None:
+def test_compare_of_runs_without_a_known_metric_names_the_missing_one(folder: Path) -> None:
     with pytest.raises(ConfigError, match=naming("top_gain@3", "--plugin MODULE", "--metric")):
         compare(reporting(folder, "top_gain@3"))
 
@@ -393,7 +393,7 @@ def test_a_study_loads_the_plugins_before_its_settings_are_checked() -> None:
     assert run_study(config) == Path("top_gain")
 
 
-def test_a_plugin_that_is_not_there_is_told_before_any_job_of_a_sweep(
+def test_a_missing_plugin_is_reported_before_any_job_of_a_sweep(
     command: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     done = command("plugins=[lab_metrics]", "model=random,single_feature", "-m", "hydra.sweep.dir=sweep")

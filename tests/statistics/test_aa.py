@@ -52,7 +52,7 @@ def test_drawn_halvings_are_distinct_and_follow_from_the_seed(num_replicates: in
     assert [first.tolist() for first, _ in drawn] != [first.tolist() for first, _ in others]
 
 
-def test_each_halving_is_judged_as_two_models_with_trainings_of_their_own() -> None:
+def test_halves_are_compared_like_two_models_with_independent_trainings() -> None:
     values = trainings(8, seed=3, training=0.05)
     shares = np.full(NUM_QUERIES, 1 / NUM_QUERIES)
     intervals, by_queries = [], 0
@@ -111,7 +111,7 @@ def test_halves_of_folds_are_the_same_replicates_in_every_fold() -> None:
     assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
 
 
-def test_what_cannot_be_halved_is_refused() -> None:
+def test_too_few_replicates_and_invalid_arguments_are_refused() -> None:
     values = trainings(8)
     with pytest.raises(ConfigError, match=naming("7 replicates", "at least 8")):
         against_itself(values[:7], on_one_split(values), rope=ROPE)

@@ -111,6 +111,6 @@ def test_the_result_is_json_without_nan(shape: tuple[int, int]) -> None:
     json.dumps(asdict(friedman(np.random.default_rng(1).random(shape))), allow_nan=False)
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_an_invalid_table_of_means_is_refused() -> None:
     with pytest.raises(ConfigError, match=naming("means", "row", "column")):
         friedman([[0.1, float("nan")]])

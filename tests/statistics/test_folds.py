@@ -85,14 +85,14 @@ def test_folds_that_differ_by_the_same_have_a_difference_and_no_p_value() -> Non
 
 
 @pytest.mark.parametrize("folds", [[], [0.01]])
-def test_under_two_folds_there_is_no_inference_and_the_note_says_why(folds: list[float]) -> None:
+def test_with_fewer_than_two_folds_there_is_no_inference_but_a_reason(folds: list[float]) -> None:
     test, posterior = corrected_resampled_t(folds, 0.25), bayesian_correlated_t(folds, 0.25)
     assert (test.interval, test.p_value, posterior.left) == (None, None, None)
     assert test.note == posterior.note == "fewer than two folds"
     json.dumps([asdict(test), asdict(posterior)], allow_nan=False)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming("differences", "one per fold")):
         corrected_resampled_t([0.1, float("nan")], 0.25)
     with pytest.raises(ConfigError, match=naming("test_share is ", "n_test / n_train")):

@@ -86,7 +86,7 @@ def test_the_bca_interval_of_strata_is_scipys_of_several_samples() -> None:
     )
 
 
-def test_under_a_hundred_queries_the_interval_is_students_and_says_so() -> None:
+def test_under_a_hundred_queries_the_interval_is_students_with_a_note() -> None:
     a, b = ndcg_like(2, FEW_QUERIES - 1)
     pair = compared(a, b)
     expected = stats.ttest_rel(a, b).confidence_interval(0.95)
@@ -191,7 +191,7 @@ def test_identical_systems_differ_by_nothing() -> None:
         assert (pair.wins, pair.ties, pair.losses) == (0, num_queries, 0)
 
 
-def test_identical_systems_differ_by_nothing_also_where_a_fold_has_one_query() -> None:
+def test_identical_systems_have_difference_0_even_with_a_fold_of_one_query() -> None:
     sample = PairedSample.of(np.full((2, 3), 0.5), strata=np.array([0, 0, 1]))
     (pair,) = compare_pairs(sample, [(0, 1)])
     assert (interval_of(pair).low, interval_of(pair).high, pair.note) == (0, 0, "identical")
@@ -202,7 +202,7 @@ def test_values_that_part_in_their_last_bits_are_ties() -> None:
     assert compared(values, np.nextafter(values, 2)).note == "identical"
 
 
-def test_without_two_queries_there_is_no_inference_and_the_note_says_why() -> None:
+def test_with_fewer_than_two_queries_there_is_no_inference_but_a_reason() -> None:
     one, none = compared([0.5], [0.2]), compared([], [])
     assert one.difference == pytest.approx(0.3)
     assert one.note == "one query only"
@@ -216,7 +216,7 @@ def test_without_two_queries_there_is_no_inference_and_the_note_says_why() -> No
     assert simultaneous_intervals(PairedSample.of(np.array([[0.5], [0.2]])), [(0, 1)]) == [None]
 
 
-def test_a_fold_of_one_query_has_no_spread_to_judge_by() -> None:
+def test_with_a_fold_of_one_query_there_is_no_interval_and_no_t_test() -> None:
     sample = PairedSample.of(ndcg_like(2, 4), strata=np.array([0, 0, 0, 1]))
     (pair,) = compare_pairs(sample, [(0, 1)])
     assert (pair.interval, pair.standard_error, pair.p_values["t"]) == (None, None, None)
@@ -325,13 +325,13 @@ def test_the_bits_do_not_depend_on_threads() -> None:
     assert len(printed) == 1
 
 
-def test_another_seed_draws_anew_and_the_same_does_not() -> None:
+def test_another_seed_gives_other_draws_and_the_same_seed_the_same() -> None:
     a, b = ndcg_like(2, 150)
     assert compared(a, b, num_draws=DRAWS) == compared(a, b, num_draws=DRAWS)
     assert compared(a, b, num_draws=DRAWS) != compared(a, b, num_draws=DRAWS, seed=1)
 
 
-def test_without_draws_there_is_nothing_to_count() -> None:
+def test_zero_draws_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming("num_draws is 0", "10,000")):
         compared([0.1, 0.2], [0.3, 0.1], num_draws=0)
 

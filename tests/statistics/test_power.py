@@ -66,7 +66,7 @@ def test_the_sign_of_the_difference_does_not_matter() -> None:
     assert queries_needed(0.2, -0.01) == queries_needed(0.2, 0.01)
 
 
-def test_what_no_power_can_be_had_for_is_refused() -> None:
+def test_invalid_arguments_of_a_power_analysis_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming("difference to detect", "0.005")):
         queries_needed(0.2, 0.0)
     with pytest.raises(ConfigError, match=naming("power is ", "0.8")):
@@ -130,7 +130,7 @@ def test_folds_of_the_assumed_correlation_detect_the_detectable_difference_in_fo
     design = Design(500, query=0.5, num_folds=5, fold=0.004, test_share=test_share)
     variance = design.fold + design.query / 500
     # Normal differences of folds with the correlation rho: 1/J + rho / (1 - rho) is 1/J + n_test/n_train.
-    # s^2 estimates (1 - rho) of the variance of one.
+    # s^2 estimates (1 - rho) times the variance of one difference.
     common = np.sqrt(variance * test_share)
 
     def infer(rng: np.random.Generator) -> Inference:
@@ -150,7 +150,7 @@ def replicates(seed: int, *shape: int) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_design_at_hand_has_the_error_and_the_degrees_of_its_inference(seed: int) -> None:
+def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> None:
     a, b, shares = replicates(seed, 4, 30), replicates(seed + 10, 4, 30), np.full(30, 1 / 30)
     factor = resampling_factor("bootstrap", 4)
     folds = [of_fold(value, within=0.01) for value in (0.2, 0.5, 0.1)]
@@ -181,7 +181,7 @@ def test_each_part_of_the_error_falls_with_its_number() -> None:
     assert trainings.degrees[0][1] == 10 - 1
 
 
-def test_more_bootstrap_samples_of_one_training_set_take_away_little_of_its_error() -> None:
+def test_more_bootstrap_samples_of_one_training_set_hardly_reduce_the_error() -> None:
     a, b, shares = replicates(0, 5, 30), replicates(1, 5, 30), np.full(30, 1 / 30)
     inference = shared_replicates(a, b, shares, resampling_factor("bootstrap", 5))
     parts, design = inference.parts, design_of_replicates(inference, correction=1.0)

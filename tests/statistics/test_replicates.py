@@ -35,7 +35,7 @@ SIZES = st.tuples(st.integers(3, 5), st.integers(3, 5), st.integers(2, 12), st.i
 
 
 def trained(num_trainings: int, num_queries: int, seed: int) -> Values:
-    """(R, Q), with spreads over trainings and queries that a seed draws as well."""
+    """Returns (R, Q) values with variances over trainings and queries drawn by the seed."""
     rng = np.random.default_rng(seed)
     by_training, by_both = 10 ** rng.uniform(-3, -0.5, 2)
     values: Values = (
@@ -63,7 +63,7 @@ def squared(inference: Inference) -> float:
 
 
 def mean_squares(models: list[Values]) -> tuple[float, float, float]:
-    """MS_T, MS_mQ and MS_TQ of the split-plot design with equal R, by its definition."""
+    """Returns MS_T, MS_mQ and MS_TQ of the split-plot design with equal R, by definition."""
     num_models, (num_trainings, num_queries) = len(models), models[0].shape
     of_training = of_query = of_both = 0.0
     for model in models:
@@ -113,7 +113,7 @@ def test_the_degrees_of_freedom_have_a_term_for_each_models_trainings_and_one_fo
 
 
 @pytest.mark.parametrize("factor", [None, 1.2])
-def test_shared_trainings_are_judged_by_the_spread_of_their_differences(factor: float | None) -> None:
+def test_shared_trainings_are_compared_by_the_variance_of_their_differences(factor: float | None) -> None:
     a, b, num_queries = trained(4, 25, seed=3), trained(4, 25, seed=4), 25
     inference = shared_replicates(a, b, equal(num_queries), factor)
     scale, differences = factor or 1 / 4, a - b
@@ -172,13 +172,13 @@ def test_a_query_that_weighs_twice_moves_mean_and_training_variance_as_two_queri
 def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, int, int]) -> None:
     num_a, num_b, num_queries, seed = sizes
     a, b = trained(num_a, num_queries, seed), trained(num_b, num_queries, seed + 1)
-    found = [
+    inferences = [
         independent_replicates(a, b, unequal(num_queries)),
         shared_replicates(a[:3], b[:3], unequal(num_queries), factor=1.2),
     ]
-    # Folds with many times the error over queries that their differences allow, as may happen by chance.
-    found.append(fold_replicates(found, [1.0, 1.0], 0.5))
-    for inference in found:
+    # Folds with a much larger error over queries than their differences suggest; this can happen by chance.
+    inferences.append(fold_replicates(inferences, [1.0, 1.0], 0.5))
+    for inference in inferences:
         parts = inference.parts
         assert parts.total == pytest.approx(squared(inference))
         assert min(parts.query, parts.training, parts.training_by_query, parts.fold or 0) >= 0
@@ -224,7 +224,7 @@ def test_the_order_of_trainings_and_queries_does_not_matter(sizes: tuple[int, in
         a[rng.permutation(num_a)][:, queries], b[rng.permutation(num_b)][:, queries], shares[queries]
     )
     assert_alike(independent_replicates(a, b, shares), moved)
-    # Where trainings are shared, a row of one is that of the other.
+    # With shared trainings, row t of both models is the same training.
     rows = rng.permutation(3)
     assert_alike(shared_replicates(a[:3], b[:3], shares), shared_replicates(a[rows], b[rows], shares))
 
@@ -257,7 +257,7 @@ def test_shared_trainings_with_the_same_values_differ_by_nothing_though_each_var
 
 
 @pytest.mark.parametrize("analysis", [independent_replicates, shared_replicates])
-def test_two_trainings_claim_nothing_and_say_so(analysis: Callable[..., Inference]) -> None:
+def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Inference]) -> None:
     inference = analysis(trained(2, 20, seed=15), trained(2, 20, seed=16), equal(20))
     assert (inference.standard_error, inference.interval(0.05)) == (None, None)
     assert all(part in inference.note for part in ("2 trainings", "needs 3"))
@@ -270,7 +270,7 @@ def test_the_fewest_trainings_of_either_model_decide() -> None:
     assert independent_replicates(many, one, equal(20)).interval(0.05) is not None
 
 
-def test_one_query_claims_nothing() -> None:
+def test_one_query_gives_no_claim() -> None:
     inference = independent_replicates(trained(5, 1, seed=23), trained(5, 1, seed=24), equal(1))
     assert (inference.standard_error, inference.note) == (None, "one query only")
 
@@ -287,7 +287,7 @@ def test_a_difference_that_never_varies_has_no_error() -> None:
 def test_resampling_factors_are_those_of_the_bootstrap_and_the_delete_d_jackknife(num_resamples: int) -> None:
     assert resampling_factor("bootstrap", num_resamples) == 1 + 1 / num_resamples
     for share in (0.5, 0.8):
-        # The variance of n points' mean is that of subsamples' means around it times p / (1 - p).
+        # The variance of a mean of n points is the variance of subsample means around it times p / (1 - p).
         expected = 1 / num_resamples + share / (1 - share)
         assert resampling_factor("subsample", num_resamples, share) == pytest.approx(expected)
 
@@ -318,7 +318,7 @@ def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
 
 
 @pytest.mark.parametrize("num_folds", [2, 5, 10])
-def test_folds_of_one_training_are_judged_by_the_corrected_resampled_t_test(num_folds: int) -> None:
+def test_folds_with_one_training_use_the_corrected_resampled_t_test(num_folds: int) -> None:
     folds, test_share = folds_of(num_folds, num_seeds=1), 1 / (num_folds - 1)
     inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
     test = corrected_resampled_t([fold.difference for fold in folds], test_share)
@@ -326,7 +326,7 @@ def test_folds_of_one_training_are_judged_by_the_corrected_resampled_t_test(num_
     assert interval is not None
     assert test.interval is not None
     assert (interval.low, interval.high) == pytest.approx((test.interval.low, test.interval.high))
-    # At the level of the p-value the interval ends at 0.
+    # At a level equal to the p-value one end of the interval is 0.
     assert test.p_value is not None
     at_p = inference.interval(test.p_value)
     assert at_p is not None

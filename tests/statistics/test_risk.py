@@ -18,14 +18,14 @@ ALPHAS = (0, 1, 5)
 
 
 def u_risk_by_loop(own: NDArray[np.float64], base: NDArray[np.float64], alpha: float) -> float:
-    """(1 / Q) (sum of wins - (1 + alpha) sum of losses)."""
+    """Returns (1 / Q) (sum of wins - (1 + alpha) sum of losses)."""
     wins = sum(x - b for x, b in zip(own, base, strict=True) if x > b)
     losses = sum(b - x for x, b in zip(own, base, strict=True) if x < b)
     return float(wins - (1 + alpha) * losses) / len(own)
 
 
 def geo_risk_by_loop(values: NDArray[np.float64], i: int, alpha: float) -> float:
-    """sqrt(S_i / Q Phi(ZRisk_i / Q)), with e_iq = S_i T_q / N."""
+    """Returns sqrt(S_i / Q Phi(ZRisk_i / Q)), with e_iq = S_i T_q / N."""
     num_queries, total = values.shape[1], values.sum()
     z_risk = 0.0
     for q in range(num_queries):
@@ -92,7 +92,7 @@ def test_the_larger_alpha_is_the_lower_is_the_risk_adjusted_value() -> None:
 def test_queries_and_systems_of_zeros_have_a_geo_risk() -> None:
     values = np.array([[0.0, 0.5, 0.25], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
     found = geo_risk(PairedSample.of(values), alpha=1)
-    # A query of zeros has no deviation, and counts in Q; a system of zeros has the mean 0.
+    # A query with zeros only has no deviation but counts in Q; a system with zeros only has the mean 0.
     assert found is not None
     assert found[0] == pytest.approx(found[1])
     assert found[2] == 0
@@ -104,7 +104,7 @@ def test_one_system_alone_is_as_expected() -> None:
     assert geo_risk(PairedSample.of(values), alpha=5) == pytest.approx([sqrt(values.mean() / 2)], abs=1e-9)
 
 
-def test_what_is_not_available_has_its_reason() -> None:
+def test_a_value_that_is_not_available_has_a_reason() -> None:
     same, other = [0.5, 0.25, 0.75], [0.25, 0.5, 1.0]
     identical, worse, base = risks(PairedSample.of(np.array([same, other, same])), 2, alpha=1)
     assert (identical.u_risk, identical.t_risk, identical.note) == (0, None, NO_SPREAD)

@@ -159,7 +159,7 @@ def test_a_pool_gives_training_and_test_queries_without_an_overlap() -> None:
     assert sorted([*train.query_ids, *test.query_ids]) == sorted(pool.data.query_ids)
 
 
-def test_the_halves_of_the_features_have_one_law_and_other_noise() -> None:
+def test_the_halves_of_the_features_have_equal_distributions_and_other_noise() -> None:
     data = two_halves(4000, 10, np.random.default_rng(1))
     first, second = (half(data, number) for number in (0, 1))
     assert not np.array_equal(first.features, second.features)
@@ -209,7 +209,7 @@ def test_trained_models_are_counted_with_draws_and_bounds(trained: tuple[str, di
     assert f"(at most {100 * same[CLAIMS[0]]['upper']:.1f} %)" in text
 
 
-def test_a_row_without_its_data_says_why(trained: tuple[str, dict[str, Any]]) -> None:
+def test_a_row_without_its_data_has_a_reason(trained: tuple[str, dict[str, Any]]) -> None:
     text, rates = trained
     absent = rates[SAME_METHOD][1]
     assert absent["data"].startswith("absent, skipped: ")
@@ -280,7 +280,7 @@ def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() ->
         for methods in linear_learner.METHOD_PAIRS
     )
     assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
-    # What docs/concepts/statistics.md warns of.
+    # docs/statistics.md warns of this.
     assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
 
 
@@ -294,7 +294,7 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
 
 
-def test_readme_and_docs_say_how_often_queries_alone_tell_a_method_from_itself() -> None:
+def test_readme_and_docs_give_the_rate_of_false_claims_over_queries_alone() -> None:
     rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
     highest = max(row["queries only, one model each"]["rate"] for row in rows)
     assert 0.45 <= highest <= 0.5

@@ -102,7 +102,7 @@ def test_the_first_tree_is_the_librarys(library: str, data: str, letor_data: Cal
 
 
 @pytest.mark.parametrize("setting", ["equal_cuts=lowest", "document_counts=exact"])
-def test_without_what_follows_lightgbm_the_first_tree_is_another(
+def test_without_a_setting_that_follows_lightgbm_the_first_tree_differs(
     setting: str, letor_data: Callable[[str], Path]
 ) -> None:
     (train,) = in_bins(real_or_made_up("MQ2008", letor_data))

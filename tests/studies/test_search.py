@@ -56,7 +56,7 @@ def test_the_best_of_a_grid_is_first_and_recorded(tmp_path: Path) -> None:
     assert [str(value) for value in best.values()] == [cell.strip() for cell in rows[0][:2]]
 
 
-def test_a_table_says_which_validation_set_is_the_test_set_of_another_fold(tmp_path: Path) -> None:
+def test_a_table_names_validation_sets_that_are_test_sets_of_another_fold(tmp_path: Path) -> None:
     first = Synthetic(name="first", num_queries=60).load()
     assert first.valid is not None
     second = replace(first, valid=first.test, test=first.valid)
@@ -67,7 +67,7 @@ def test_a_table_says_which_validation_set_is_the_test_set_of_another_fold(tmp_p
     assert "optimistic" in text
 
 
-def test_the_committed_table_says_what_the_fingerprints_say() -> None:
+def test_the_committed_table_agrees_with_the_fingerprints() -> None:
     splits = json.loads(COMMITTED.read_text())["fingerprints"]
     leaks = [(a, b) for a in splits for b in splits if splits[a]["valid"] == splits[b]["test"]]
     assert leaks == [("mq2007_fold2", "mq2007_fold1"), ("mq2008_fold2", "mq2008_fold1")]
@@ -75,12 +75,12 @@ def test_the_committed_table_says_what_the_fingerprints_say() -> None:
     assert all(names_leak(table, a, b) for a, b in leaks)
 
 
-def test_a_search_is_of_boosted_trees(tmp_path: Path) -> None:
+def test_a_search_needs_a_boosted_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=naming("models.random", "boosted model", "native")):
         search(tmp_path).run({"random": RandomRanker()}, {})
 
 
-def test_native_best_is_what_the_committed_search_found() -> None:
+def test_native_best_has_the_best_settings_of_the_committed_search() -> None:
     best = json.loads(COMMITTED.read_text())["best"]
     preset = OmegaConf.load(conf_dir() / "model" / "native_best.yaml")
     assert {name: preset[name] for name in best} == best

@@ -51,7 +51,7 @@ def only(runs: list[Run], baseline: str | None = None) -> Comparison:
 # repr
 
 
-def test_a_repr_is_one_line_that_says_what_it_is(dataset: RankingDataset, runs: list[Run]) -> None:
+def test_a_repr_is_one_line_with_the_main_facts(dataset: RankingDataset, runs: list[Run]) -> None:
     assert repr(dataset) == "RankingDataset(documents=5, queries=2, features=2, labels='0 to 2')"
     judgments = runs[0].scored("test").judgments
     assert (
@@ -94,7 +94,7 @@ def test_many_rows_and_long_names_are_cut(runs: list[Run]) -> None:
     assert len(repr(many)) < 400
 
 
-def test_names_of_others_cannot_leave_the_line_or_become_markup(
+def test_untrusted_names_cannot_break_the_line_or_become_markup(
     tmp_path: Path, dataset: RankingDataset
 ) -> None:
     run = write(tmp_path / "run", MARKUP, name=MARKUP)
@@ -112,7 +112,7 @@ def test_names_of_others_cannot_leave_the_line_or_become_markup(
 # HTML
 
 
-def test_the_html_of_a_data_set_counts_what_it_holds(dataset: RankingDataset) -> None:
+def test_the_html_of_a_data_set_has_its_counts(dataset: RankingDataset) -> None:
     shown = dataset._repr_html_()
     for fact in ("min 2, median 2.5, max 3", "bm25, clicks", "0: 2, 1: 2, 2: 1", "weights, positions, ids"):
         assert fact in shown
@@ -148,7 +148,7 @@ def test_the_html_of_a_comparison_is_the_table_with_its_verdict(runs: list[Run])
 # DataFrames
 
 
-def test_the_frame_of_a_data_set_has_a_row_a_document_and_is_read_back(dataset: RankingDataset) -> None:
+def test_the_frame_of_a_data_set_has_one_row_per_document_and_is_read_back(dataset: RankingDataset) -> None:
     frame = dataset.to_frame()
     known = ["query_id", "document_id", "label", "weight", "position"]
     assert frame.columns.tolist() == [*known, "bm25", "clicks"]
@@ -160,7 +160,7 @@ def test_the_frame_of_a_data_set_has_a_row_a_document_and_is_read_back(dataset: 
     assert again.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d5"]
 
 
-def test_a_frame_has_no_column_of_what_is_not_known() -> None:
+def test_a_frame_has_no_column_for_missing_fields() -> None:
     bare = RankingDataset(
         features=np.array([[0.5], [1.5]], np.float32), labels=np.arange(2.0), query_start=np.array([0, 2])
     )
@@ -170,7 +170,7 @@ def test_a_frame_has_no_column_of_what_is_not_known() -> None:
         bare.with_feature_names(["label"]).to_frame()
 
 
-def test_the_frame_of_a_run_has_a_row_a_query_whose_mean_is_the_runs_metric(runs: list[Run]) -> None:
+def test_the_frame_of_a_run_has_one_row_per_query_and_its_mean_is_the_metric(runs: list[Run]) -> None:
     frame = runs[0].to_frame()
     assert frame.columns.tolist() == ["query_id", "num_documents", "ndcg@5", "ndcg@10"]
     assert len(frame) == NUM_QUERIES
@@ -192,7 +192,7 @@ def test_a_run_without_scores_has_no_frame(tmp_path: Path) -> None:
         failed.to_frame()
 
 
-def test_the_frame_of_a_comparison_has_a_row_a_model_with_numbers_in_full(runs: list[Run]) -> None:
+def test_the_frame_of_a_comparison_has_one_row_per_model_in_full_precision(runs: list[Run]) -> None:
     comparison = only(runs, "native")
     frame = comparison.to_frame()
     assert frame["model"].tolist() == ["native", "random"]
@@ -210,7 +210,7 @@ def test_the_frame_of_a_comparison_has_a_row_a_model_with_numbers_in_full(runs: 
     assert {str(kind) for kind in numbers.dtypes} == {"float64"}
 
 
-def test_names_stand_in_a_frame_as_they_are(tmp_path: Path) -> None:
+def test_names_in_a_frame_are_unchanged(tmp_path: Path) -> None:
     formula = "=1+1"
     runs = [write(tmp_path / str(number), name) for number, name in enumerate((formula, "native"))]
     frame = only(runs, formula).to_frame()

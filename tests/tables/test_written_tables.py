@@ -44,14 +44,14 @@ def test_html_escapes_names_and_lists_notes() -> None:
     )
 
 
-def test_a_text_stands_in_a_column_of_figures_and_a_cell_may_have_a_text_of_its_own() -> None:
+def test_a_column_of_numbers_accepts_text_and_a_cell_may_have_its_own_text() -> None:
     table = Table.of(["model", "wins"], [["native", "baseline"], ["random", TableCell(-3, "1/0/4")]], "+d")
     assert [row[1].text for row in table.cells()] == ["baseline", "1/0/4"]
     assert [record["wins"] for record in table.records()] == ["baseline", -3]
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_what_is_no_finite_number_is_a_dash(value: float | None) -> None:
+def test_a_number_that_is_not_finite_is_a_dash(value: float | None) -> None:
     assert figure(value, ".4f") == "-"
 
 
