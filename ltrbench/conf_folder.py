@@ -1,4 +1,4 @@
-"""The folder of our YAMLs, and the settings of one of them, read without Hydra."""
+"""Folder of the YAML configuration, and the settings of one YAML, read without Hydra."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import yaml  # type: ignore[import-untyped]
 
 
 def conf_dir() -> Path:
-    """Returns the folder of our YAMLs: inside the package in a wheel, beside it in a checkout."""
+    """Returns the folder of the YAML configuration: inside the package in a wheel, beside it in a
+    checkout."""
     package = Path(__file__).resolve().parent
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
 
 
 def settings_in(group: str, name: str) -> dict[str, Any]:
-    """Returns the settings of conf/GROUP/NAME.yaml and of those that its `defaults` name.
+    """Returns the settings of conf/GROUP/NAME.yaml, including those inherited through its `defaults`.
 
-    A value that refers to a key elsewhere, `${...}`, is left out: it is set by a composed configuration only.
+    Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
     """
     content = yaml.safe_load((conf_dir() / group / f"{name}.yaml").read_text(encoding="utf-8"))
     settings: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""The errors that a user can mend. Their message names the value, what was expected, and the remedy.
+"""Errors that a user can fix. The message names the value, what was expected, and the remedy.
 
-The command line prints them as one paragraph and exits with 2; anything else that escapes is a failed run,
-exit code 1.
+The command line prints such an error as one paragraph and exits with code 2. Any other exception is a failed
+run, exit code 1.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Collection, Iterable
 
 
 class LtrbenchError(Exception):
-    """A mistake in what the user gave: the message says what, where, and what to do about it."""
+    """Invalid user input. The message names the value, its place and the remedy."""
 
 
 class DataError(LtrbenchError):
-    """A data set or file that cannot be used as it is."""
+    """Invalid data set or data file."""
 
 
 class ConfigError(LtrbenchError):
-    """A setting that does not exist, has the wrong type, or cannot be honoured."""
+    """Setting that does not exist, has the wrong type, or is not supported."""
 
 
 class UndefinedMetricError(ConfigError):
-    """A metric that a convention does not define, at all or on these data."""
+    """Metric that a convention does not define, in general or for these data."""
 
 
 class TrackingError(LtrbenchError):
-    """A tracking store that cannot be reached or refuses what it is given."""
+    """Tracking store that cannot be reached or rejects a record."""
 
 
 class ResultError(LtrbenchError):
-    """A folder that is not a run, or a run that cannot do what is asked of it."""
+    """Folder that is not a run, or a run that does not support the requested operation."""
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """The end of a sentence: `; did you mean 'x'?` for the choice closest to `word`, or a full stop.
+    """Returns the end of a sentence: `; did you mean 'x'?` with the choice closest to `word`, or a full stop.
 
     >>> did_you_mean("num_leavs", ["num_leaves", "num_trees"])
     "; did you mean 'num_leaves'?"
@@ -54,7 +54,7 @@ def require(
     above: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Raises ConfigError where a value, if set, is out of its range.
+    """Raises ConfigError if a value is set and out of range.
 
     >>> require("num_leaves", 31, at_least=2)
     """
@@ -75,7 +75,7 @@ def require(
 
 
 def require_choice(name: str, value: str | None, choices: Collection[str]) -> None:
-    """Raises ConfigError where a value, if set, is none of the words that it may be.
+    """Raises ConfigError if a value is set and not one of the choices.
 
     >>> require_choice("objective", "ndcg", ["ndcg", "map"])
     """

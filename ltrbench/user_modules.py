@@ -1,4 +1,4 @@
-"""Importing a module that the user names: a backend's, a data source's, or a plug-in with metrics."""
+"""Imports modules that the user names: a backend, a data source, or a plug-in with metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from types import ModuleType
 
 
 def search_current_folder() -> None:
-    """Makes the modules in the current folder importable, also after the process has changed its folder."""
-    # `python -m` has the current folder on the path already; an installed entry point does not.
+    """Adds the current folder to the import path, where it stays after the process changes its folder."""
+    # `python -m` puts the current folder on the path; an installed entry point does not.
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Imports a module, which may be in the current folder or installed."""
+    """Imports an installed module or a module in the current folder."""
     search_current_folder()
     return importlib.import_module(name)

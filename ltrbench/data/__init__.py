@@ -1,13 +1,13 @@
-"""Data: the frozen RankingDataset, its sources, its splits by query, and files.
+"""Data: the immutable RankingDataset, data sources, splits by query, and file formats.
 
-dataset              RankingDataset: documents with features and labels, in queries
-grades               labels that are small whole numbers
-query_keys           keys of queries by their content
-formats              readers and writers of files
-splits               train, validation and test by query
+dataset              RankingDataset: features and labels of documents, grouped by query
+grades               fast loops over small integer labels
+query_keys           content-based keys of queries
+formats              file readers and writers
+splits               training, validation and test sets, split by query
 training_resamples   resamples of the training queries
-sources              what the YAMLs of conf/data name
-synthetic            the built-in data set, from a seed
+sources              data sources that the YAMLs of conf/data instantiate
+synthetic            built-in synthetic data set
 """
 
 from ltrbench.data.dataset import Judgments, RankingDataset

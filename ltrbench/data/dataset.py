@@ -1,7 +1,7 @@
-"""RankingDataset: documents with features and graded labels, in queries. Checked once, here, then trusted.
+"""RankingDataset: features and graded labels of documents, grouped by query, validated at construction.
 
-Every reader returns one, every backend takes one. It is frozen and its arrays are read-only, so that no
-backend can change what the next one sees. Its part without features, `Judgments`, is what metrics take.
+Every reader returns one and every backend takes one. The object is frozen and its arrays are read-only, so
+that no backend can change the data of the next backend. Metrics take `Judgments`, the part without features.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_NO_NUMBERS = "cmM"  # complex, durations and dates, which NumPy would turn into numbers
-_SHOWN = 12  # names in a notebook
-_MANY_GRADES = 31  # as many as exponential gains are used for
+_NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
+_SHOWN = 12  # maximum number of names shown in a notebook
+_MANY_GRADES = 31  # highest grade for which exponential gains are used
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Judgments:
-    """The labels of Q queries' documents: all that a metric looks at.
+    """Labels of D documents in Q queries: the input of every metric.
 
     Args:
         labels: (D,), graded relevance; finite and not negative.
-        query_start: (Q + 1,), the first row of each query, from 0 to D at the end; no query is empty.
-        query_ids: (Q,) text, each another, what the file calls each query; by default "1", "2", ...
-        document_ids: (D,) text, what the file calls each document; None where it names none.
-        query_weights: (Q,), positive; how much a query counts in training and in means. None: all alike.
+        query_start: (Q + 1,), first row of each query; starts with 0, ends with D; no query is empty.
+        query_ids: (Q,) unique text, ids of the queries in the file; by default "1", "2", ...
+        document_ids: (D,) text, ids of the documents in the file; None if the file has none.
+        query_weights: (Q,), positive; weight of each query in training and in means. None: equal weights.
 
     Raises:
-        DataError: where a shape or a value is not as said above; the message names the row and the value.
+        DataError: A shape or a value violates the above; the message names the row and the value.
     """
 
     labels: Labels
@@ -74,7 +74,7 @@ class Judgments:
 
     def _set(self, name: str, value: object) -> None:
         if isinstance(value, np.ndarray):
-            # A view, so that the caller's own array stays writable.
+            # A view, so that the caller's array stays writable.
             value = value.view()
             value.flags.writeable = False
         object.__setattr__(self, name, value)
@@ -97,43 +97,42 @@ class Judgments:
 
     @cached_property
     def query_sizes(self) -> NDArray[np.int64]:
-        """(Q,), the number of documents of each query."""
+        """(Q,), number of documents of each query."""
         return np.diff(self.query_start)
 
     @cached_property
     def query_of_document(self) -> NDArray[np.int64]:
-        """(D,), the number of the query that each document belongs to."""
+        """(D,), index of the query of each document."""
         return np.repeat(np.arange(self.num_queries), self.query_sizes)
 
     @cached_property
     def ranks_of_rows(self) -> NDArray[np.int64]:
-        """(D,), how far each row lies into its query, from 0."""
+        """(D,), index of each row within its query, from 0."""
         return np.arange(self.num_documents) - np.repeat(self.query_start[:-1], self.query_sizes)
 
     @cached_property
     def best_labels(self) -> PerQuery:
-        """(Q,), the highest label of each query."""
+        """(Q,), highest label of each query."""
         best: PerQuery = np.maximum.reduceat(self.labels, self.query_start[:-1])
         return best
 
     @cached_property
     def has_whole_labels(self) -> bool:
         """Whether every label is a whole number."""
-        # Imported here, because `--help` looks at no label and would wait for numba.
+        # Imported here, because `--help` needs no labels and should not wait for numba.
         from ltrbench.data.grades import are_whole
 
         return are_whole(self.labels)
 
     @cached_property
     def grades(self) -> tuple[NDArray[np.int64], int]:
-        """(D,), how many other labels of the data set are lower than each document's; and how many there
-        are."""
+        """(D,), rank of each document's label among the distinct labels, from 0; and their number."""
         distinct, grades = np.unique(self.labels, return_inverse=True)
         return grades, len(distinct)
 
     @cached_property
     def labels_best_first(self) -> Labels:
-        """(D,), the labels of each query from the highest to the lowest: what the ideal ranking shows."""
+        """(D,), labels of each query in descending order: the ideal ranking."""
         from ltrbench.data.grades import grades_best_first
 
         highest = self.best_labels.max()
@@ -146,8 +145,10 @@ class Judgments:
         return {}
 
     def remember(self, key: Hashable, compute: Callable[[], PerQuery]) -> PerQuery:
-        """What `compute` gives, computed once for each key: for what every evaluation needs anew, such as
-        the ideal DCG. The oldest of 32 is forgotten."""
+        """Returns `compute()`, cached by key, for values that every evaluation needs, such as the ideal DCG.
+
+        The cache holds 32 entries and evicts the oldest.
+        """
         if key not in self._remembered:
             if len(self._remembered) == 32:
                 del self._remembered[next(iter(self._remembered))]
@@ -157,20 +158,20 @@ class Judgments:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RankingDataset(Judgments):
-    """Judged documents with their features, the documents of a query in consecutive rows.
+    """Judged documents with their features; the documents of a query are consecutive rows.
 
     Args:
-        features: (D, F), converted to float32; a missing value is NaN, infinity is refused.
-        document_weights: (D,), not negative; how much a document counts in training. Where they are alike
-            within each query they become `query_weights`; where not, `query_weights` are their means.
-        positions: (D,) int of 0 or more, the rank at which each document was shown when it was clicked; None:
+        features: (D, F), converted to float32; NaN is a missing value, infinity is an error.
+        document_weights: (D,), not negative; weight of each document in training. If they are constant within
+            each query they become `query_weights`; otherwise `query_weights` are their means per query.
+        positions: (D,) int of 0 or more, rank at which each document was shown when it was clicked; None:
             unknown.
-        feature_names: (F,) text, each another; by default "1", "2", ..., as LETOR counts features.
-        file_rows: (D,) int, the row, from 0, at which each document stood in what was read, where a reader
-            brought the rows of queries together; None: in this order.
+        feature_names: (F,) unique text; by default "1", "2", ..., as in LETOR files.
+        file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
+            query; None: same order as the source.
 
     Raises:
-        DataError: where a shape or a value is not as said above; the message names the row and the value.
+        DataError: A shape or a value violates the above; the message names the row and the value.
 
     >>> data = RankingDataset(features=[[0.1], [0.9], [0.4]], labels=[0, 2, 1], query_start=[0, 2, 3])
     >>> data
@@ -193,11 +194,13 @@ class RankingDataset(Judgments):
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
             raise DataError(
-                f"features: {num_documents} rows for {self.num_documents} labels; give one row a document."
+                f"features: {num_documents} rows for {self.num_documents} labels; pass one row per document."
             )
         names = tuple(str(name) for name in self.feature_names) or _numbered(num_features)
         if len(names) != num_features:
-            raise DataError(f"feature_names: {len(names)} names for {num_features} features; give one each.")
+            raise DataError(
+                f"feature_names: {len(names)} names for {num_features} features; pass one name per feature."
+            )
         _check_names(names)
         self._set("features", features)
         self._set("feature_names", names)
@@ -212,26 +215,28 @@ class RankingDataset(Judgments):
         return {**facts, "features": self.num_features, "labels": labels}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the HTML summary that a notebook displays."""
         sizes = self.query_sizes
         labels, counts = np.unique(self.labels + 0.0, return_counts=True)
         kinds = {"weights": self.query_weights, "positions": self.positions, "ids": self.document_ids}
         facts = {
-            "documents of a query": f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
+            "documents per query": f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
             "features": _first(self.feature_names),
             "label: documents": _first([f"{label:g}: {n}" for label, n in zip(labels, counts, strict=True)]),
-            "also known": ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
+            "optional data": ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
         }
         return Table.of(["", ""], list(facts.items()), caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
-        """A row a document: query_id, document_id, label, weight and position as far as they are known, and a
-        column a feature. `read_table` reads it back to the same fingerprint.
+        """Returns a DataFrame with one row per document and one column per feature.
+
+        The columns query_id, document_id, label, weight and position come first, as far as they are known.
+        `read_table` restores a data set with the same fingerprint.
 
         Raises:
-            DataError: where a feature has the name of one of the other columns, or none.
+            DataError: A feature has the name of one of these columns, or an empty name.
         """
-        # Late, because the readers of tables make data sets.
+        # Imported here, because the table readers import this module.
         from ltrbench.data.formats.table.tables import to_frame
 
         return to_frame(self)
@@ -241,15 +246,15 @@ class RankingDataset(Judgments):
             return
         if self.query_weights is not None:
             raise DataError(
-                "query_weights and document_weights are both given; give one of them: the other follows."
+                "query_weights and document_weights are both given; pass only one, the other is derived."
             )
         weights = _as_array("document_weights", self.document_weights, np.float64)
         _check_length("document_weights", weights, self.num_documents, "documents")
         bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
         if bad.size:
             raise DataError(
-                f"document_weights[{bad[0]}] is {weights[bad[0]]}; a document's weight must be finite, "
-                "and 0 or more."
+                f"document_weights[{bad[0]}] is {weights[bad[0]]}; a document weight must be a finite number "
+                "of 0 or more."
             )
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
@@ -261,7 +266,7 @@ class RankingDataset(Judgments):
 
     @cached_property
     def weight_of_document(self) -> NDArray[np.float64]:
-        """(D,), how much each document counts in training: its own weight, its query's, or 1."""
+        """(D,), weight of each document in training: its document weight, its query weight, or 1."""
         if self.document_weights is not None:
             return self.document_weights
         if self.query_weights is not None:
@@ -269,7 +274,7 @@ class RankingDataset(Judgments):
         return np.ones(self.num_documents)
 
     def with_mean_weight_one(self) -> RankingDataset:
-        """The same documents, their weights scaled so that the queries' mean is 1; itself where it is."""
+        """Returns the data set with weights scaled to a mean of 1 over queries; self if it is 1 already."""
         if self.query_weights is None:
             return self
         scale = 1.0 / self.query_weights.mean()
@@ -280,16 +285,16 @@ class RankingDataset(Judgments):
         return replace(self, query_weights=self.query_weights * scale)
 
     def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
-        """The same documents, their features under (F,) other names."""
+        """Returns the data set with other feature names, (F,)."""
         query_weights = self.query_weights if self.document_weights is None else None
         return replace(self, query_weights=query_weights, feature_names=tuple(names))
 
     def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """(D,) a value a document in the order of what was read -> in the order of these rows."""
+        """Reorders (D,) values from the order of the source to the order of the rows."""
         return values if self.file_rows is None else values[self.file_rows]
 
     def to_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """(D,) a value a row -> in the order of what was read."""
+        """Reorders (D,) values from the order of the rows to the order of the source."""
         return values if self.file_rows is None else values[np.argsort(self.file_rows)]
 
     @property
@@ -298,9 +303,9 @@ class RankingDataset(Judgments):
 
     @cached_property
     def fingerprint(self) -> str:
-        """BLAKE2b over everything that a backend or a metric can see: the same content, the same fingerprint.
+        """BLAKE2b hash of everything that a backend or a metric reads: equal content, equal fingerprint.
 
-        Document ids and feature names are labels for people and stay out of it.
+        Document ids and feature names are not part of it, because they affect no result.
         """
         digest = hashlib.blake2b(digest_size=16)
         for name in ("features", "labels", "query_start", "query_weights", "document_weights", "positions"):
@@ -313,31 +318,31 @@ class RankingDataset(Judgments):
 
     @cached_property
     def query_keys(self) -> NDArray[np.str_]:
-        """(Q,), what each query is by its documents; see `content_keys`."""
+        """(Q,), content-based key of each query; see `content_keys`."""
         return content_keys(self)
 
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
-        """The same documents, of the given queries only, in the given order.
+        """Returns the subset of the given queries, in the given order.
 
         Args:
-            queries: (n,) int, numbers of queries, at least one.
-            query_ids: (n,) text, each another, what they are called; None: as before, and then each query may
-                be taken once only.
+            queries: (n,) int, indices of queries, at least one.
+            query_ids: (n,) unique text, new ids of these queries; None: the ids stay, and no query may
+                be repeated.
 
         Raises:
-            DataError: where there is none, one that does not exist, or two of the same id.
+            DataError: The list is empty, a query does not exist, or an id is repeated.
         """
         chosen = _as_array("queries", queries, np.int64)
         if chosen.size == 0:
-            raise DataError("A subset of no queries was asked for; a data set needs at least one query.")
+            raise DataError("queries: the list is empty; a data set needs at least one query.")
         unknown = chosen[(chosen < 0) | (chosen >= self.num_queries)]
         if unknown.size:
             raise DataError(
-                f"queries: there is no query {unknown[0]}; they count from 0 to {self.num_queries - 1}."
+                f"queries: query {unknown[0]} does not exist; pass indices from 0 to {self.num_queries - 1}."
             )
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
-        # Row i of the subset lies as far into its query as it did before.
+        # Each row keeps its offset within its query.
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
         by_document = self.document_weights is not None
         return RankingDataset(
@@ -355,7 +360,7 @@ class RankingDataset(Judgments):
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(n,), how many of the values are lower than each, or equal and before it."""
+    """Returns the (n,) ranks of the values, from 0; equal values keep their order."""
     return np.argsort(np.argsort(values, kind="stable"))
 
 
@@ -370,18 +375,21 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 def _as_array(name: str, value: ArrayLike, dtype: type[Scalar], dimensions: int = 1) -> NDArray[Scalar]:
     try:
-        # What does not fit is not warned of here, but refused further on.
+        # Overflow is an error further on, so that a warning here would only repeat it.
         with np.errstate(over="ignore", invalid="ignore"):
             given = np.asarray(value)
             if given.dtype.kind in _NO_NUMBERS:
-                raise TypeError(f"it holds {given.dtype}, not numbers")
+                raise TypeError(f"its dtype is {given.dtype}, not a number")
             array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name}: cannot be read as an array of {np.dtype(dtype).name} ({error}).") from None
+        raise DataError(
+            f"{name}: cannot be converted to an array of {np.dtype(dtype).name} ({error}); pass numbers, in "
+            "rows of equal length."
+        ) from None
     if array.ndim != dimensions:
-        raise DataError(f"{name}: has shape {array.shape}; {dimensions} dimension(s) were expected.")
+        raise DataError(f"{name}: the shape is {array.shape}; pass an array of {dimensions} dimension(s).")
     if np.issubdtype(dtype, np.integer) and given.dtype.kind in "fu" and (array != given).any():
-        raise DataError(f"{name}: holds {given[array != given][0]}; whole numbers below 2^63 were expected.")
+        raise DataError(f"{name}: contains {given[array != given][0]}; pass whole numbers below 2^63.")
     return array
 
 
@@ -392,14 +400,14 @@ def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str
         odd = next((row for row, each in enumerate(given.tolist()) if not is_id(each)), None)
         if odd is not None:
             raise DataError(
-                f"{name}[{odd}] is {given[odd]!r}; an id is a text or a number. Give each its id."
+                f"{name}[{odd}] is {given[odd]!r}; an id must be a string or a number. Pass one id each."
             )
     return given.astype(np.str_)
 
 
 def is_id(value: object) -> bool:
-    """Whether a value names something: texts and numbers do, None and NaN do not."""
-    # Decimal is no Real to Python; databases export whole numbers as such.
+    """Whether a value can be an id: strings and numbers can, None and NaN cannot."""
+    # Decimal is not a numbers.Real; databases export whole numbers as Decimal.
     return isinstance(value, str) or (isinstance(value, (numbers.Real, Decimal)) and value == value)
 
 
@@ -409,8 +417,8 @@ def _check_no_repeat(query_ids: NDArray[np.str_]) -> None:
         twice = str(ids[counts > 1][0])
         rows = np.flatnonzero(query_ids == twice)
         raise DataError(
-            f"query_ids[{rows[0]}] and query_ids[{rows[1]}] are both {twice!r}; bring the documents of "
-            "a query together, or give two queries two ids."
+            f"query_ids[{rows[0]}] and query_ids[{rows[1]}] are both {twice!r}; put the documents of a "
+            "query into consecutive rows, or give different queries different ids."
         )
 
 
@@ -419,7 +427,8 @@ def _check_names(names: tuple[str, ...]) -> None:
     for column, name in enumerate(names):
         if seen.setdefault(name, column) != column:
             raise DataError(
-                f"feature_names[{seen[name]}] and feature_names[{column}] are both {name!r}; rename one."
+                f"feature_names[{seen[name]}] and feature_names[{column}] are both {name!r}; rename one of "
+                "them."
             )
 
 
@@ -429,76 +438,76 @@ def _positions(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
     negative = np.flatnonzero(positions < 0)
     if negative.size:
         raise DataError(
-            f"positions[{negative[0]}] is {positions[negative[0]]}; a position is a rank, of 0 or more."
+            f"positions[{negative[0]}] is {positions[negative[0]]}; a position must be a rank of 0 or more."
         )
     return positions
 
 
 def check_file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
-    """The rows at which documents stood in what was read, (D,).
+    """Returns the validated (D,) rows of the documents in their source.
 
     Raises:
-        DataError: where they are not each row once.
+        DataError: The values are not a permutation of 0 to D - 1.
     """
     rows = _as_array("file_rows", value, np.int64)
     if not np.array_equal(np.sort(rows), np.arange(num_documents)):
-        raise DataError(f"file_rows: must hold each row from 0 to {num_documents - 1} once.")
+        raise DataError(f"file_rows must contain every row from 0 to {num_documents - 1} exactly once.")
     return rows
 
 
 def _check_length(name: str, array: NDArray[Any], count: int, what: str) -> None:
     if array.shape != (count,):
         raise DataError(
-            f"{name}: has shape {array.shape}, but there are {count} {what}; give one value each."
+            f"{name}: the shape is {array.shape}, but there are {count} {what}; pass one value each."
         )
 
 
 def _check_query_start(query_start: QueryStart, num_documents: int) -> None:
     if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != num_documents:
         raise DataError(
-            f"query_start must begin with 0 and end with the number of documents, {num_documents}; "
-            f"it is {np.array2string(query_start, threshold=6)}."
+            f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end with "
+            f"the number of documents, {num_documents}."
         )
     empty = np.flatnonzero(np.diff(query_start) <= 0)
     if empty.size:
         query = int(empty[0])
         raise DataError(
             f"query_start[{query}:{query + 2}] is {query_start[query : query + 2].tolist()}: query {query} "
-            "has no document. query_start must increase; leave out empty queries."
+            "has no documents. query_start must increase; remove empty queries."
         )
 
 
 def _check_features(features: Features) -> None:
     if features.shape[1] == 0:
-        raise DataError("features: there is no feature column; a ranker needs at least one.")
+        raise DataError("features: the array has no columns; a ranker needs at least one feature.")
     infinite = np.isinf(features)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise DataError(
             f"features[{row}, {column}] is {features[row, column]} in float32; features must be finite. "
-            "Write NaN for a missing value and rescale what exceeds float32."
+            "Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
         )
 
 
 def _check_labels(labels: Labels) -> None:
     bad = np.flatnonzero(~np.isfinite(labels) | (labels < 0))
     if bad.size:
-        raise DataError(f"labels[{bad[0]}] is {labels[bad[0]]}; a label is a finite grade of 0 or more.")
+        raise DataError(f"labels[{bad[0]}] is {labels[bad[0]]}; a label must be a finite grade of 0 or more.")
 
 
 def _check_weights(weights: NDArray[np.float64]) -> None:
     bad = np.flatnonzero(~np.isfinite(weights) | (weights <= 0))
     if bad.size:
         raise DataError(
-            f"query_weights[{bad[0]}] is {weights[bad[0]]}; a weight must be positive and finite. "
-            "Leave out a query that should not count."
+            f"query_weights[{bad[0]}] is {weights[bad[0]]}; a query weight must be positive and finite. "
+            "Remove queries that should have no weight."
         )
-    # Runs scale weights to a mean of 1, which must leave each one what it is.
+    # Runs scale weights to a mean of 1; every weight must stay positive and finite.
     with np.errstate(over="ignore", divide="ignore"):
         scaled = weights * (1.0 / weights.mean())
     bad = np.flatnonzero(~np.isfinite(scaled) | (scaled <= 0))
     if bad.size:
         raise DataError(
-            f"query_weights[{bad[0]}] is {weights[bad[0]]}, which scaled to a mean of 1 is {scaled[bad[0]]} "
-            "in double precision. Give weights nearer to 1."
+            f"query_weights[{bad[0]}] is {weights[bad[0]]}, which becomes {scaled[bad[0]]} in double "
+            "precision when the mean is scaled to 1. Rescale the weights to values closer to 1."
         )

@@ -1,7 +1,7 @@
-"""Grades, the labels that are small whole numbers: loops over them that NumPy would take too long for.
+"""Compiled loops over grades (labels that are small whole numbers), where NumPy is too slow.
 
-Imported by whoever needs a kernel, when it does, because `--help` needs none and would wait for numba. Each
-kernel stands below its plain reference; a test holds the two together.
+Callers import this module late, because `--help` should not wait for numba. Each kernel follows its plain
+NumPy reference; a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ltrbench.shapes import Labels, QueryStart
 
 
 def reference_are_whole(labels: Labels) -> bool:
-    """Whether every label is a whole number."""
+    """Returns whether every label is a whole number."""
     return bool((labels == np.floor(labels)).all())
 
 
 @kernel
 def are_whole(labels: Labels) -> bool:
-    """As `reference_are_whole`, without the memory of the floors, which takes longer to get than to fill."""
+    """Computes `reference_are_whole` without allocating the array of floors, which dominates its time."""
     num_between = 0
     for label in labels:
         num_between += label != np.floor(label)
@@ -29,13 +29,13 @@ def are_whole(labels: Labels) -> bool:
 
 
 def reference_best_first(labels: Labels, query_start: QueryStart) -> Labels:
-    """(D,), the labels of each query from the highest to the lowest."""
+    """Returns (D,), the labels of each query in descending order."""
     return np.concatenate([-np.sort(-labels[first:end]) for first, end in itertools.pairwise(query_start)])
 
 
 @kernel
 def grades_best_first(grades: Labels, query_start: QueryStart, highest: int) -> Labels:
-    """As `reference_best_first`, of whole labels up to `highest`: counted, which is a tenth of a sort."""
+    """Computes `reference_best_first` for whole labels up to `highest` by counting, ten times as fast."""
     best_first = np.empty(len(grades))
     counts = np.zeros(highest + 1, dtype=np.int64)
     for query in range(len(query_start) - 1):

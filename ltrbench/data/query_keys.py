@@ -1,11 +1,11 @@
-"""Keys of queries by their content: the same documents, the same key, whatever a file calls the query.
+"""Content-based keys of queries: queries with the same documents have the same key, whatever their id.
 
-A key is 128 bits as 32 hexadecimal digits. It depends on the features and labels of the query's documents,
-not on their order and not on the query's id. A document is hashed by a linear function of its features' bits
-modulo 2^64 (Carter and Wegman, 1979, "Universal classes of hash functions") with the finaliser of SplitMix64
-(Steele, Lea and Flood, 2014, OOPSLA); a query's hash is the sum over its documents. Two such hashes with
-different constants make the key. All arithmetic is on whole numbers, so that keys are the same on every
-machine.
+A key is 128 bits, written as 32 hexadecimal digits. It depends on the features and labels of the query's
+documents, not on their order and not on the query id. A document's hash is a linear function of the bits of
+its features modulo 2^64 (Carter and Wegman, 1979, "Universal classes of hash functions"), followed by the
+finaliser of SplitMix64 (Steele, Lea and Flood, 2014, OOPSLA). A query's hash is the sum over its documents.
+A key consists of two such hashes with different constants. The arithmetic uses integers only, so that keys
+are the same on every machine.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from ltrbench.data.dataset import RankingDataset
 
 QueryKeys = NDArray[np.str_]
-"""(Q,), a text for each query; two queries with the same text are one query."""
+"""(Q,), key of each query; queries with equal keys are the same query."""
 
 DIGITS = 32
-"""Characters of a key."""
+"""Number of characters of a key."""
 
-_Hashes = NDArray[np.uint64]  # (n, 2), one column a hash
+_Hashes = NDArray[np.uint64]  # (n, 2), one column per hash
 
 _STEP = 0x9E3779B97F4A7C15  # SplitMix64's increment, 2^64 over the golden ratio
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi
 _BLOCK = 2**20
-"""Features that are hashed at a time: eight times as many bytes of memory."""
+"""Number of feature values hashed at a time, with eight bytes of memory each."""
 
 
 def content_keys(dataset: RankingDataset) -> QueryKeys:
     """Returns the key of each query.
 
-    Where all documents of a query have the same features, as with a single document, these do not tell the
-    query from others: the key then depends on the query's id as well.
+    If all documents of a query have the same features, as with a single document, the features do not
+    identify the query: its key then depends on the query id as well.
     """
     features = _linear(dataset.features, _feature_bits)
     starts = dataset.query_start[:-1]
@@ -52,16 +52,16 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
 
 
 def check_query_keys(keys: NDArray[Any], num_queries: int) -> None:
-    """Raises DataError where an array cannot be the keys of so many queries."""
+    """Raises DataError if an array does not have the dtype and shape of `num_queries` keys."""
     if keys.dtype.kind != "U" or keys.dtype.itemsize != 4 * DIGITS or keys.shape != (num_queries,):
         raise DataError(
-            f"query_keys are {keys.dtype} of shape {keys.shape}; a text of {DIGITS} characters was expected "
-            f"for each of the {num_queries} queries"
+            f"query_keys have dtype {keys.dtype} and shape {keys.shape}; expected one string of {DIGITS} "
+            f"characters for each of the {num_queries} queries"
         )
 
 
 def num_shared(keys: QueryKeys, others: QueryKeys) -> int:
-    """Returns the number of distinct queries that stand in both."""
+    """Returns the number of distinct keys that occur in both arrays."""
     return len(set(keys.tolist()) & set(others.tolist()))
 
 
@@ -79,13 +79,13 @@ def _linear(rows: NDArray[Any], bits: Callable[[NDArray[Any]], NDArray[np.uint32
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Returns the words with their high bits in the low ones, where a product modulo 2^64 keeps them all."""
+    """Returns the words with the high bits mixed into the low bits, which a product modulo 2^64 preserves."""
     return (words ^ (words >> np.uint32(16))).astype(np.uint64)
 
 
 def _feature_bits(features: NDArray[Any]) -> NDArray[np.uint32]:
     values: Features = features + np.float32(0)  # -0 becomes 0
-    values[np.isnan(values)] = np.nan  # machines differ in the bits of a NaN
+    values[np.isnan(values)] = np.nan  # the bits of a NaN differ between machines
     bits: NDArray[np.uint32] = values.view(np.uint32)
     return bits
 
@@ -111,6 +111,6 @@ def _splitmix(hashes: _Hashes) -> _Hashes:
 
 
 def _as_text(hashes: _Hashes) -> QueryKeys:
-    # Big-endian, so that the digits are those of the numbers on every machine.
+    # Big-endian, so that the digits are the same on every machine.
     digits = hashes.astype(">u8").tobytes().hex().encode()
     return np.frombuffer(digits, dtype=f"S{DIGITS}").astype(f"U{DIGITS}")

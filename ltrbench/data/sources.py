@@ -1,8 +1,8 @@
-"""Where the data of a run comes from: what the YAMLs in conf/data name by `_target_`.
+"""Data sources of a run: the classes that the YAMLs in conf/data name as `_target_`.
 
-A source is a dataclass: its fields are the keys of the YAML, checked by their types, and `load()` gives the
-Splits. A data set in LETOR format or in tables needs no Python, only a YAML for LetorFiles or TableFiles;
-another format is a subclass of FileSource or DataSource in one file of its own, here or in a user's package.
+A source is a dataclass. Its fields are the keys of the YAML, checked by their types, and `load()` returns the
+Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
+another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ltrbench.errors import ConfigError, DataError
 
 @dataclass(kw_only=True)
 class Published:
-    """What others reported on a data set.
+    """Published results on a data set.
 
     Args:
-        source: whose figures they are and how they were computed.
+        source: where the figures were published and how they were computed.
         figures: model -> metric -> value.
     """
 
@@ -34,11 +34,11 @@ class Published:
 
 @dataclass(kw_only=True)
 class DataSource(ABC):
-    """A data set that a run can name.
+    """Base class of data sources.
 
     Args:
-        name: what tables and runs call it.
-        published: figures that others reported on it, shown under the tables; None where there are none.
+        name: name of the data set in tables and runs.
+        published: published results, shown under the tables; None: not available.
     """
 
     name: str
@@ -46,26 +46,27 @@ class DataSource(ABC):
 
     @abstractmethod
     def load(self) -> Splits:
-        """Reads or makes the data. DataError where it is absent or cannot be used."""
+        """Reads or generates the data. Raises DataError if the data is absent or invalid."""
 
 
 @dataclass(kw_only=True)
 class SplitSource(DataSource):
-    """A data set whose missing parts are taken out of its training queries, by query.
+    """Base class of sources that hold out missing splits from the training queries, by query.
 
-    Test is taken first, then validation from the rest. So the test queries stay the same whatever
-    `valid_share` is, and both whatever `subset` is.
+    The test set is held out first, then the validation set from the remaining queries. The test set therefore
+    does not depend on `valid_share`, and neither set depends on `subset`.
 
     Args:
-        valid_share: of the queries that test leaves; 0 goes without validation.
-        test_share: of the queries.
-        split_seed: which queries are taken.
-        subset: the share of the training queries that is kept; validation and test stay whole.
-        cv: into how many folds the queries are dealt; None: none.
-        fold: which one of the `cv` folds is the test set, counted from one.
+        valid_share: share of the queries, without the test queries, held out for validation; 0: no
+            validation.
+        test_share: share of the queries held out for the test set.
+        split_seed: random seed of the splits.
+        subset: share of the training queries to keep; validation and test sets stay whole.
+        cv: number of cross-validation folds; None: no cross-validation.
+        fold: fold that is the test set, from one.
 
     Raises:
-        ConfigError: where `cv` is below 2 or stands without a fold, or `fold` is not one of the folds.
+        ConfigError: `cv` is below 2 or set without a fold, or the fold does not exist.
     """
 
     valid_share: float = 0.2
@@ -84,31 +85,33 @@ class SplitSource(DataSource):
     def _check_dealt_fold(self, cv: int) -> None:
         if cv < 2:
             raise ConfigError(
-                f"cv is {cv}; cross-validation needs at least 2 folds. Set cv=5 or another number from 2, or "
-                "cv=null for one split."
+                f"cv is {cv}; cross-validation needs at least 2 folds. Set a larger number, such as cv=5, or "
+                "cv=null for a single split."
             )
         if self.fold is None:
             raise ConfigError(
-                f"cv is {cv} without a fold; name the test set with data.fold=1 to {cv}, or add -m to run "
-                "over all folds."
+                f"cv is {cv}, but no fold is set; choose the test fold with data.fold=1 to {cv}, or add -m "
+                "to run all folds."
             )
         if not 1 <= self.fold <= cv:
-            raise ConfigError(f"data.fold is {self.fold}, but cv={cv} has the folds 1 to {cv}; choose one.")
+            raise ConfigError(
+                f"data.fold is {self.fold}, but cv={cv} has folds 1 to {cv}; choose one of them."
+            )
 
     def _check_published_fold(self, fold: int) -> None:
         raise ConfigError(
-            f"data.fold is {fold}, but {self.name} has no folds; leave data.fold out, or set cv to the "
-            "number of folds that the queries are dealt into, as in cv=5."
+            f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, or set cv to the number "
+            "of cross-validation folds, such as cv=5."
         )
 
     def complete(
         self, train: RankingDataset, valid: RankingDataset | None = None, test: RankingDataset | None = None
     ) -> Splits:
-        """Takes what is not given out of train.
+        """Holds out the missing splits from the training queries.
 
         Raises:
-            DataError: where a share is not between 0 and 1, the fold does not exist, too few queries are
-                left, or splits share a query.
+            DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
+                splits share a query.
         """
         if test is None and self.cv is not None and self.fold is not None:
             train, test = take_fold(train, self.fold, self.cv, self.split_seed)
@@ -121,24 +124,24 @@ class SplitSource(DataSource):
 
 @dataclass(kw_only=True)
 class FileSource(SplitSource):
-    """Train, validation and test in files.
+    """Base class of sources that read training, validation and test files.
 
     Args:
-        train: the path of the training file, or a list of paths that are one split; `~` is the home folder, a
-            relative path starts in the current one.
+        train: path of the training file, or a list of paths that form one split; `~` is the home folder,
+            relative paths start in the current folder.
         valid: the same for validation; None: `valid_share` of the training queries.
-        test: the same for test; None: `test_share` of the training queries, or fold `fold` of `cv`.
-        sort_queries: brings the documents of a query together where they are scattered.
-        whole_labels: refuses labels that are not whole numbers.
-        root: the publisher's folder, which the YAML's paths are built from; not used here.
-        num_folds: how many published folds the YAML's paths have, where `fold` chooses one; None: no folds.
-        obtain: where to get the data and where to put it, for the message when a file is absent.
+        test: the same for the test set; None: `test_share` of the training queries, or fold `fold` of `cv`.
+        sort_queries: group scattered documents by query.
+        whole_labels: reject labels that are not whole numbers.
+        root: folder of the published data, used in the paths of the YAML; not used here.
+        num_folds: number of published folds, if the paths of the YAML contain `fold`; None: no folds.
+        obtain: where to download the data and where to put it; shown when a file does not exist.
 
     Raises:
-        ConfigError: where a path is none, a fold does not exist, or `cv` stands beside a test set.
+        ConfigError: A path is not text, a fold does not exist, or `cv` is combined with a test set.
     """
 
-    # Paths are Any, because OmegaConf knows no type for one or a list.
+    # Paths are Any, because OmegaConf has no type for a string or a list.
     train: Any
     valid: Any = None
     test: Any = None
@@ -154,39 +157,39 @@ class FileSource(SplitSource):
                 _check_paths(key, given)
         if self.cv is not None and self.num_folds is not None:
             raise ConfigError(
-                f"cv is {self.cv}, but the folds of {self.name} are published; leave out cv and choose "
-                f"among them with data.fold=1 to {self.num_folds}."
+                f"cv is {self.cv}, but {self.name} has published folds; remove cv and choose a fold with "
+                f"data.fold=1 to {self.num_folds}."
             )
         if self.cv is not None and self.test is not None:
             raise ConfigError(
-                f"cv is {self.cv}, but {self.name} brings a test set; leave out cv, or set data.test=null."
+                f"cv is {self.cv}, but {self.name} has a test set; remove cv, or set data.test=null."
             )
         super().__post_init__()
 
     def _check_published_fold(self, fold: int) -> None:
         if self.num_folds is None:
             raise ConfigError(
-                f"data.fold is {fold}, but {self.name} has no folds; leave it out, deal the queries into "
-                "folds with cv, or say in data.num_folds how many the paths have."
+                f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, set cv to "
+                "cross-validate, or set data.num_folds to the number of published folds."
             )
         if not 1 <= fold <= self.num_folds:
             raise ConfigError(
-                f"data.fold is {fold}, but {self.name} has the folds 1 to {self.num_folds}; choose one."
+                f"data.fold is {fold}, but {self.name} has folds 1 to {self.num_folds}; choose one of them."
             )
 
     def existing(self, key: str) -> list[Path]:
-        """The paths that a key of the YAML names.
+        """Returns the paths under a key of the YAML.
 
         Raises:
-            DataError: where there is no such file, with `obtain`.
+            DataError: A file does not exist; the message contains `obtain`.
         """
         given = getattr(self, key)
         files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
         for file in files:
             if not file.exists():
                 raise DataError(
-                    f"data={self.name}: there is no file {file.absolute()}. "
-                    + (self.obtain.strip() or f"Check data.{key}.")
+                    f"data={self.name}: {file.absolute()} does not exist. "
+                    + (self.obtain.strip() or f"Check the path in data.{key}.")
                 )
         return files
 
@@ -195,22 +198,22 @@ def _check_paths(key: str, given: Any) -> None:
     paths = given if isinstance(given, list) else [given]
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise ConfigError(
-            f"data.{key} is {given!r}; it must be the path of a file, or a list of paths that are one split, "
-            "as in [a.txt,b.txt]."
+            f"data.{key} is {given!r}; set the path of a file, or a list of paths that form one split, such "
+            "as [a.txt,b.txt]."
         )
 
 
 @dataclass(kw_only=True)
 class LetorFiles(FileSource):
-    """Train, validation and test in LETOR files; `read_letor` says how.
+    """Training, validation and test sets in LETOR files; see `read_letor`.
 
     Args:
-        num_features: the width that all files are padded to; None: as many as `feature_names` has, or else as
-            the training file has.
-        first_index: the index of the first feature in the files, 0 or 1.
-        absent: the value of a feature that a line leaves out: 0, or NaN for missing.
-        overflow: what becomes of a value that float32 cannot hold: refuse, cap or missing.
-        feature_names: the path of a file of lines `name, index`; None: features are called by their index.
+        num_features: number of features of all files; None: the number of names in `feature_names`, or the
+            largest index in the training file.
+        first_index: index of the first feature in the files, 0 or 1.
+        absent: value of features that a line omits: 0, or NaN for missing.
+        overflow: treatment of values beyond float32: refuse, cap or missing.
+        feature_names: path of a file with lines `name, index`; None: the names are the indices.
     """
 
     num_features: int | None = None
@@ -220,11 +223,11 @@ class LetorFiles(FileSource):
     feature_names: str | None = None
 
     def load(self) -> Splits:
-        """Reads the files; the training file says how many features there are, unless the YAML does.
+        """Reads the files; by default the training file determines the number of features.
 
         Raises:
-            DataError: where a file is absent (with `obtain`), is not LETOR text, has features that training
-                does not have, or shares a query with another; where the names do not fit the features.
+            DataError: A file does not exist (with `obtain`), is not LETOR text, has features that training
+                does not have, or shares a query with another file; the names do not match the features.
         """
         train = self._read("train", self.num_features)
         return self.complete(
@@ -248,11 +251,11 @@ class LetorFiles(FileSource):
 
 @dataclass(kw_only=True)
 class TableFiles(FileSource):
-    """Train, validation and test in CSV or Parquet files with named columns; `read_table` says how.
+    """Training, validation and test sets in CSV or Parquet files with named columns; see `read_table`.
 
     Args:
-        label, query, document, weight, position: the column of each role; None: its usual name.
-        features: the columns that are features; None: all that have no role.
+        label, query, document, weight, position: column of each role; None: the default name.
+        features: feature columns; None: all columns without a role.
     """
 
     label: str | None = None
@@ -263,11 +266,11 @@ class TableFiles(FileSource):
     features: list[str] | None = None
 
     def load(self) -> Splits:
-        """Reads the tables; the columns of the training table say which features there are.
+        """Reads the tables; the columns of the training table determine the features.
 
         Raises:
-            DataError: where a file is absent, is not such a table, has other features than training, or
-                shares a query with another.
+            DataError: A file does not exist, is not such a table, has other features than training, or shares
+                a query with another file.
         """
         train = self._read("train", None)
         names = train.feature_names

@@ -1,4 +1,4 @@
-"""Train, validation and test: made by query, from a seed, and checked never to leak into each other."""
+"""Training, validation and test sets: split by query, from a seed, with a check against leakage."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ltrbench.errors import DataError
 
 @dataclass(frozen=True)
 class Splits:
-    """What a run trains on, stops by, and is judged on.
+    """Training, validation (optional) and test sets of a run.
 
-    The weights of train are scaled so that the mean over its queries is 1, before any backend sees them: a
-    bound on a sum of hessians, or a regularisation, then means the same whatever unit the weights are in.
+    Training weights are scaled to a mean of 1 over queries before any backend receives them. A minimum sum of
+    hessians, or a regularisation strength, then has the same effect in every unit of weight.
 
     Raises:
-        DataError: where the splits differ in their features, or a query of one stands in another as well.
+        DataError: The splits differ in their number of features, or share a query.
     """
 
     train: RankingDataset
@@ -32,14 +32,14 @@ class Splits:
         for name, split in self:
             if split.num_features != self.train.num_features:
                 raise DataError(
-                    f"{name} has {split.num_features} features, train has {self.train.num_features}; "
-                    "the splits must describe documents alike."
+                    f"{name} has {split.num_features} features, but train has {self.train.num_features}; all "
+                    "splits must have the same features."
                 )
         _check_no_leak(self)
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
     def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
-        """The splits that are there, with their names, in the order train, valid, test."""
+        """Yields the name and the data of each existing split, in the order train, valid, test."""
         yield "train", self.train
         if self.valid is not None:
             yield "valid", self.valid
@@ -49,27 +49,29 @@ class Splits:
 def split_queries(
     dataset: RankingDataset, share: float, seed: int, name: str
 ) -> tuple[RankingDataset, RankingDataset]:
-    """Takes a share of the queries out: (the rest, what was taken), each in the order of the file.
+    """Holds out a share of the queries: returns (remaining queries, held-out queries), in file order.
 
-    Queries with the same judged list go to the same side; a share counts such a list once.
+    Queries with identical judged lists stay together and count once.
 
     Args:
-        share: of the queries, more than 0 and less than 1; rounded to whole queries, at least one on each
-            side.
-        seed: the same seed takes the same queries.
-        name: what the part is for, for messages: "valid" or "test".
+        share: share of the queries to hold out, above 0 and below 1; rounded to whole queries, at least one
+            on each side.
+        seed: random seed of the split.
+        name: name of the held-out split in messages, "valid" or "test".
 
     Raises:
-        DataError: where the share or the seed is out of range or there are fewer than two queries.
+        DataError: The share or the seed is out of range, or there are fewer than two queries.
     """
     if not 0.0 < share < 1.0:
-        raise DataError(f"data.{name}_share is {share}; it is a share of the queries, above 0 and below 1.")
+        raise DataError(
+            f"data.{name}_share is {share}; set a share of the queries above 0 and below 1, such as 0.2."
+        )
     _check_seed(seed)
     shuffled = _shuffled_lists(dataset, seed)
     if len(shuffled) < 2:
-        remedy = "; or set data.valid_share=0 to go without" if name == "valid" else ""
+        remedy = ", or set data.valid_share=0 for a run without validation" if name == "valid" else ""
         raise DataError(
-            f"{_counted(dataset, shuffled)} cannot be split in two: data.{name} must be given, or more "
+            f"{_counted(dataset, shuffled)} cannot be split in two; provide data.{name}, or more "
             f"queries{remedy}."
         )
     num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
@@ -78,15 +80,15 @@ def split_queries(
 
 
 def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np.int64]]:
-    """Deals the queries into folds of sizes that differ by one at most: every query is in exactly one.
+    """Partitions the queries into cross-validation folds whose sizes differ by at most one.
 
-    Queries with the same judged list go into the same fold, and count once.
+    Queries with identical judged lists are in the same fold and count once.
 
     Returns:
-        The numbers of each fold's queries, in the order of the file.
+        Query indices of each fold, in file order.
 
     Raises:
-        DataError: where there are fewer than two folds, fewer queries than folds, or the seed is negative.
+        DataError: Fewer than two folds, fewer queries than folds, or a negative seed.
     """
     _check_seed(seed)
     if num_folds < 2:
@@ -94,8 +96,8 @@ def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np
     shuffled = _shuffled_lists(dataset, seed)
     if num_folds > len(shuffled):
         raise DataError(
-            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled)}, and a fold without a "
-            "query tests nothing; set a smaller cv."
+            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled)}, and every fold needs at "
+            "least one query; set a smaller cv."
         )
     return [np.sort(np.concatenate(shuffled[number::num_folds])) for number in range(num_folds)]
 
@@ -103,14 +105,14 @@ def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np
 def take_fold(
     dataset: RankingDataset, fold: int, num_folds: int, seed: int
 ) -> tuple[RankingDataset, RankingDataset]:
-    """(the queries of the other folds, those of `fold`, counted from one), each in the order of the file.
+    """Returns (queries of the other folds, queries of `fold`), in file order; folds are numbered from one.
 
     Raises:
-        DataError: where the fold does not exist, or the data cannot be dealt into so many.
+        DataError: The fold does not exist, or there are too few queries for `num_folds` folds.
     """
     if not 1 <= fold <= num_folds:
         raise DataError(
-            f"data.fold is {fold}, but cv={num_folds} has the folds 1 to {num_folds}; choose one."
+            f"data.fold is {fold}, but cv={num_folds} has folds 1 to {num_folds}; choose one of them."
         )
     taken = folds(dataset, num_folds, seed)[fold - 1]
     rest = np.setdiff1d(np.arange(dataset.num_queries), taken)
@@ -118,19 +120,17 @@ def take_fold(
 
 
 def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingDataset:
-    """A share of the queries, in the order of the file; a larger share holds the smaller one's queries.
+    """Returns a random share of the queries, in file order; a larger share contains every smaller one.
 
     Args:
-        share: more than 0, at most 1; rounded to whole queries, at least one.
+        share: above 0, at most 1; rounded to whole queries, at least one.
 
     Raises:
-        DataError: where the share or the seed is out of range.
+        DataError: The share or the seed is out of range.
     """
     _check_seed(seed)
     if not 0.0 < share <= 1.0:
-        raise DataError(
-            f"data.subset is {share}; it is a share of the training queries, above 0 and at most 1."
-        )
+        raise DataError(f"data.subset is {share}; set a share of the training queries above 0 and at most 1.")
     if share == 1.0:
         return dataset
     num_kept = max(round(share * dataset.num_queries), 1)
@@ -139,7 +139,7 @@ def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingD
 
 
 def _shuffled_lists(dataset: RankingDataset, seed: int) -> list[NDArray[np.int64]]:
-    """The queries shuffled, those with the same judged list together: on two sides they would be a leak."""
+    """Returns the shuffled queries, with identical judged lists grouped: across splits they would leak."""
     queries_of_list: dict[bytes | int, list[int]] = {}
     for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
         queries_of_list.setdefault(_judged_list(dataset, query) or query, []).append(query)
@@ -154,11 +154,11 @@ def _counted(dataset: RankingDataset, lists: list[NDArray[np.int64]]) -> str:
 
 def _check_seed(seed: int) -> None:
     if seed < 0:
-        raise DataError(f"data.split_seed is {seed}; a seed is a whole number of 0 or more.")
+        raise DataError(f"data.split_seed is {seed}; set a whole number of 0 or more.")
 
 
 def _check_no_leak(splits: Splits) -> None:
-    """Refuses a query that stands in two splits, under its own id or under another one."""
+    """Raises DataError if a query is in two splits, under the same id or under different ids."""
     seen: dict[bytes, tuple[str, str]] = {}
     for name, split in splits:
         for query, query_id in enumerate(split.query_ids.tolist()):
@@ -167,13 +167,13 @@ def _check_no_leak(splits: Splits) -> None:
                 if where != name:
                     alias = "" if other_id == query_id else f" as {other_id}"
                     raise DataError(
-                        f"query {query_id} stands in {where}{alias} and in {name}, with the same documents: "
-                        f"{name} would leak into {where}. Give files that share no query."
+                        f"query {query_id} is in {where}{alias} and in {name}, with the same documents: "
+                        f"{name} would leak into {where}. Remove the query from one of the two files."
                     )
 
 
 def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
-    """What tells a query. Its id alone does not, because files may number their queries anew."""
+    """Yields the keys that identify a query. Its id alone does not: each file may number queries from 1."""
     rows = slice(split.query_start[query], split.query_start[query + 1])
     yield query_id.encode() + b"\0" + hashlib.blake2b(split.features[rows].data, digest_size=16).digest()
     judged_list = _judged_list(split, query)
@@ -182,10 +182,11 @@ def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
 
 
 def _judged_list(split: RankingDataset, query: int) -> bytes | None:
-    """A digest of a query's features and labels; None where they do not tell one query from another."""
+    """Returns a digest of a query's features and labels; None if they do not identify the query."""
     rows = slice(split.query_start[query], split.query_start[query + 1])
-    # Queries may well share a document, or several that all look alike, but hardly a whole judged list.
-    bits = split.features[rows].view(np.uint32)  # so that a missing value equals itself
+    # Different queries may share one document, or several with equal features, but rarely a whole judged
+    # list.
+    bits = split.features[rows].view(np.uint32)  # so that NaN equals NaN
     if not (bits != bits[0]).any():
         return None
     digest = hashlib.blake2b(split.features[rows].data, digest_size=16)

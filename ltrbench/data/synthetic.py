@@ -1,22 +1,23 @@
-"""The default data set: made up from a seed, shaped like web search, so that a comparison needs no download.
+"""Default data set: synthetic web-search data from a seed, so that a comparison needs no download.
 
-How a query and its documents come about:
+Latent variables of a query and its documents:
 
-    size        lognormal, median 65, cut to 5..500 documents
-    intent      n navigational, r recency: how far it asks for one known site, or for fresh pages; in [0, 1]
-    level       b, how many good documents it finds at all; a few queries find none
+    size        number of documents: lognormal, median 65, clipped to 5..500
+    intent      n navigational (one known site), r recency (fresh pages); in [0, 1]
+    level       b, general level of relevance; a few queries have no relevant documents
     document    t topical match, a authority, f freshness, standard normal; s spam, 1 for one page in eight
 
     relevance = (1 - n) (1.2 t - 0.5 max(t - 1, 0)^2) + n (0.5 t + 1.2 a clip(t + 1, 0, 1.5))
                 + 1.2 r f - 1.6 s + b + e
 
-So past a point more matching words do not help, authority counts for navigational queries and for pages on
-the topic only, freshness counts where it is asked for, and e is what judges see and no feature shows. Grades
-cut the relevance of all documents into the shares of MSLR-WEB30K.
+Topical match saturates, authority matters only for navigational queries and on-topic pages, freshness matters
+only for recency queries, and e is judgment noise that no feature explains. Grades are quantiles of the
+relevance of all documents, with the shares of MSLR-WEB30K.
 
-No backend sees these. It sees 40 features, most of them a noisy, bent or partial view of one or two of these:
-scores of text match scale and shift with the query, link counts are heavy-tailed, clicks and anchors are
-mostly absent, some columns repeat others, four are constant within their query, and four are noise.
+Backends do not receive the latent variables. They receive 40 features, most of which are a noisy, nonlinear
+or partial function of one or two latent variables: text-match scores have a scale and an offset that depend
+on the query, link counts are heavy-tailed, clicks and anchor texts are mostly absent, some features are
+redundant, four are constant within a query, and four are noise.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ from ltrbench.data.splits import Splits
 from ltrbench.errors import DataError
 from ltrbench.shapes import Values
 
-Columns = dict[str, NDArray[Any]]  # (D,) each, under the names of the features
+Columns = dict[str, NDArray[Any]]  # feature name -> (D,) values
 
 GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
-MEDIAN_SIZE, SIZE_SPREAD = 65, 0.75  # of the lognormal: a mean of 85, where MSLR-WEB30K has 120
+MEDIAN_SIZE, SIZE_SPREAD = 65, 0.75  # lognormal with a mean of 85; MSLR-WEB30K has 120
 SMALLEST_QUERY, LARGEST_QUERY = 5, 500
-JUDGMENT_NOISE = 1.0  # beside relevances that spread by about 2: boosting gains for some 50 to 200 trees
-FEATURE_DECIMALS = 4  # as data files have; further ones may differ between processors, whose exp and log do
+JUDGMENT_NOISE = 1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
+FEATURE_DECIMALS = 4  # as in data files; further decimals may differ between processors, as exp and log do
 
 
 @dataclass(kw_only=True)
 class Synthetic(SplitSource):
-    """Made-up data: see the module's docstring for how.
+    """Synthetic data; see the module docstring.
 
     Args:
-        num_queries: how many, before they are split.
-        seed: the same seed makes the same data.
+        num_queries: number of queries before the split.
+        seed: random seed; the same seed gives the same data.
     """
 
     num_queries: int = 500
@@ -57,22 +58,22 @@ class Synthetic(SplitSource):
     valid_share: float = 0.25
 
     def load(self) -> Splits:
-        """Makes the data and splits it by query.
+        """Generates the data and splits it by query.
 
         Raises:
-            DataError: where `num_queries` is too small to be split, or a share is not between 0 and 1.
+            DataError: `num_queries` is too small for a split, or a share is not between 0 and 1.
         """
         return self.complete(make_synthetic(self.num_queries, self.seed))
 
 
 def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
-    """Made-up web-search data, the same for the same seed.
+    """Returns synthetic web-search data; the same seed gives the same data.
 
     Returns:
         About 85 * num_queries documents with 40 named features and grades 0 to 4.
 
     Raises:
-        DataError: where `num_queries` or `seed` is out of range.
+        DataError: `num_queries` or `seed` is out of range.
 
     >>> data = make_synthetic(num_queries=20, seed=1)
     >>> data.num_queries, data.num_features, data.feature_names[:3]
@@ -81,9 +82,9 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
     True
     """
     if num_queries < 1:
-        raise DataError(f"data.num_queries is {num_queries}; at least 1 is needed, and 3 to split them.")
+        raise DataError(f"data.num_queries is {num_queries}; set at least 1, or at least 3 for a run.")
     if seed < 0:
-        raise DataError(f"data.seed is {seed}; a seed is a whole number of 0 or more.")
+        raise DataError(f"data.seed is {seed}; set a whole number of 0 or more.")
     rng = np.random.default_rng(seed)
     sizes = np.exp(rng.normal(np.log(MEDIAN_SIZE), SIZE_SPREAD, num_queries))
     whole_sizes = np.clip(sizes.astype(np.int64), SMALLEST_QUERY, LARGEST_QUERY)
@@ -109,19 +110,19 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
 
 @dataclass(frozen=True)
 class _Query:
-    """What is behind a query, repeated for each of its documents: (D,) each."""
+    """Latent variables of the queries, repeated for each document: (D,) each."""
 
     navigational: Values
     recency: Values
     level: Values
     num_terms: NDArray[np.int64]
-    rarity: Values  # how rare its terms are: the scale of its text scores
+    rarity: Values  # rarity of the query terms: the scale of text-match scores
     frequency: Values
 
 
 @dataclass(frozen=True)
 class _Document:
-    """What is behind a document: (D,) each."""
+    """Latent variables of the documents: (D,) each."""
 
     topic: Values
     authority: Values
@@ -153,7 +154,7 @@ def _draw_documents(rng: Generator, count: int) -> _Document:
 
 
 def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
-    """(D,), the formula of the module's docstring."""
+    """Computes (D,) relevance by the formula of the module docstring."""
     topic, n = document.topic, query.navigational
     informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
     navigational = 0.5 * topic + 1.2 * document.authority * np.clip(topic + 1.0, 0.0, 1.5)
@@ -163,7 +164,7 @@ def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
 
 
 def _grade(relevance: Values) -> Values:
-    """(D,), grades 0 to 4 in GRADE_SHARES, the higher the more relevant."""
+    """Returns (D,) grades 0 to 4, quantiles of the relevance with GRADE_SHARES."""
     num_below = np.round(np.cumsum(GRADE_SHARES)[:-1] * len(relevance))
     rank = np.empty(len(relevance))
     rank[np.argsort(relevance, kind="stable")] = np.arange(len(relevance))
@@ -171,7 +172,7 @@ def _grade(relevance: Values) -> Values:
 
 
 def _match_features(rng: Generator, query: _Query, document: _Document) -> Columns:
-    """Scores of text match: they see the topic, on a scale and from an origin that are the query's own."""
+    """Returns text-match scores: noisy topical match with a scale and an offset that depend on the query."""
     count = len(document.topic)
 
     def seen(noise: float) -> Values:
@@ -197,7 +198,7 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
 
 def _count_features(rng: Generator, query: _Query, document: _Document) -> Columns:
-    """Occurrences of the query's terms."""
+    """Returns counts of the query terms in the documents."""
     topic, terms = document.topic, query.num_terms
     share = 1 / (1 + np.exp(-0.8 - topic))
     covered = rng.binomial(terms, share)
@@ -215,7 +216,7 @@ def _count_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
 
 def _document_features(rng: Generator, document: _Document) -> Columns:
-    """What is known of the page whatever the query: links, age, size, signs of spam."""
+    """Returns query-independent features of the page: links, age, size, signs of spam."""
     authority, spam, count = document.authority, document.spam, len(document.topic)
     links = np.exp(1.5 + 1.3 * authority + rng.normal(0.0, 0.8, count) + 1.5 * spam)
     return {
@@ -235,7 +236,7 @@ def _document_features(rng: Generator, document: _Document) -> Columns:
 
 
 def _click_features(rng: Generator, query: _Query, document: _Document) -> Columns:
-    """Clicks of past users: telling where there are any, which is seldom."""
+    """Returns click features: informative, but most documents have no clicks."""
     attraction = 0.8 * document.topic + 0.6 * query.navigational * document.authority
     shown = (query.frequency * np.exp(rng.normal(-3.0, 1.5, len(attraction)))).astype(np.int64)
     clicks = rng.binomial(shown, 1 / (1 + np.exp(2.0 - attraction)))
@@ -249,7 +250,7 @@ def _click_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
 
 def _query_features(rng: Generator, query: _Query) -> Columns:
-    """What is known of the query: constant within it, useful only together with other features."""
+    """Returns query features: constant within a query, useful only in combination with other features."""
     return {
         "query_terms": query.num_terms,
         "query_rarity": query.rarity,
@@ -259,7 +260,7 @@ def _query_features(rng: Generator, query: _Query) -> Columns:
 
 
 def _noise_features(rng: Generator, count: int) -> Columns:
-    """Columns that say nothing, as logs are full of."""
+    """Returns uninformative noise features."""
     return {
         "crawl_shard": rng.integers(0, 64, count),
         "fetch_milliseconds": np.floor(np.exp(rng.normal(5.0, 0.8, count))),

@@ -1,7 +1,7 @@
-"""Resamples of the training queries: a sweep trains every model on each, and shows how much they matter.
+"""Resamples of the training queries: a sweep trains every model on each, to measure training variance.
 
-A resample is drawn by query from a seed and its own number, so that every backend trains on the same one. It
-takes the place of the training set after the data are read; validation and test stay whole.
+A resample is drawn by query from a seed and the resample's index, so that every backend trains on the same
+queries. It replaces the training set after the data are read; validation and test sets stay whole.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class TrainingResample:
     """One of `number` training sets, each drawn from all training queries.
 
     Args:
-        number: how many there are; at least 2.
-        index: which one this is, counted from one.
-        kind: "bootstrap", as many queries as there are, drawn with replacement (Efron, 1979); or "subsample",
-            a share of them, drawn without.
-        share: of the queries, for a subsample; a bootstrap ignores it.
-        seed: which queries are drawn; resample i of a seed does not depend on `number`.
+        number: number of resamples; at least 2.
+        index: index of this resample, from one.
+        kind: "bootstrap", as many queries as the training set, drawn with replacement (Efron, 1979); or
+            "subsample", a share of the queries, drawn without replacement.
+        share: share of the queries in a subsample; a bootstrap ignores it.
+        seed: random seed of the draw; resample i does not depend on `number`.
 
     Raises:
-        ConfigError: where a value is out of range.
+        ConfigError: A value is out of range.
     """
 
     number: int
@@ -44,13 +44,13 @@ class TrainingResample:
     def __post_init__(self) -> None:
         if self.number < 2:
             raise ConfigError(
-                f"replicates.number is {self.number}; set 2 or more resamples, or replicates=null to train "
+                f"replicates.number is {self.number}; set at least 2 resamples, or replicates=null to train "
                 "once on all training queries."
             )
         if not 1 <= self.index <= self.number:
             raise ConfigError(
                 f"replicates.index is {self.index}, but the {self.number} resamples are numbered 1 to "
-                f"{self.number}; choose one, or leave it out and add -m for all."
+                f"{self.number}; choose one, or remove the setting and add -m to run all of them."
             )
         if self.kind not in KINDS:
             raise ConfigError(
@@ -59,14 +59,14 @@ class TrainingResample:
             )
         if self.kind == SUBSAMPLE and not 0.0 < self.share < 1.0:
             raise ConfigError(
-                f"replicates.share is {self.share}; it is a share of the training queries, above 0 and below "
-                "1, as in replicates.share=0.5."
+                f"replicates.share is {self.share}; set a share of the training queries above 0 and below 1, "
+                "such as replicates.share=0.5."
             )
         if self.seed < 0:
-            raise ConfigError(f"replicates.seed is {self.seed}; a seed is a whole number of 0 or more.")
+            raise ConfigError(f"replicates.seed is {self.seed}; set a whole number of 0 or more.")
 
     def describe(self) -> dict[str, Any]:
-        """Returns which resample this is, as a result records it; a bootstrap's share is 1."""
+        """Returns the settings of this resample, as a result records them; the share of a bootstrap is 1."""
         share = self.share if self.kind == SUBSAMPLE else 1.0
         return {
             "kind": self.kind,
@@ -77,19 +77,19 @@ class TrainingResample:
         }
 
     def seed_of_ranker(self, seed: int) -> int:
-        """Seed of the fit on this resample, so that a model's own randomness varies with the resample."""
+        """Returns the seed of the fit on this resample, so that the model's randomness varies as well."""
         return seed + self.index - 1
 
     def of(self, train: RankingDataset) -> RankingDataset:
-        """Returns the resampled training set, its queries in the order of the file.
+        """Returns the resampled training set, its queries in file order.
 
-        A query that is drawn k times is there k times, under ids of its own, such as "12", "12#2", "12#3".
+        A query drawn k times occurs k times, with distinct ids such as "12", "12#2", "12#3".
         """
         queries = self._draw(train.num_queries)
         return train.take_queries(queries, _distinct_ids(train.query_ids, queries))
 
     def _draw(self, num_queries: int) -> NDArray[np.int64]:
-        """(n,) rising, numbers of queries; for a bootstrap with repeats."""
+        """Returns the (n,) drawn query indices, ascending; a bootstrap has repeats."""
         rng = np.random.default_rng([self.seed, self.index])
         if self.kind == BOOTSTRAP:
             return np.sort(rng.integers(0, num_queries, num_queries))
@@ -98,17 +98,17 @@ class TrainingResample:
 
 
 def _distinct_ids(query_ids: NDArray[np.str_], queries: NDArray[np.int64]) -> NDArray[np.str_]:
-    """(n,) an id for each drawn query: its own for the first copy, with the number of the copy for others.
+    """Returns the (n,) ids of the drawn queries: the original id for the first copy, id#2 for the second, ...
 
     Args:
-        query_ids: (Q,), of the whole training set.
-        queries: (n,) rising, with repeats.
+        query_ids: (Q,), ids of the whole training set.
+        queries: (n,) ascending, with repeats.
     """
     copies = np.arange(len(queries)) - np.searchsorted(queries, queries) + 1
     repeated = np.flatnonzero(copies > 1)
     ids: list[str] = query_ids[queries].tolist()
     known, mark = set(query_ids.tolist()), "#"
-    # Longer than any mark in the file's own ids, where one of them looks like a copy's.
+    # The mark is lengthened until no id of the file looks like the id of a copy.
     while any(f"{ids[place]}{mark}{copies[place]}" in known for place in repeated):
         mark += "#"
     for place in repeated:

@@ -1,7 +1,7 @@
-"""Files that anybody may have written: read within bounds, without pickle, and held against types.
+"""Readers of untrusted files: bounded in size, without pickle, and validated against declared types.
 
 reading      JSON of bounded size and depth, arrays without pickle
-unpickling   finds pickles in files, and has unpickling raise
-records      JSON held against annotations, CSV held against its header
-escaping     names from data files and run folders as each output format shows them
+unpickling   detection of pickles in files, and a guard that makes unpickling an error
+records      validation of JSON against type annotations, and of CSV against its header
+escaping     escaping of untrusted names for each output format
 """

@@ -1,20 +1,20 @@
-r"""Names from data files and run folders, as each output format shows them.
+r"""Escapes names from data files and run folders for each output format.
 
-    visible       terminal, messages, pictures, HTML, MLflow: control characters as \x1b, \n, \u202e
-    in_markdown   Markdown: no HTML, no links, no images; in a cell of a table, no end of the cell
+    visible       terminal, messages, plots, HTML, MLflow: control characters as \x1b, \n, \u202e
+    in_markdown   Markdown: no HTML, links or images; inside a table no end of the cell
     in_latex      LaTeX: its special characters
-    in_csv        CSV for people: no cell that a spreadsheet runs as a formula
-    (JSON)        json.dumps escapes control characters, and all else that is not ASCII
+    in_csv        published CSV tables: no cell that a spreadsheet evaluates as a formula
+    (JSON)        json.dumps escapes control characters and all characters outside ASCII
 
-HTML itself is escaped by the report's template, mathematics in pictures is switched off where text is drawn.
-The CSV files of a run folder keep names as they are, because they are read back.
+The template of the report escapes HTML; plots disable mathematical notation where they draw text. The CSV
+files of a run folder contain the original names, because they are read again.
 """
 
 from __future__ import annotations
 
 import re
 
-# What moves a cursor, changes the direction of text, ends a line, or is half a character.
+# Characters that move the cursor, change the text direction or end a line, and lone surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
@@ -32,7 +32,7 @@ _LATEX = str.maketrans(
         "\\": r"\textbackslash{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
-        # Behind the end of a line it would begin that command's optional argument.
+        # After a line break, [ would start the optional argument of the command.
         "[": "{[}",
     }
 )
@@ -41,10 +41,10 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def visible(text: str, lines: bool = False) -> str:
-    r"""Text without control characters, which are written as Python writes them.
+    r"""Returns the text with control characters as Python escapes.
 
     Args:
-        lines: keep ends of lines.
+        lines: keep line breaks.
 
     >>> print(visible("a\x1b[31m\nb"))
     a\x1b[31m\nb
@@ -54,10 +54,10 @@ def visible(text: str, lines: bool = False) -> str:
 
 
 def in_markdown(text: str, cell: bool = False) -> str:
-    r"""Text that Markdown shows as it is.
+    r"""Returns the text escaped for Markdown, which then displays it literally.
 
     Args:
-        cell: of a table, which a bar would end.
+        cell: escape for a table cell, where a vertical bar would end the cell.
 
     >>> print(in_markdown("<img src=x> p < 0.05 [a](b)"))
     &lt;img src=x> p < 0.05 [a]\(b)
@@ -69,17 +69,17 @@ def in_markdown(text: str, cell: bool = False) -> str:
 
 
 def in_table(text: str) -> str:
-    """Text in a cell of an aligned table on a terminal."""
+    """Returns the text escaped for a cell of an aligned table on a terminal."""
     return _in_cell(visible(text))
 
 
 def _in_cell(text: str) -> str:
-    # A backslash before the bar's would make that one a character, and the bar the end of the cell.
+    # A preceding backslash would escape the backslash of the bar, and the bar would end the cell.
     return _BAR.sub(lambda match: f"{match[1] * 2}\\|", text)
 
 
 def in_latex(text: str) -> str:
-    """Text as LaTeX prints it.
+    """Returns the text escaped for LaTeX.
 
     >>> in_latex("50%_of")
     '50\\\\%\\\\_of'
@@ -88,7 +88,7 @@ def in_latex(text: str) -> str:
 
 
 def in_csv(text: str) -> str:
-    """Text in a cell, an apostrophe before what a spreadsheet would take for a formula; numbers stay.
+    """Returns the text of a CSV cell, with an apostrophe before a formula; numbers stay unchanged.
 
     >>> [in_csv(text) for text in ("native", "=1+1", "-5", "-a")]
     ['native', "'=1+1", '-5', "'-a"]

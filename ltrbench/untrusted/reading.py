@@ -1,12 +1,12 @@
-"""Reads files that anybody may have written: those of run folders and of saved models.
+"""Reads untrusted files: those of run folders and of saved models.
 
     check_regular   size of a regular file; a named pipe or a device would block the reader forever
-    read_bytes      a whole file of bounded size
+    read_bytes      whole file of bounded size
     read_json       JSON of bounded size and depth
-    load_npz        arrays, each held against its place in the file before memory is allocated for it
+    load_npz        arrays, each checked against its size in the file before memory is allocated
 
-All raise ResultError with one paragraph: the file, what is wrong with it, and the remedy, which the caller
-may name. Nothing is unpickled and nothing that a file names is imported.
+All functions raise ResultError with one paragraph: the file, the reason, and the remedy, which the caller may
+set. Nothing is unpickled, and no module is imported because a file names it.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
 
-REMEDY = "Copy it again from where it came from, or run again what wrote it"
+REMEDY = "Copy it again from its source, or rerun the command that wrote it"
 
 MOST_BYTES = 4 * 2**30
-"""Size of a file, and of the arrays in it, at the most: memory is allocated for so much."""
+"""Maximum size of a file and of its arrays, and thus of the memory allocated for them."""
 MOST_JSON_BYTES = 16 * 2**20
 MOST_JSON_DEPTH = 50
-"""Levels of lists and objects at the most: recursive functions take a few hundred."""
+"""Maximum nesting depth of lists and objects; recursive functions support a few hundred levels."""
 MOST_ARRAYS = 1000
 _PART = 2**20
-"""Bytes of an array that are read at a time."""
+"""Bytes of an array read at a time."""
 
 _DEFLATE_RATIO = 1032
-"""Bytes that one byte of a deflate stream can stand for at the most (zlib's technical details)."""
+"""Maximum number of bytes that one byte of a deflate stream expands to (zlib's technical details)."""
 _DECLARED = re.compile(
     rb"\{'descr': '([<>|][biufU]\d+)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), \} *\n"
 )
-"""What numpy writes before an array: dtype (booleans, numbers, text), order and shape."""
+"""Header of a numpy array: dtype (booleans, numbers, text), order and shape."""
 _OF_DAMAGED_ARCHIVES = (
     *(OSError, ValueError, TypeError, OverflowError, EOFError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),  # RuntimeError: it is encrypted
+    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),  # RuntimeError: encrypted archive
 )
-"""What zipfile and numpy raise on damaged files."""
+"""Exceptions that zipfile and numpy raise on damaged files."""
 
 
 def check_regular(path: Path, remedy: str = REMEDY) -> int:
-    """Returns the size in bytes of a regular file, or of one that a symbolic link leads to.
+    """Returns the size in bytes of a regular file; symbolic links are followed.
 
     Raises:
-        ResultError: where there is none, or something else: a folder, a named pipe, a device.
+        ResultError: The file does not exist, or is a folder, a named pipe or a device.
     """
     try:
         status = path.stat()
@@ -72,11 +72,11 @@ def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> byte
     """Reads a regular file.
 
     Raises:
-        ResultError: where it cannot be read, or has more than `most` bytes.
+        ResultError: The file cannot be read, or has more than `most` bytes.
     """
     size = check_regular(path, remedy)
     if size > most:
-        _refuse(path, f"it has {size:,} bytes, and {most:,} are read at the most", remedy)
+        _refuse(path, f"it has {size:,} bytes; the maximum is {most:,}", remedy)
     try:
         return path.read_bytes()
     except OSError as error:
@@ -84,13 +84,13 @@ def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> byte
 
 
 def read_json(path: Path, remedy: str = REMEDY, *, finite: bool = True) -> Any:
-    """Reads JSON, in which lists and objects are nested at most `MOST_JSON_DEPTH` deep.
+    """Reads JSON whose lists and objects have a nesting depth of at most `MOST_JSON_DEPTH`.
 
     Args:
-        finite: refuse NaN, Infinity and numbers that float64 does not hold.
+        finite: reject NaN, Infinity and numbers beyond float64.
 
     Raises:
-        ResultError: where the file is not such JSON.
+        ResultError: The file is not such JSON.
     """
     content = read_bytes(path, remedy, MOST_JSON_BYTES)
     try:
@@ -106,7 +106,7 @@ def read_json(path: Path, remedy: str = REMEDY, *, finite: bool = True) -> Any:
 
 
 def _wrong_json(value: Any, finite: bool) -> str | None:
-    """What is refused of a JSON value; level by level, so that no depth is too much for this function."""
+    """Returns why a JSON value is invalid, or None; breadth first, so that any depth is supported."""
     level = [value]
     for _ in range(MOST_JSON_DEPTH + 1):
         below: list[Any] = []
@@ -117,11 +117,11 @@ def _wrong_json(value: Any, finite: bool) -> str | None:
             elif isinstance(item, list):
                 below += item
             elif isinstance(item, float) and finite and not math.isfinite(item):
-                return f"it holds the number {item}, which is not finite"
+                return f"it contains the number {item}, which is not finite"
             elif isinstance(item, int) and finite and item.bit_length() > 1023:
-                return "it holds a whole number beyond float64"
+                return "it contains a whole number beyond float64"
             elif isinstance(item, str) and not item.isascii() and _has_lone_surrogate(item):
-                return "it holds half a surrogate pair, which is no character"
+                return "it contains half a surrogate pair, which is not a character"
         if not below:
             return None
         level = below
@@ -141,16 +141,16 @@ def load_npz(
 ) -> dict[str, NDArray[Any]]:
     """Reads the arrays of a file that `numpy.savez` or `savez_compressed` wrote: name -> array.
 
-    The dtype and shape that an array declares must fill its place in the file exactly, so that no more memory
-    is allocated than the file, unpacked, accounts for. Arrays of Python objects are refused.
+    The declared dtype and shape of an array must match its uncompressed size in the file exactly, so that the
+    allocated memory is bounded by the file. Arrays of Python objects are an error.
 
     Args:
-        content: of the file, where it has been read; `path` only names it then.
-        names: the arrays to read, those of them that are there; None: all.
-        most: bytes of all arrays together.
+        content: content of the file if it has been read already; `path` is then used in messages only.
+        names: arrays to read if they exist; None: all arrays.
+        most: maximum total size of the arrays in bytes.
 
     Raises:
-        ResultError: where the file is damaged or is not such a file.
+        ResultError: The file is damaged or is not such a file.
     """
     if content is None:
         check_regular(path, remedy)
@@ -161,11 +161,11 @@ def load_npz(
         with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as archive:
             members = archive.infolist()
             if len(members) > MOST_ARRAYS:
-                raise ValueError(f"it holds {len(members)} arrays, and {MOST_ARRAYS} are read at the most")
+                raise ValueError(f"it contains {len(members)} arrays; the maximum is {MOST_ARRAYS}")
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if name in arrays or name == member.filename:
-                    raise ValueError(f"'{member.filename}' is in it twice, or is no array")
+                    raise ValueError(f"'{member.filename}' is in it twice, or is not an array")
                 if wanted is None or name in wanted:
                     left -= member.file_size
                     if left < 0:
@@ -177,14 +177,14 @@ def load_npz(
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Reads one array, after its declared size has been held against the member's.
+    """Reads one array after checking its declared size against the size of the archive member.
 
     Raises:
-        ValueError: where it is no array of numbers, booleans or text, or is not of its declared size; where
-            text holds what is no character.
+        ValueError: The member is not an array of numbers, booleans or text, its size differs from the
+            declared size, or its text contains an invalid character.
     """
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"'{member.filename}' is packed in a way that numpy does not write")
+        raise ValueError(f"'{member.filename}' has a compression method that numpy does not use")
     if member.file_size > _DEFLATE_RATIO * member.compress_size:
         raise ValueError(f"'{member.filename}' declares more bytes than it can hold")
     with archive.open(member) as file:
@@ -192,7 +192,7 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
         header = file.read(int.from_bytes(begin[8:], "little"))
         declared = _DECLARED.fullmatch(header)
         if begin[:8] != b"\x93NUMPY\x01\x00" or declared is None:
-            raise ValueError(f"'{member.filename}' is no array of numbers, booleans or text")
+            raise ValueError(f"'{member.filename}' is not an array of numbers, booleans or text")
         dtype = np.dtype(declared[1].decode())
         shape = tuple(int(length) for length in declared[3].replace(b" ", b"").split(b",") if length)
         size = math.prod(shape) * dtype.itemsize
@@ -203,13 +203,13 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
             )
         array = np.empty(math.prod(shape), dtype)
         into, filled = array.view(np.uint8), 0
-        # In parts, so that the file's bytes and the array are never both in memory as a whole.
+        # In parts, so that memory never contains both the whole file and the whole array.
         while part := file.read(min(_PART, size - filled)):
             into[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
             filled += len(part)
-        # To the end of the member, where its checksum is looked at.
+        # Reads to the end of the member, where zipfile verifies the checksum.
         if filled != size or file.read(1):
-            raise ValueError(f"'{member.filename}' does not have the bytes that it declares")
+            raise ValueError(f"the size of '{member.filename}' differs from its declared size")
     if not dtype.isnative:
         array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
     if dtype.kind == "U":
@@ -218,9 +218,9 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
 
 
 def _check_characters(codes: NDArray[np.uint32], name: str) -> None:
-    """Raises ValueError where a number stands in the place of a character."""
+    """Raises ValueError if a code is not a valid character."""
     if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
-        raise ValueError(f"'{name}' holds what is no text")
+        raise ValueError(f"'{name}' contains an invalid character")
 
 
 def _reason(error: Exception) -> str:

@@ -1,11 +1,11 @@
-"""Records of files that anybody may have written, held against their declared types.
+"""Validates records in untrusted files against their declared types.
 
-    mistake       the first value of a JSON object that does not have the type which annotations declare
-    read_run_table    a CSV file with one header and rows of its width
-    RunTable          its texts, and its columns of numbers
+    mistake           first value of a JSON object that does not have its annotated type
+    read_run_table    CSV file with a header and rows of the same width
+    RunTable          text columns and numeric columns of such a file
 
 A field is declared once, by its annotation: `threads: Annotated[int, Must("0 or more", ...)]`. TypedDicts
-declare objects within objects; keys that they do not name may hold anything finite.
+declare nested objects; undeclared keys may have any finite value.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from ltrbench.errors import ResultError
 from ltrbench.untrusted.reading import read_bytes
 
 LARGEST = 1e15
-"""Numbers are at most so large: means and squares of them stay finite."""
+"""Maximum absolute value of a number, so that means and squares stay finite."""
 LONGEST_NAME = 1000
-"""Characters of a name at the most, as of a key."""
+"""Maximum number of characters of a name or a key."""
 _MOST_CSV_BYTES = 2**28
 _LARGEST_INTEGER = 2**63 - 1
 
 _NOUNS: dict[object, str] = {
-    **{str: "a text", float: "a finite number", int: "a whole number", bool: "true or false"},
+    **{str: "a string", float: "a finite number", int: "a whole number", bool: "true or false"},
     **{type(None): "null", Mapping: "an object", Sequence: "a list"},
 }
 
 
 @dataclass(frozen=True)
 class Must:
-    """What a value must be beside its type: in words, and as a test."""
+    """Constraint on a value in addition to its type: description and predicate."""
 
     be: str
     holds: Callable[[Any], bool]
 
 
 Name = Annotated[
-    str, Must(f"a text of at most {LONGEST_NAME} characters", lambda text: len(text) <= LONGEST_NAME)
+    str, Must(f"a string of at most {LONGEST_NAME} characters", lambda text: len(text) <= LONGEST_NAME)
 ]
 Count = Annotated[
     int, Must("a whole number from 0 to 1,000,000,000", lambda number: 0 <= number <= 1_000_000_000)
@@ -58,11 +58,11 @@ Amount = Annotated[float, Must("0 or more", lambda number: number >= 0)]
 
 
 def mistake(value: Any, declared: Any, place: str) -> str | None:
-    """What is wrong with a JSON value: the first place in it, what stands there, and what was expected.
+    """Returns the first error in a JSON value: its place, the value and the expected type; None if valid.
 
     Args:
-        declared: a type annotation.
-        place: the value's, such as `metrics`; "" for a whole object.
+        declared: type annotation.
+        place: place of the value, such as `metrics`; "" for a whole object.
 
     >>> mistake({"fit": None}, Mapping[str, float], "seconds")
     'seconds.fit is None; a finite number was expected'
@@ -89,12 +89,12 @@ def mistake(value: Any, declared: Any, place: str) -> str | None:
 
 @cache
 def types_of(record: type) -> Mapping[str, Any]:
-    """Field -> its annotation, of a dataclass or a TypedDict."""
+    """Returns field -> annotation of a dataclass or a TypedDict."""
     return get_type_hints(record, include_extras=True)
 
 
 def _unmet(value: Any, demands: Sequence[Any], place: str) -> str | None:
-    """What is asked of a value beside its type: a `Must`, or a TypedDict that declares its keys."""
+    """Returns the first violated constraint: a `Must`, or a TypedDict that declares keys."""
     for demand in demands:
         if not isinstance(demand, Must):
             return mistake(value, demand, place)
@@ -111,14 +111,14 @@ def _mistake_in_any(value: Any, place: str) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return f"{place} is {value}; a finite number was expected"
     if isinstance(value, int) and value.bit_length() > 1023:
-        return f"{place} is beyond the numbers of float64"
+        return f"{place} is a whole number beyond float64; a finite number was expected"
     return None
 
 
 def _mistake_in_object(value: Mapping[str, Any], declared: Any, place: str) -> str | None:
     long = next((key for key in value if len(key) > LONGEST_NAME), None)
     if long is not None:
-        return f"{place} has a key of {len(long)} characters; at most {LONGEST_NAME} were expected"
+        return f"{place} has a key of {len(long)} characters; the maximum is {LONGEST_NAME}"
     if is_typeddict(declared):
         known = dict(types_of(declared))
         lacking = sorted(declared.__required_keys__ - value.keys())
@@ -167,7 +167,7 @@ def _type_in_words(declared: Any) -> str:
 
 @dataclass(frozen=True)
 class RunTable:
-    """A CSV file's header, (C,), its rows of C cells, at least one, and the line that each row ends on."""
+    """CSV file with a header, (C,), at least one row of C cells, and the last line number of each row."""
 
     path: Path
     header: tuple[str, ...]
@@ -179,10 +179,10 @@ class RunTable:
         return tuple(row[column] for row in self.rows)
 
     def numbers(self, column: int) -> NDArray[np.float64]:
-        """(rows,), NaN where a cell is empty or says so.
+        """Returns a (rows,) column of numbers, with NaN for an empty cell or nan.
 
         Raises:
-            ResultError: where a cell is no finite number.
+            ResultError: A cell is not a finite number.
         """
         numbers = np.empty(len(self.rows))
         for row, cell in enumerate(self.texts(column)):
@@ -196,7 +196,7 @@ class RunTable:
         return numbers
 
     def refusal(self, reason: str, row: int | None = None) -> ResultError:
-        """The error to raise for a row, or for the file; it names the file and the line."""
+        """Returns the error for a row or for the file; the message has the file and the line."""
         place = "" if row is None else f":{self.lines[row]}"
         return ResultError(f"{self.path}{place}: {reason}. {self.remedy}.")
 
@@ -205,10 +205,10 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     """Reads a CSV file in UTF-8.
 
     Args:
-        first: the names that its first columns must have.
+        first: required names of the first columns.
 
     Raises:
-        ResultError: where it is not a regular file, is no such table, or names a column twice.
+        ResultError: The file is not a regular file, is not such a table, or repeats a column name.
     """
     content = read_bytes(path, remedy, _MOST_CSV_BYTES)
     rows: list[list[str]] = []
@@ -227,9 +227,10 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     lines.pop(0)
     if header[: len(first)] != list(first) or len(set(header)) != len(header):
         raise table.refusal(
-            f"its columns are {reprlib.repr(header)}; {', '.join(first)} and others, each once, were expected"
+            f"its columns are {reprlib.repr(header)}; expected {', '.join(first)} and further columns, "
+            "without repetition"
         )
     odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
     if odd is not None:
-        raise table.refusal(f"{len(rows[odd])} cells, where the header has {len(header)}", odd)
+        raise table.refusal(f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd)
     return RunTable(path, tuple(header), rows, lines, remedy)

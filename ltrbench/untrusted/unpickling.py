@@ -1,13 +1,13 @@
-"""Pickles in saved models: found in their files, and refused while a model is loaded.
+"""Detects pickles in the files of saved models, and makes unpickling an error while a model is loaded.
 
-A pickle may run code when it is read, so that no model may hold one. `pickles_in` names the files that do,
-from their bytes. `unpickling_raises` is for what it cannot see, such as a pickle inside of another format.
+Reading a pickle may run code, so no model may contain one. `pickles_in` finds the files that do, from their
+bytes. `unpickling_raises` covers what it cannot detect, such as a pickle inside another format.
 
-What of a pickle runs code is a function or class that it names. Python's own unpicklers raise the audit event
-pickle.find_class for every name that they look up (PEP 578), whichever module imported them and when. The
-functions of `pickle` are replaced as well, for pickles that name nothing; a module that has imported one of
-them by name may still read such a pickle, which holds numbers and texts only. Both act in the thread that
-entered `unpickling_raises` alone: a thread that is started meanwhile unpickles as ever.
+A pickle runs code through the functions and classes that it names. Python's unpicklers raise the audit event
+pickle.find_class for every such name (PEP 578), whichever module imported them and when. The functions of
+`pickle` are replaced as well, for pickles without names; a module that imported one of these functions by
+name can still read such a pickle, which contains only numbers and strings. Both mechanisms apply only to the
+thread that entered `unpickling_raises`: other threads unpickle as usual.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-_REASON = "unpickling is refused here: a saved model must load without pickle"
+_REASON = "unpickling is refused: a saved model must load without pickle"
 _BEGINNING = re.compile(rb"\x80[\x02-\x05]")
-"""The protocol of a pickle; protocols 0 and 1 begin with their content. The length that a safetensors file
-begins with may have the same bytes."""
+"""First bytes of a pickle of protocol 2 or later; protocols 0 and 1 have no header. The length at the start
+of a safetensors file may have the same bytes."""
 _OBJECTS = re.compile(rb"\x93NUMPY.{1,20}'descr': '\|O'", re.DOTALL)
-"""A numpy array of objects, which are pickled."""
+"""Header of a numpy array of Python objects, which are pickled."""
 _HEAD = 256
 _SMALL = 2**20
-"""Bytes up to which a file is tried as a pickle of protocol 0 or 1, which later versions never wrote."""
+"""Maximum size in bytes of a file that is checked for pickle protocols 0 and 1."""
 
 
 class _Guard(threading.local):
-    """Whether unpickling raises in this thread, and whether it was tried."""
+    """State of this thread: whether unpickling raises, and whether it was attempted."""
 
     active = False
     tried = False
@@ -47,8 +47,9 @@ _guard = _Guard()
 
 @contextlib.contextmanager
 def unpickling_raises() -> Iterator[Callable[[], bool]]:
-    """Unpickling in this thread raises `pickle.UnpicklingError`; gives a function that says whether it was
-    tried, for who catches that.
+    """Makes unpickling in this thread raise `pickle.UnpicklingError`.
+
+    Yields a function that returns whether unpickling was attempted, in case the error is caught.
 
     >>> with unpickling_raises() as tried:
     ...     try:
@@ -73,14 +74,15 @@ def unpickling_raises() -> Iterator[Callable[[], bool]]:
 
 
 def _entry_points() -> Iterator[tuple[Any, str, Any]]:
-    """What numpy, joblib, cloudpickle and dill call or derive from, and what takes its place."""
-    # The unpickler written in Python; its name is not public, but others derive from it.
+    """Yields the functions and classes that numpy, joblib, cloudpickle and dill use, with their
+    replacements."""
+    # The unpickler in Python; its name is private, but other libraries derive from it.
     in_python = vars(pickle)["_Unpickler"]
     yield in_python, "load", _guarded(in_python.load)
     for module in (pickle, sys.modules["_pickle"]):
         for name in ("load", "loads"):
             yield module, name, _guarded(getattr(module, name))
-        # A class, because what is imported meanwhile may derive from it.
+        # A class, because modules imported meanwhile may derive from it.
         unpickler = vars(module)["Unpickler"]
         yield module, "Unpickler", type("Unpickler", (unpickler,), {"load": _guarded(unpickler.load)})
 
@@ -102,7 +104,7 @@ def _refuse() -> NoReturn:
 
 @functools.cache
 def _watch() -> None:
-    """Adds the audit hook, which stays for the life of the process."""
+    """Adds the audit hook, which cannot be removed before the process ends."""
 
     def refuse_names(event: str, _: tuple[Any, ...]) -> None:
         if event == "pickle.find_class" and _guard.active:
@@ -112,7 +114,7 @@ def _watch() -> None:
 
 
 def pickles_in(folder: Path) -> list[Path]:
-    """The files below a folder that are, or hold in an archive or array, a pickle."""
+    """Returns the files below a folder that are a pickle, or contain one in an archive or array."""
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and _holds_pickle(path)]
 
 
@@ -121,7 +123,7 @@ def _holds_pickle(path: Path) -> bool:
         head = file.read(_HEAD)
     if _begins_pickled(head):
         return True
-    # What only ends as an archive does, or is encrypted, is left to `unpickling_raises`.
+    # Invalid or encrypted archives are left to `unpickling_raises`.
     with contextlib.suppress(zipfile.BadZipFile, RuntimeError), zipfile.ZipFile(path) as archive:
         return any(_is_pickled(archive, member) for member in archive.namelist())
     return path.stat().st_size <= _SMALL and _is_old_pickle(path.read_bytes())
@@ -133,28 +135,30 @@ def _is_pickled(archive: zipfile.ZipFile, member: str) -> bool:
 
 
 def _begins_pickled(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a pickle, or of an array that holds one."""
+    """Returns whether the first bytes of a file are those of a pickle, or of an array of objects."""
     return bool(_OBJECTS.match(head) or (_BEGINNING.match(head) and _is_of_operations(head)))
 
 
 def _is_of_operations(head: bytes) -> bool:
-    """Whether bytes are operations of a pickle up to its end, or to theirs."""
+    """Returns whether the bytes are valid pickle operations up to the end of the pickle or of the bytes."""
     try:
         for _ in pickletools.genops(head):
             pass
     except ValueError as error:
-        # Of an unknown operation; all else that it raises is the end of the bytes.
+        # "at position" is an unknown operation; any other error is the end of the bytes.
         return not str(error).startswith("at position")
     return True
 
 
 def _is_old_pickle(content: bytes) -> bool:
-    """Whether a file is one pickle from its first byte to its last; a short text may pass for two of its
-    operations."""
+    """Returns whether a file is one complete pickle.
+
+    At least three operations are required, because a short text may be two valid operations.
+    """
     if not content.endswith(b"."):
         return False
     try:
         operations = [place for _, _, place in pickletools.genops(content)]
-    except Exception:  # whatever it raises on what is no pickle
+    except Exception:  # genops raises any exception on other bytes
         return False
     return len(operations) > 2 and operations[-1] == len(content) - 1

@@ -1,4 +1,4 @@
-"""The LETOR reader: what a file says is what the data set holds, and every mistake is named."""
+"""LETOR reader: the data set has the content of the file, and every error names its place and value."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.formats import compression
@@ -81,7 +82,7 @@ def test_a_file_without_comments_has_no_document_ids(write: Write) -> None:
 
 def test_blank_lines_and_comment_lines_are_skipped_and_still_counted(write: Write) -> None:
     file = write(b"# made by hand\n\n1 qid:1 1:1\n  \t\n0 qid:1 1:0\n# the end\nx qid:1 1:1\n")
-    with pytest.raises(DataError, match=r"train\.txt:7: 'x'"):
+    with pytest.raises(DataError, match=naming("train.txt:7:", "'x'", "label")):
         read_letor(file)
     file.write_bytes(file.read_bytes().replace(b"x qid:1 1:1\n", b""))
     assert read_letor(file).labels.tolist() == [1, 0]
@@ -125,7 +126,7 @@ def test_features_are_counted_from_zero_where_that_is_asked_for(write: Write) ->
     data = read_letor(write(b"1 qid:1 0:5 2:7\n"), first_index=0)
     assert data.features.tolist() == [[5, 0, 7]]
     assert data.feature_names == ("0", "1", "2")
-    with pytest.raises(DataError, match="feature index 2 is beyond the 2 features"):
+    with pytest.raises(DataError, match=naming("train.txt:1:", "index is 2", "2 features", "num_features")):
         read_letor(write(b"1 qid:1 0:5 2:7\n"), 2, first_index=0)
 
 
@@ -152,20 +153,17 @@ def test_weights_that_a_query_shares_are_its_own(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "parts"),
     [
-        (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", r":2: the line has no weight, but the lines before it have one"),
-        (b"1 qid:1 1:1\n# -\n0 2 qid:1 1:1\n", r":3: the line has a weight, .* have none.* or none"),
-        (
-            b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n",
-            r"train\.txt:1: query '1' begins here, and all its documents have",
-        ),
+        (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", ["train.txt:2:", "no weight", "Add a weight"]),
+        (b"1 qid:1 1:1\n# -\n0 2 qid:1 1:1\n", ["train.txt:3:", "a weight", "have none", "remove"]),
+        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", ["train.txt:1:", "query '1'", "weight 0", "Remove the query"]),
     ],
 )
 def test_weights_of_some_lines_only_or_of_no_weight_are_errors(
-    write: Write, content: bytes, message: str
+    write: Write, content: bytes, parts: list[str]
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         read_letor(write(content))
 
 
@@ -198,7 +196,7 @@ def test_sorted_queries_are_those_of_a_stable_sort(
 def test_whole_labels_are_asked_for_where_gains_need_them(write: Write) -> None:
     file = write(b"1 qid:1 1:1\n0.5 qid:1 1:1\n")
     assert read_letor(file).labels.tolist() == [1, 0.5]
-    with pytest.raises(DataError, match=r"train\.txt:2: label '0\.5' is not a whole .*whole_labels=false"):
+    with pytest.raises(DataError, match=naming("train.txt:2:", "label is '0.5'", "whole_labels=false")):
         read_letor(file, whole_labels=True)
     assert read_letor(write(b"1.0 qid:1 1:1\n2 qid:1 1:1\n"), whole_labels=True).labels.tolist() == [1, 2]
 
@@ -223,7 +221,7 @@ def test_an_option_out_of_its_range_is_refused(write: Write, option: str, value:
 )
 def test_an_option_of_another_type_is_refused(write: Write, options: dict[str, Any]) -> None:
     (name,) = options
-    with pytest.raises(ConfigError, match=f"{name} is {options[name]!r}; it must be"):
+    with pytest.raises(ConfigError, match=naming(f"{name} is {options[name]!r}", "must be")):
         read_letor(write(b"1 qid:1 1:1\n"), **options)
 
 
@@ -243,7 +241,7 @@ def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
 
 
 def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match="overflow is 'clip'; it must be one of refuse, cap, missing"):
+    with pytest.raises(DataError, match=naming("overflow is 'clip'", "refuse, cap, missing")):
         read_letor(write(b"1 qid:1 1:1\n"), overflow="clip")
 
 
@@ -255,9 +253,9 @@ def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None
     names = write(b"bm25, 0\npagerank, 2\n", "names.txt")
     data = read_letor(write(b"1 qid:1 0:5\n"), first_index=0, feature_names=names)
     assert data.feature_names == ("bm25", "1", "pagerank")
-    with pytest.raises(DataError, match=r"feature index 3 is beyond the 3 .* as many as .*names\.txt names"):
+    with pytest.raises(DataError, match=naming("train.txt:1:", "index is 3", "3 features", names)):
         read_letor(write(b"1 qid:1 3:5\n"), first_index=0, feature_names=names)
-    with pytest.raises(DataError, match=r"names\.txt: names 3 features, but 4 were expected"):
+    with pytest.raises(DataError, match=naming("names.txt:", "3 features", "4 were", "num_features")):
         read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
 
 
@@ -275,7 +273,7 @@ def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_
 
 def test_a_file_that_stands_twice_in_a_split_is_named(write: Write, tmp_path: Path) -> None:
     file = write(b"1 qid:a 1:1\n")
-    with pytest.raises(DataError, match=r"train\.txt: stands twice among the files of one split"):
+    with pytest.raises(DataError, match=naming("train.txt:", "twice", "once")):
         read_letor([file, tmp_path / "." / "train.txt"])
 
 
@@ -283,13 +281,15 @@ def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> 
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
     second.write_bytes(b"# more\n0 qid:b 1:1\n0 qid:a 1:1\n")
-    with pytest.raises(DataError, match=f"{second}:3: query 'a' comes back after .* ended at {first}:1"):
+    with pytest.raises(
+        DataError, match=naming(f"{second}:3:", "query 'a'", f"{first}:1", "sort_queries=true")
+    ):
         read_letor([first, second])
     assert read_letor([first, second], sort_queries=True).query_sizes.tolist() == [2, 2]
     second.write_bytes(b"0 1 qid:b 1:1\n")
-    with pytest.raises(DataError, match=f"{first}: has no weights, but {second}, of the same split, has"):
+    with pytest.raises(DataError, match=naming(f"{first}:", "no weights", second, "Add weights")):
         read_letor([first, second])
-    with pytest.raises(DataError, match="names no file"):
+    with pytest.raises(DataError, match=naming("path:", "empty", "one file")):
         read_letor([])
 
 
@@ -344,7 +344,7 @@ ODD_PARTS = st.sampled_from(
 
 @st.composite
 def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
-    """Lines as real files have them, but for the part that is odd."""
+    """Generates realistic lines in which the part `odd` is unusual."""
     labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
     values = ORDINARY | ODD if odd == "values" else ORDINARY
     ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
@@ -363,7 +363,7 @@ def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
 
 @st.composite
 def damaged_lines(draw: st.DrawFn) -> bytes:
-    """The same after a few bytes were replaced, put in or taken out."""
+    """Generates such lines with a few bytes replaced, inserted or removed."""
     text = draw(letor_lines(draw(ODD_PARTS)))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
@@ -390,7 +390,7 @@ def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
     fast = blocks.read_block_fast(text, 11, form, absent)
     if fast is None:
         return
-    # Where the specification raises, the fast path must have left the block alone: it would raise here.
+    # If the specification raises here, the fast path should have returned None.
     plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     assert fast.features.tobytes() == plain.features.tobytes()
     assert fast.features.shape == plain.features.shape
@@ -401,7 +401,7 @@ def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
 
 
 def outcome(file: Path) -> tuple[str, bytes] | str:
-    """All that the reader says of a file; any error but a DataError fails the test."""
+    """Returns the data of a file or the text of its DataError; any other error fails the test."""
     try:
         data = read_letor(file, num_features=1000)
     except DataError as error:
@@ -425,8 +425,8 @@ def test_a_file_gives_the_specifications_result_or_its_error(
         assert outcome(file) == usual
 
 
-# Lines of MQ2007, of ClueWeb09, of MSLR (no comments), of a weighted file, of LightGBM's form, and of files
-# that are only to be scored.
+# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, and unlabelled files for
+# prediction.
 REAL_LINES = (
     b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
     b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
@@ -440,7 +440,7 @@ REAL_LINES = (
 
 @st.composite
 def mutated_real_lines(draw: st.DrawFn) -> bytes:
-    """A few real lines after tokens were doubled, bytes flipped, taken out or put in."""
+    """Generates a few real lines with tokens repeated and bytes changed, removed or inserted."""
     text = b"".join(draw(st.lists(st.sampled_from(REAL_LINES), min_size=1, max_size=4)))
     if draw(st.booleans()):
         tokens = text.split(b" ")
@@ -543,21 +543,21 @@ def test_a_document_without_any_feature_is_scored_too(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "parts"),
     [
-        (b"qid:1 1:1\n# -\n2 qid:1 1:1\n", r"new\.txt:3: the line has a label, but the lines before it have"),
-        (b"2 qid:1 1:1\nqid:1 1:1\n", r"new\.txt:2: the line has no label, .* a label, or none"),
-        (b"qid:1 1:1\n1:1\n", r"new\.txt:2: the line has no qid, .* a qid, or none"),
-        (b"-1 qid:1 1:1\n", r"new\.txt:1: label '-1' is out of range"),
-        (b"good qid:1 1:1\n", r"new\.txt:1: 'good' stands where a number, the label"),
-        (b"qid:1 1:1\nqid:1 4:1\n", r"new\.txt:2: feature index 4 is beyond the 3 features"),
-        (b"", r"new\.txt: is empty"),
+        (b"qid:1 1:1\n# -\n2 qid:1 1:1\n", ["new.txt:3:", "a label", "have none", "remove"]),
+        (b"2 qid:1 1:1\nqid:1 1:1\n", ["new.txt:2:", "no label", "Add a label"]),
+        (b"qid:1 1:1\n1:1\n", ["new.txt:2:", "no qid", "Add a qid"]),
+        (b"-1 qid:1 1:1\n", ["new.txt:1:", "label is '-1'", "0 or more"]),
+        (b"good qid:1 1:1\n", ["new.txt:1:", "'good'", "label", "number"]),
+        (b"qid:1 1:1\nqid:1 4:1\n", ["new.txt:2:", "index is 4", "3 features"]),
+        (b"", ["new.txt:", "empty"]),
     ],
 )
 def test_a_mistake_in_a_file_that_is_only_to_be_scored_is_named(
-    write: Write, content: bytes, message: str
+    write: Write, content: bytes, parts: list[str]
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         read_letor_features(write(content, "new.txt"), 3)
 
 
@@ -565,9 +565,8 @@ def test_a_mistake_in_a_file_that_is_only_to_be_scored_is_named(
 def test_a_file_without_labels_is_no_data_set_and_the_message_says_what_takes_it(
     write: Write, line: bytes
 ) -> None:
-    with pytest.raises(
-        DataError, match=r"train\.txt:1: '.*:1' stands .* the label.* only predict, in Python"
-    ):
+    first = repr(line.split()[0].decode())
+    with pytest.raises(DataError, match=naming("train.txt:1:", first, "label", "predict", "read_features")):
         read_letor(write(line + b"\n"))
 
 
@@ -579,48 +578,45 @@ def test_the_files_beside_it_do_not_matter_to_features_alone(write: Write) -> No
 # Mistakes
 
 MISTAKES = {
-    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "A line reads", "Give every document a label"]),
-    "a label that is a word": (b"good qid:1 1:1", ["'good'", "label", "A line reads"]),
-    "a label that is nan": (b"nan qid:1 1:1", ["label 'nan'", "Judge"]),
-    "an infinite label": (b"-inf qid:1 1:1", ["label '-inf'", "Judge"]),
-    "an overflowing label": (b"1e999 qid:1 1:1", ["label '1e999'", "finite"]),
-    "a negative label": (b"-1 qid:1 1:1", ["label '-1'", "0 or more", "Shift the grades"]),
-    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Give every line the id of its query", ".query"]),
+    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "'label [weight] qid:ID", "Add a label"]),
+    "a label that is a word": (b"good qid:1 1:1", ["'good'", "label", "'label [weight] qid:ID"]),
+    "a label that is nan": (b"nan qid:1 1:1", ["label is 'nan'", "remove the document"]),
+    "an infinite label": (b"-inf qid:1 1:1", ["label is '-inf'", "remove the document"]),
+    "an overflowing label": (b"1e999 qid:1 1:1", ["label is '1e999'", "finite"]),
+    "a negative label": (b"-1 qid:1 1:1", ["label is '-1'", "0 or more", "Shift the grades"]),
+    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Add the query id", ".query"]),
     "an empty qid": (b"1 qid: 1:1", ["'qid:'", "qid:ID"]),
-    "a label alone": (b"1", ["the line ends", "qid:ID"]),
+    "a label alone": (b"1", ["line ends", "qid:ID"]),
     "a qid that is not UTF-8": (b"1 qid:\xff 1:1", ["\\\\xff", "UTF-8"]),
     "two qids": (b"1 qid:1 qid:2 1:1", ["'qid:2'", "index:value"]),
     "a word among the features": (b"1 qid:1 1:1 oops", ["'oops'", "index:value"]),
     "a negative index": (b"1 qid:1 -1:1", ["'-1:1'", "index:value"]),
-    "index 0": (
-        b"1 qid:1 0:1 1:2",
-        ["feature index 0", "from 1", "(in a run data.first_index=0)"],
-    ),
-    "a repeated index": (b"1 qid:1 1:1 4:2 4:3", ["feature index 4 is repeated", "keep one"]),
-    "a descending index": (b"1 qid:1 5:1 2:2", ["feature index 2 follows 5", "ascend", "Sort"]),
-    "an index beyond 2^24": (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "Number the features"]),
-    "a negative weight": (b"1 -2 qid:1 1:1", ["weight '-2'", "0 or more", "Mend it"]),
-    "a weight that is nan": (b"1 nan qid:1 1:1", ["weight 'nan'", "finite"]),
+    "index 0": (b"1 qid:1 0:1 1:2", ["index is 0", "from 1", "(in a run data.first_index=0)"]),
+    "a repeated index": (b"1 qid:1 1:1 4:2 4:3", ["index 4 is repeated", "keep one"]),
+    "a descending index": (b"1 qid:1 5:1 2:2", ["index 2 follows 5", "ascend", "Sort"]),
+    "an index beyond 2^24": (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "without gaps"]),
+    "a negative weight": (b"1 -2 qid:1 1:1", ["weight is '-2'", "0 or more", "Correct"]),
+    "a weight that is nan": (b"1 nan qid:1 1:1", ["weight is 'nan'", "finite"]),
     "a weight that is a word": (b"1 heavy qid:1 1:1", ["'heavy'", "qid:ID", "[weight]"]),
-    "a qid of a megabyte": (b"1 qid:" + b"a" * 10**6 + b" 1:1", ["1000000 bytes", "shorter id"]),
+    "a qid of a megabyte": (b"1 qid:" + b"a" * 10**6 + b" 1:1", ["1000000 bytes", "1000", "shorter id"]),
     "an index of 5000 digits": (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
-    "no value": (b"1 qid:1 3: 4:1", ["feature 3 has no value", "Leave the feature out", "3:nan"]),
+    "no value": (b"1 qid:1 3: 4:1", ["feature 3", "no value", "3:nan"]),
     "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
     "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
-    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap the value"]),
+    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap"]),
     "a value beyond float32": (
         b"1 qid:1 2:1.7976931348623157e308",
         ["1.797", "float32", "Rescale", "overflow=cap"],
     ),
     "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
     "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
-    "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "number, the label", "data=table"]),
+    "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "label", "data=table"]),
     "a Parquet file": (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),
     "ends of lines without a line feed": (
         b"1 qid:1 1:1 # d\r0 qid:1 1:2",
         ["carriage return", "convert the file"],
     ),
-    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "Unpack or convert"]),
+    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "Decompress or convert"]),
 }
 
 
@@ -628,7 +624,7 @@ MISTAKES = {
 def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
     write: Write, line: bytes, fragments: list[str]
 ) -> None:
-    # No line beside it keeps the fast path from the block: it must see the mistake by itself.
+    # All other lines are ordinary, so that the fast path must detect the mistake itself.
     file = write(b"0 qid:1 1:1\n2 qid:1 2:1\n" + line + b"\n2 qid:1 1:1\n")
     with pytest.raises(DataError) as caught:
         read_letor(file)
@@ -652,7 +648,7 @@ def test_the_largest_float32_is_read_and_the_first_double_that_rounds_beyond_it_
 
 
 def test_an_index_beyond_num_features_is_an_error_that_names_both(write: Write) -> None:
-    with pytest.raises(DataError, match=r"train\.txt:2: feature index 5 is beyond the 3 features"):
+    with pytest.raises(DataError, match=naming("train.txt:2:", "index is 5", "3 features", "num_features")):
         read_letor(write(b"1 qid:1 3:1\n1 qid:1 5:1\n"), num_features=3)
 
 
@@ -666,34 +662,34 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     file = write(b"1 qid:a 1:1\n0 qid:a 1:2\n# between\n1 qid:b 1:1\n1 qid:c 1:1\n0 qid:a 1:3\n")
     with pytest.raises(DataError) as caught:
         read_letor(file)
-    assert str(caught.value).startswith(f"{file}:6: query 'a' comes back")
-    assert f"ended at {file}:2" in str(caught.value)
-    assert "sort_queries=true (in a run data.sort_queries=true)" in str(caught.value)
+    message = str(caught.value)
+    assert message.startswith(f"{file}:6: query 'a'")
+    assert all(part in message for part in (f"{file}:2", "sort_queries=true", "data.sort_queries=true"))
 
 
 def test_an_empty_file_and_a_blank_one_are_told_apart(write: Write) -> None:
-    for content, what in [(b"", "is empty"), (b"\n  \n# nothing\n", "blanks and comments")]:
-        with pytest.raises(DataError, match=what):
+    for content, what in [(b"", "empty"), (b"\n  \n# nothing\n", "comments")]:
+        with pytest.raises(DataError, match=naming("train.txt:", what, "Check")):
             read_letor(write(content))
-        with pytest.raises(DataError, match=what):
+        with pytest.raises(DataError, match=naming("train.txt:", what, "Check")):
             read_letor(write(gzip.compress(content)))
 
 
 def test_a_file_without_any_feature_is_an_error(write: Write) -> None:
     file = write(b"1 qid:1\n0 qid:1\n")
-    with pytest.raises(DataError, match="no line has a feature"):
+    with pytest.raises(DataError, match=naming("train.txt:", "feature", "set num_features")):
         read_letor(file)
     assert read_letor(file, num_features=2).features.tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.txt: there is no such file.*Check the path"):
+    with pytest.raises(DataError, match=naming("nowhere.txt:", "not exist", Path.cwd(), "Check the path")):
         read_letor(tmp_path / "nowhere.txt")
     for folder in (tmp_path, "."):
-        with pytest.raises(DataError, match=r"is a folder; name the file"):
+        with pytest.raises(DataError, match=naming(f"{folder}:", "folder", "file in it")):
             read_letor(folder)
     file = write(b"1 qid:1 1:1\n")
-    with pytest.raises(DataError, match=r"cannot be opened \(Not a directory\)"):
+    with pytest.raises(DataError, match=naming(file / "train.txt", "(Not a directory)", "permissions")):
         read_letor(file / "train.txt")
 
 
@@ -702,11 +698,9 @@ def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
 ) -> None:
     monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6 - 1)
     file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
-    with pytest.raises(
-        DataError, match=r"train\.txt:2: the largest feature index .* Check that index"
-    ) as caught:
+    parts = ("train.txt:2:", "1000000 features", "2 documents", "0.0 GB", "Check that index")
+    with pytest.raises(DataError, match=naming(*parts)):
         read_letor(file)
-    assert "1000000 features; with 2 documents they take 0.0 GB" in str(caught.value)
     monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6)
     assert read_letor(file).features.shape == (2, 10**6)
 
@@ -716,7 +710,7 @@ def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch
     monkeypatch.setattr(blocks, "_available_bytes", lambda: 3 * 4 * 1000)
     lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
     assert read_letor(write(b"".join(lines))).num_features == 1000
-    with pytest.raises(DataError, match=r"train\.txt:2: the largest .* 1000 features; with 4 documents"):
+    with pytest.raises(DataError, match=naming("train.txt:2:", "1000 features", "4 documents")):
         read_letor(write(b"".join([*lines, lines[0]])))
 
 
@@ -724,9 +718,9 @@ def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: p
     def allocate(*_: object) -> None:
         raise MemoryError
 
-    # Not by a really huge matrix: some machines promise any memory, and kill whoever uses it.
+    # Not by a really huge matrix: some systems allow any allocation and kill the process that uses it.
     monkeypatch.setattr(reader, "_join", allocate)
-    with pytest.raises(DataError, match=r"train\.txt: .* does not fit into memory\. Check that index"):
+    with pytest.raises(DataError, match=naming("train.txt:", "memory", "Check that index")):
         read_letor(write(b"0 qid:1 2:1\n"))
 
 

@@ -1,4 +1,4 @@
-"""Score files: every line is one score, or the line is named."""
+"""Score files: every line is one score, otherwise the error names the line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.data.formats.scores import read_scores
 from ltrbench.errors import DataError
@@ -36,38 +37,34 @@ def test_a_compressed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "parts"),
     [
-        (b"1\nbest\n3\n", "scores.txt:2: 'best' is not a number"),
-        (b"1\n2\nNaN\n", "scores.txt:3: 'NaN' is not a number"),
-        (b"1\n1_000\n3\n", "scores.txt:2: '1_000' is not a number"),
-        (b"1\n\n3\n", "scores.txt:2: the line is empty"),
-        (b"1\n2\n3\n\n", "scores.txt:4: the line is empty"),
-        (b"q1 0 0.5\n2\n3\n", "scores.txt:1: 'q1 0 0.5' holds 3 columns"),
-        (b"score,query\n", "scores.txt:1: 'score,query' holds 2 columns"),
-        (b"\x00\x01\xff\n2\n3\n", "scores.txt:1: the line is not text"),
-        (b"1\n2\n", "scores.txt: holds 2 scores, but the data has 3 documents"),
-        (b"1\n2\n3\n4\n", "scores.txt: holds 4 scores, but the data has 3 documents"),
-        (b"", "scores.txt: holds 0 scores, but the data has 3 documents"),
-        # The second of its writing is in a gz file, and so in the test's name: no two workers would agree.
-        (
-            gzip.compress(b"1\n2\n3\n", mtime=0)[:-9],
-            "scores.txt:1: somewhere after this line the gz file is damaged",
-        ),
+        (b"1\nbest\n3\n", [":2:", "'best'", "not a number"]),
+        (b"1\n2\nNaN\n", [":3:", "'NaN'", "not a number"]),
+        (b"1\n1_000\n3\n", [":2:", "'1_000'", "not a number"]),
+        (b"1\n\n3\n", [":2:", "empty", "Add the score"]),
+        (b"1\n2\n3\n\n", [":4:", "empty", "remove"]),
+        (b"q1 0 0.5\n2\n3\n", [":1:", "'q1 0 0.5'", "3 columns", "Keep"]),
+        (b"score,query\n", [":1:", "'score,query'", "2 columns", "Keep"]),
+        (b"\x00\x01\xff\n2\n3\n", [":1:", "not text", "Check the path"]),
+        (b"1\n2\n", [":", "2 scores", "3 documents", "one score"]),
+        (b"1\n2\n3\n4\n", [":", "4 scores", "3 documents", "one score"]),
+        (b"", [":", "0 scores", "3 documents", "one score"]),
+        # mtime=0, because a gz file contains its time of writing, and workers must agree on the test's name.
+        (gzip.compress(b"1\n2\n3\n", mtime=0)[:-9], [":1:", "gz", "damaged", "`gzip -t`"]),
     ],
 )
 def test_what_is_not_a_score_a_document_is_named_with_its_line(
-    tmp_path: Path, content: bytes, message: str
+    tmp_path: Path, content: bytes, parts: list[str]
 ) -> None:
     (tmp_path / "scores.txt").write_bytes(content)
-    with pytest.raises(DataError) as caught:
+    place, *others = parts
+    with pytest.raises(DataError, match=naming(f"{tmp_path / 'scores.txt'}{place}", *others)):
         read_scores(tmp_path / "scores.txt", 3)
-    assert str(tmp_path / message.partition(":")[0]) in str(caught.value)
-    assert message in str(caught.value)
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no\.txt: there is no such file"):
+    with pytest.raises(DataError, match=naming(f"{tmp_path / 'no.txt'}:", "not exist", "Check the path")):
         read_scores(tmp_path / "no.txt", 3)
 
 
@@ -78,5 +75,5 @@ def test_a_byte_order_mark_is_no_part_of_the_first_score(tmp_path: Path) -> None
 
 def test_a_score_that_a_double_cannot_hold_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scores.txt").write_text("0.5\n1e400\n")
-    with pytest.raises(DataError, match=r"scores\.txt:2: '1e400' is larger than a double can hold"):
+    with pytest.raises(DataError, match=naming("scores.txt:2:", "'1e400'", "double", "rescale")):
         read_scores(tmp_path / "scores.txt", 2)

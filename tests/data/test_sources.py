@@ -1,4 +1,4 @@
-"""Sources: a YAML of conf/data becomes Splits, and what is absent is explained."""
+"""Sources: a YAML of conf/data gives Splits, and errors about missing files name the download."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class, instantiate
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from omegaconf import DictConfig, OmegaConf
 from paths import CONF
 
@@ -27,7 +28,7 @@ YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.
 
 
 def composed(*overrides: str) -> DictConfig:
-    """The `data` node alone, as Hydra composes it from conf/data."""
+    """Returns the `data` node that Hydra composes from conf/data."""
     with initialize_config_dir(str(CONF), version_base=None):
         node: DictConfig = compose(overrides=[f"+{overrides[0]}", *overrides[1:]]).data
         return node
@@ -35,7 +36,7 @@ def composed(*overrides: str) -> DictConfig:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with train, vali and test of 10, 4 and 5 queries of two documents, numbered throughout."""
+    """Returns a folder with train, vali and test of 10, 4 and 5 queries of two documents, distinct ids."""
     first = 0
     for name, count in [("train", 10), ("vali", 4), ("test", 5)]:
         lines = [
@@ -101,16 +102,14 @@ def test_files_narrower_than_train_are_padded(files: Path) -> None:
 def test_a_feature_that_training_does_not_have_is_an_error_unless_the_width_is_given(files: Path) -> None:
     (files / "test.txt").write_text("0 qid:99 4:5\n")
     source = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt")
-    with pytest.raises(
-        DataError, match=r"test\.txt:1: feature index 4 is beyond the 3 features.*num_features"
-    ):
+    with pytest.raises(DataError, match=naming("test.txt:1:", "index is 4", "3 features", "num_features")):
         source.load()
     assert dataclasses.replace(source, num_features=4).load().train.num_features == 4
 
 
 def test_a_query_of_training_in_the_test_file_is_a_leak(files: Path) -> None:
     (files / "test.txt").write_bytes((files / "train.txt").read_bytes())
-    with pytest.raises(DataError, match="leak"):
+    with pytest.raises(DataError, match=naming("query 0", "train", "test", "leak")):
         LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
 
 
@@ -119,13 +118,10 @@ def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> Non
         name="mine",
         train=f"{files}/train.txt",
         valid=f"{files}/valid.txt",
-        obtain="Get it there. Put it here.",
+        obtain="Download it from https://example.com to ./data.",
     )
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=naming("data=mine:", files / "valid.txt", source.obtain)):
         source.load()
-    assert (
-        str(caught.value) == f"data=mine: there is no file {files / 'valid.txt'}. Get it there. Put it here."
-    )
 
 
 def test_paths_start_in_the_current_folder_and_know_the_home_folder(
@@ -142,12 +138,12 @@ def test_paths_start_in_the_current_folder_and_know_the_home_folder(
 
 @pytest.mark.parametrize("fold", [0, 6])
 def test_a_published_fold_that_does_not_exist_is_named(files: Path, fold: int) -> None:
-    with pytest.raises(ConfigError, match=rf"data\.fold is {fold}, but mine has the folds 1 to 5"):
+    with pytest.raises(ConfigError, match=naming(f"data.fold is {fold}", "mine", "1 to 5")):
         LetorFiles(name="mine", train=f"{files}/train.txt", fold=fold, num_folds=5)
 
 
 def test_a_fold_of_data_without_folds_is_refused(files: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data\.fold is 1, but mine has no folds"):
+    with pytest.raises(ConfigError, match=naming("data.fold is 1", "mine", "cv", "data.num_folds")):
         LetorFiles(name="mine", train=f"{files}/train.txt", fold=1)
 
 
@@ -161,23 +157,23 @@ def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(fi
 
 
 def test_a_fold_is_refused_where_the_data_set_has_none() -> None:
-    with pytest.raises(ConfigError, match=r"data\.fold is 1, but made-up has no folds; .* set cv"):
+    with pytest.raises(ConfigError, match=naming("data.fold is 1", "made-up", "cv=5")):
         Synthetic(name="made-up", fold=1)
 
 
 def test_cv_needs_a_fold_and_no_other_test_set(files: Path) -> None:
     train, test = f"{files}/train.txt", f"{files}/test.txt"
-    with pytest.raises(ConfigError, match=r"cv is 5 without a fold.*data\.fold=1 to 5, or add -m"):
+    with pytest.raises(ConfigError, match=naming("cv is 5", "data.fold=1 to 5", "add -m")):
         LetorFiles(name="mine", train=train, cv=5)
     for fold in (0, 6):
-        with pytest.raises(ConfigError, match=rf"data\.fold is {fold}, but cv=5 has the folds 1 to 5"):
+        with pytest.raises(ConfigError, match=naming(f"data.fold is {fold}", "cv=5", "1 to 5")):
             LetorFiles(name="mine", train=train, cv=5, fold=fold)
     for cv in (1, 0, -1):
-        with pytest.raises(ConfigError, match=rf"cv is {cv}; cross-validation needs at least 2 folds"):
+        with pytest.raises(ConfigError, match=naming(f"cv is {cv}", "at least 2", "cv=5", "cv=null")):
             LetorFiles(name="mine", train=train, cv=cv, fold=1)
-    with pytest.raises(ConfigError, match="cv is 5, but mine brings a test set"):
+    with pytest.raises(ConfigError, match=naming("cv is 5", "mine", "test set", "data.test=null")):
         LetorFiles(name="mine", train=train, test=test, cv=5, fold=1)
-    with pytest.raises(ConfigError, match="cv is 5, but the folds of mine are published"):
+    with pytest.raises(ConfigError, match=naming("cv is 5", "mine", "published", "data.fold=1 to 5")):
         LetorFiles(name="mine", train=train, num_folds=5, cv=5, fold=1)
 
 
@@ -187,7 +183,7 @@ def test_several_files_are_one_split(files: Path) -> None:
     )
     splits = both.load()
     assert sum(split.num_queries for _, split in splits) == 10 + 4 + 5
-    with pytest.raises(ConfigError, match=r"data\.valid is \[\]; it must be the path"):
+    with pytest.raises(ConfigError, match=naming("data.valid is []", "path", "[a.txt,b.txt]")):
         LetorFiles(name="mine", train=f"{files}/train.txt", valid=[])
 
 
@@ -204,14 +200,12 @@ def test_names_from_a_file_reach_every_split(files: Path) -> None:
 
 def test_a_file_of_names_that_does_not_fit_is_the_one_to_be_mended(files: Path) -> None:
     source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
-    with pytest.raises(DataError, match=r"there is no file .*/names\. Check data\.feature_names\."):
+    with pytest.raises(DataError, match=naming("data=mine:", files / "names", "data.feature_names")):
         source.load()
     (files / "names").write_text("bm25, 1\n")
-    with pytest.raises(
-        DataError, match=r"beyond the 1 features .* as many as .*/names names\. Name them all"
-    ):
+    with pytest.raises(DataError, match=naming("index is 3", "1 features", files / "names", "correct")):
         source.load()
-    with pytest.raises(DataError, match="is a folder; name the file"):
+    with pytest.raises(DataError, match=naming(f"{files}:", "folder", "file in it")):
         dataclasses.replace(source, feature_names=str(files)).load()
 
 
@@ -229,9 +223,7 @@ def test_names_that_are_written_are_read_back_or_refused(
 
 @pytest.mark.parametrize("name", ["#1", " x", "x,", "a\nb", "a\rb", "", "\udc80"])
 def test_a_name_that_cannot_stand_in_a_line_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(
-        DataError, match="cannot stand in a line 'name, id', where a name begins with neither"
-    ):
+    with pytest.raises(DataError, match=naming(f"feature_names: {name!r}", "'name, id'", "Rename")):
         write_feature_names(["bm25", name], tmp_path / "names")
 
 
@@ -242,28 +234,28 @@ def test_names_stand_on_lines_of_their_own_however_these_end(tmp_path: Path, end
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "parts"),
     [
-        ("bm25\n", r"names:1: 'bm25' is not 'name, id'"),
-        ("bm25, 0\n", r"names:1: there is no feature 0; ids count from 1"),
-        ("a, 1\n\nb, 1\n", r"names:3: the id 1 stands on line 1 already"),
-        ("a, 1\na, 2\n", r"names:2: the name 'a' stands on line 1 already"),
-        ("# nothing\n", r"names: names no feature"),
-        (", 1\n", r"names:1: ', 1' is not 'name, id'"),
-        ("a, 99999999999\n", r"names:1: .* is not 'name, id'"),
+        ("bm25\n", ["names:1:", "'bm25'", "'bm25, 1'"]),
+        ("bm25, 0\n", ["names:1:", "id is 0", "from 1", "data.first_index"]),
+        ("a, 1\n\nb, 1\n", ["names:3:", "id 1", "line 1", "remove"]),
+        ("a, 1\na, 2\n", ["names:2:", "'a'", "line 1", "remove"]),
+        ("# nothing\n", ["names:", "no feature names", "'bm25, 1'"]),
+        (", 1\n", ["names:1:", "', 1'", "'bm25, 1'"]),
+        ("a, 99999999999\n", ["names:1:", "'a, 99999999999'", "'bm25, 1'"]),
     ],
 )
-def test_a_file_of_names_that_cannot_be_used_is_refused(files: Path, text: str, message: str) -> None:
+def test_a_file_of_names_that_cannot_be_used_is_refused(files: Path, text: str, parts: list[str]) -> None:
     (files / "names").write_text(text)
     source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         source.load()
 
 
 def test_runs_refuse_labels_between_grades_unless_told_otherwise(files: Path) -> None:
     (files / "train.txt").write_text("0.5 qid:1 1:1\n0 qid:2 1:1\n1 qid:3 1:1\n")
     source = LetorFiles(name="mine", train=f"{files}/train.txt", valid_share=0)
-    with pytest.raises(DataError, match=r"train\.txt:1: label '0\.5'"):
+    with pytest.raises(DataError, match=naming("train.txt:1:", "label is '0.5'", "whole_labels=false")):
         source.load()
     assert dataclasses.replace(source, whole_labels=False).load().train.num_documents == 2
 
@@ -288,7 +280,7 @@ def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) 
     assert splits.test.features.tolist() == [[8, 7]]
     assert {split.feature_names for _, split in splits} == {("bm25", "clicks")}
     (tmp_path / "test.csv").write_text("qid,label,bm25\n9,0,8\n")
-    with pytest.raises(DataError, match=r"test\.csv: has no feature column 'clicks'"):
+    with pytest.raises(DataError, match=naming("test.csv:", "'clicks'", "add the column")):
         source.load()
 
 
@@ -360,7 +352,7 @@ LAYOUTS = {
     "clueweb09": ["ClueWeb09/Fold1/train.txt", "ClueWeb09/Fold1/test.txt"],
     "lightgbm_example": ["lightgbm-example/rank.train", "lightgbm-example/rank.test"],
 }
-"""Data set -> the files of its publisher's layout, of fold 2 where there are folds."""
+"""Data set -> files in its published layout, those of fold 2 if it has folds."""
 
 
 def test_every_named_data_set_has_its_layout_here() -> None:
@@ -386,13 +378,13 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path
             "".join(f"{label} {qid.format(q)}1:{q} 2:{label}\n" for q in queries for label in (0, 1))
         )
         if yaml == "istella_s":
-            # As its publisher writes it: the largest double.
+            # As in the published files: the largest double.
             file.write_text(file.read_text().replace(" 2:1", " 2:1.79769313486232e+308"))
         if yaml == "lightgbm_example":
             Path(f"{file}.query").write_text("2\n" * len(queries))
         first = queries.stop
     sizes = [split.num_queries for _, split in of_layout(yaml, tmp_path).load()]
-    # A publisher without a validation part leaves a fifth of the training queries to it.
+    # Without a published validation set, a fifth of the training queries is held out for it.
     assert sizes == ([10, 9, 8] if len(LAYOUTS[yaml]) == 3 else [8, 2, 9])
 
 

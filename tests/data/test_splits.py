@@ -1,4 +1,4 @@
-"""Splits: by query, by seed, and never leaking."""
+"""Splits: by query, from a seed, and without leakage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.splits import folds, sample_queries, take_fold
@@ -15,7 +16,7 @@ from ltrbench.errors import DataError
 
 
 def dataset(num_queries: int, first: int = 0, num_features: int = 1) -> RankingDataset:
-    """Two documents a query; the query's number, from `first` on, is its id and the value of its features."""
+    """Returns queries of two documents; the query number, from `first`, is the id and the feature value."""
     numbers = np.arange(first, first + num_queries)
     return RankingDataset(
         features=np.repeat(numbers, 2)[:, None].repeat(num_features, axis=1).astype(np.float32),
@@ -46,17 +47,17 @@ def test_the_seed_decides_which_queries_are_taken() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 1.5, float("nan")])
 def test_a_share_out_of_range_is_named(share: float) -> None:
-    with pytest.raises(DataError, match=rf"data\.test_share is {share}.*above 0 and below 1"):
+    with pytest.raises(DataError, match=naming(f"data.test_share is {share}", "above 0 and below 1")):
         split_queries(dataset(10), share, 0, "test")
 
 
 def test_a_negative_seed_is_named() -> None:
-    with pytest.raises(DataError, match=r"data\.split_seed is -3; a seed is"):
+    with pytest.raises(DataError, match=naming("data.split_seed is -3", "0 or more")):
         split_queries(dataset(10), 0.2, -3, "test")
 
 
 def test_one_query_cannot_be_split() -> None:
-    with pytest.raises(DataError, match=r"1 query cannot be split in two: data\.valid must be given"):
+    with pytest.raises(DataError, match=naming("1 query", "two", "provide data.valid")):
         split_queries(dataset(1), 0.2, 0, "valid")
 
 
@@ -66,11 +67,11 @@ def test_splits_are_walked_in_order_without_what_is_absent() -> None:
     assert [name for name, _ in Splits(train, None, test)] == ["train", "test"]
 
 
-@pytest.mark.parametrize(("leaking", "message"), [(1, "train and in valid"), (2, "train and in test")])
-def test_a_query_in_two_splits_is_a_leak(leaking: int, message: str) -> None:
+@pytest.mark.parametrize(("leaking", "split"), [(1, "valid"), (2, "test")])
+def test_a_query_in_two_splits_is_a_leak(leaking: int, split: str) -> None:
     parts = [dataset(3), dataset(3, first=3), dataset(3, first=6)]
     parts[leaking] = dataset(3, first=2)
-    with pytest.raises(DataError, match=rf"query 2 stands in {message}.*Give files that share no query"):
+    with pytest.raises(DataError, match=naming("query 2", "in train", f"in {split}", "Remove the query")):
         Splits(*parts)
 
 
@@ -81,9 +82,9 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         query_start=np.array([0, 2]),
         query_ids=np.array(["a"]),
     )
-    with pytest.raises(DataError, match="query b stands in train as a and in test, with the same documents"):
+    with pytest.raises(DataError, match=naming("query b", "train as a", "in test", "same documents")):
         Splits(judged, None, replace(judged, query_ids=np.array(["b"])))
-    # The same documents judged otherwise may well be another query's.
+    # The same documents with other labels may be another query.
     Splits(judged, None, replace(judged, query_ids=np.array(["b"]), labels=np.array([1.0, 0.0])))
 
 
@@ -98,7 +99,7 @@ def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
 
 
 def test_splits_must_have_the_same_features() -> None:
-    with pytest.raises(DataError, match="test has 2 features, train has 1"):
+    with pytest.raises(DataError, match=naming("test has 2 features", "train has 1", "same features")):
         Splits(dataset(2), None, dataset(2, first=2, num_features=2))
 
 
@@ -118,13 +119,13 @@ def test_over_the_folds_every_query_is_tested_exactly_once(
 
 
 def test_folds_that_cannot_be_are_refused() -> None:
-    with pytest.raises(DataError, match="cv is 4, but there are only 3 queries"):
+    with pytest.raises(DataError, match=naming("cv is 4", "3 queries", "smaller cv")):
         folds(dataset(3), 4, seed=0)
-    with pytest.raises(DataError, match="at least 2 folds"):
+    with pytest.raises(DataError, match=naming("cv is 1", "at least 2")):
         folds(dataset(3), 1, seed=0)
-    with pytest.raises(DataError, match=r"data\.fold is 4, but cv=3 has the folds 1 to 3"):
+    with pytest.raises(DataError, match=naming("data.fold is 4", "cv=3", "1 to 3")):
         take_fold(dataset(3), 4, 3, seed=0)
-    with pytest.raises(DataError, match=r"data\.split_seed is -1"):
+    with pytest.raises(DataError, match=naming("data.split_seed is -1", "0 or more")):
         folds(dataset(3), 2, seed=-1)
 
 
@@ -139,12 +140,12 @@ def test_a_larger_subset_holds_the_smaller_one(share: float, larger: float, seed
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.01, float("nan")])
 def test_a_subset_is_a_share(share: float) -> None:
-    with pytest.raises(DataError, match=r"data\.subset is .*above 0 and at most 1"):
+    with pytest.raises(DataError, match=naming(f"data.subset is {share}", "above 0 and at most 1")):
         sample_queries(dataset(5), share, seed=0)
 
 
 def with_twins(num_queries: int, twins: list[int]) -> RankingDataset:
-    """Queries of two documents; query `twins[i]` has the judged list of query i, under its own id."""
+    """Returns queries of two documents; query `twins[i]` has the judged list of query i and another id."""
     source = [*twins, *range(len(twins), num_queries)]
     features = np.array([[query, row] for query in source for row in (0, 1)], dtype=np.float32)
     return RankingDataset(
@@ -174,14 +175,12 @@ def test_queries_of_one_judged_list_are_never_split(
 
 def test_one_judged_list_alone_cannot_be_split() -> None:
     whole = with_twins(2, [1])
-    with pytest.raises(DataError, match="2 queries with 1 different judged lists cannot be split in two"):
+    with pytest.raises(DataError, match=naming("2 queries", "1 different judged lists", "two")):
         split_queries(whole, 0.5, 0, "test")
-    with pytest.raises(
-        DataError, match="cv is 2, but there are only 2 queries with 1 different judged lists"
-    ):
+    with pytest.raises(DataError, match=naming("cv is 2", "2 queries", "1 different judged lists")):
         folds(whole, 2, seed=0)
 
 
 def test_what_to_do_without_validation_is_said() -> None:
-    with pytest.raises(DataError, match=r"or set data\.valid_share=0 to go without"):
+    with pytest.raises(DataError, match=naming("set data.valid_share=0")):
         split_queries(dataset(1), 0.2, 0, "valid")

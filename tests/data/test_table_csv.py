@@ -1,4 +1,4 @@
-"""CSV: every row is as wide as the header, a mistake is told with its line, and nothing is read by half."""
+"""CSV: rows have the width of the header, errors name the line, and no file is read in part."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.data import read_table
 from ltrbench.data.formats.table import csv_files
@@ -37,62 +38,63 @@ def write(tmp_path: Path) -> Write:
 MISTAKES = {
     "more cells than columns": (
         "label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n",
-        ":2: the row has 4 cells, but the header has 3 columns. Quote a cell that holds a comma",
+        [":2:", "4 cells", "3 columns", "Quote cells"],
     ),
     "a comma at the end of every row": (
         "label,query_id,a\n1,7,3,\n0,7,5,\n",
-        ":2: the row has 4 cells, but the header has 3 columns. Remove the commas at the end",
+        [":2:", "4 cells", "3 columns", "Remove the commas"],
     ),
     "fewer cells than columns": (
         "label,query_id,a,b\n1,q,1,2\n1,q2,1\n",
-        ":3: the row has 3 cells, but the header has 4 columns. Fill the row in",
+        [":3:", "3 cells", "4 columns", "missing cells"],
     ),
-    "a file that was cut off": ("label,query_id,a\n1,q,1\n1,q", ":3: the row has 2 cells"),
-    "a line of blanks": ("label,query_id,a\n1,q,1\n  \n", ":3: the row has 1 cells"),
-    "a column twice": ("label,query_id,a,a\n1,7,3,3\n", ": the column 'a' is there twice; rename one"),
-    "the index of pandas": (",label,query_id,a\n0,1,7,3\n", ": column 1 has no name ('')"),
-    "a bad label": ("label,query_id,a\n1,q,1\n-1,q,2\n", ":3: label -1.0 in column 'label'"),
+    "a file that was cut off": ("label,query_id,a\n1,q,1\n1,q", [":3:", "2 cells", "copy the file"]),
+    "a line of blanks": ("label,query_id,a\n1,q,1\n  \n", [":3:", "1 cells", "3 columns"]),
+    "a column twice": ("label,query_id,a,a\n1,7,3,3\n", [":", "'a'", "rename"]),
+    "the index of pandas": (",label,query_id,a\n0,1,7,3\n", [":", "column 1", "('')", "index=False"]),
+    "a bad label": ("label,query_id,a\n1,q,1\n-1,q,2\n", [":3:", "-1.0", "'label'", "0 or more"]),
     "a bad label below blank lines": (
         "\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n",
-        ":7: label -1.0 in column 'label'",
+        [":7:", "-1.0", "'label'"],
     ),
     "a bad label below a cell of two lines": (
         'label,query_id,a\n1,"x\ny",1\n-1,q,2\n',
-        ":4: label -1.0 in column 'label'",
+        [":4:", "-1.0", "'label'"],
     ),
     "a label that is a word": (
         "label,query_id,a\n1,q,1\ngood,q,2\n",
-        ":3: column 'label' is 'good', which is not a number; grade documents by numbers",
+        [":3:", "'label'", "'good'", "grades as numbers"],
     ),
-    "a label that is absent": ("label,query_id,a\n,q,1\n", ":2: label nan in column 'label' is not a grade"),
-    "a query that is absent": ("label,query_id,a\n1,,1\n", ":2: column 'query_id' is empty; give each row"),
-    "a word for a number": ("label,query_id,a\n1,q,x\n", ":2: column 'a' is 'x', which is not a number"),
-    "an underscore in a number": ("label,query_id,a\n1,q,1_0\n", ":2: column 'a' is '1_0'"),
-    "an infinite number": ("label,query_id,a\n1,q,-inf\n", ":2: column 'a' is -inf; it must be finite"),
-    "a number of 400 digits": (f"label,query_id,a\n1,q,{'9' * 400}\n", ":2: column 'a' is inf; it must be"),
+    "a label that is absent": ("label,query_id,a\n,q,1\n", [":2:", "nan", "'label'", "remove the document"]),
+    "a query that is absent": ("label,query_id,a\n1,,1\n", [":2:", "'query_id'", "empty", "query id"]),
+    "a word for a number": ("label,query_id,a\n1,q,x\n", [":2:", "'a'", "'x'", "not a number"]),
+    "an underscore in a number": ("label,query_id,a\n1,q,1_0\n", [":2:", "'a'", "'1_0'"]),
+    "an infinite number": ("label,query_id,a\n1,q,-inf\n", [":2:", "'a'", "-inf", "Rescale"]),
+    "a number of 400 digits": (f"label,query_id,a\n1,q,{'9' * 400}\n", [":2:", "'a'", "inf", "Rescale"]),
     "no weight": (
         "label,query_id,weight,a\n1,p,1,1\n1,q,0,1\n",
-        ":3: query 'q' begins here, and all its documents have the weight 0",
+        [":3:", "query 'q'", "weight 0", "Remove the query"],
     ),
-    "an open quote": ('label,query_id,a\n1,"q,1\n', ":2: the row that begins here cannot be read"),
-    "a quote within a cell": ('label,query_id,a\n1,"q"x,1\n', ":2: the row that begins here cannot be read"),
-    "a null byte": ("label,query_id,a\n1,q\0,1\n", ":2: byte 0x00 is not text"),
-    "nothing": ("", ": is empty. Check that the file was written and copied whole"),
-    "blank lines only": ("\n\n", ": is empty"),
-    "a header alone": ("label,query_id,a\n", ": the table has no rows"),
+    "an open quote": ('label,query_id,a\n1,"q,1\n', [":2:", "Close every quote"]),
+    "a quote within a cell": ('label,query_id,a\n1,"q"x,1\n', [":2:", "double a quote"]),
+    "a null byte": ("label,query_id,a\n1,q\0,1\n", [":2:", "byte 0x00", "not text", "convert"]),
+    "nothing": ("", [":", "empty", "copied completely"]),
+    "blank lines only": ("\n\n", [":", "empty"]),
+    "a header alone": ("label,query_id,a\n", [":", "no rows", "at least one"]),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_told_with_its_line(write: Write, text: str, message: str) -> None:
-    with pytest.raises(DataError) as caught:
+@pytest.mark.parametrize(("text", "parts"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_told_with_its_line(write: Write, text: str, parts: list[str]) -> None:
+    place, *others = parts
+    with pytest.raises(DataError, match=naming(*others)) as caught:
         read_table(write(text))
-    assert str(caught.value).startswith(f"{write(text)}{message}")
+    assert str(caught.value).startswith(f"{write(text)}{place}")
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"label,query_id,a\n1,q,1\n1,\xff,1\n")
-    with pytest.raises(DataError, match=r"t\.csv:3: byte 0xff is not UTF-8 text\. Convert"):
+    with pytest.raises(DataError, match=naming("t.csv:3:", "byte 0xff", "UTF-8", "Convert")):
         read_table(tmp_path / "t.csv")
 
 
@@ -135,7 +137,7 @@ ODD_TEXT = st.sampled_from(["\n", "\r", "\r\n", '"', '""', ",", "\0", "\ufeff", 
 
 @st.composite
 def csv_texts(draw: st.DrawFn) -> str:
-    """Tables of a few rows, with some texts put in or taken out."""
+    """Generates tables of a few rows, with some text inserted or removed."""
     end = draw(st.sampled_from(["\n", "\r\n"]))
     cells = CELLS.filter(lambda cell: "," not in cell) | QUOTED
     rows = draw(st.lists(st.tuples(cells, cells, cells).map(",".join), max_size=4))
@@ -147,7 +149,7 @@ def csv_texts(draw: st.DrawFn) -> str:
 
 
 def cells_of(text: str, path: Path) -> tuple[tuple[str, ...], list[list[str]], list[str]] | str:
-    """All that is read of a file, and where; or its error. Any error but a DataError fails the test."""
+    """Returns columns, cells and places of a file, or its DataError; any other error fails the test."""
     path.write_bytes(text.encode())
     try:
         table = read_csv(path)
@@ -170,7 +172,7 @@ def test_pyarrow_reads_what_the_specification_reads_or_leaves_it(
         patch.setattr(csv_files, "_read_fast", lambda *_: None)
         assert cells_of(text, path) == usual
     if not isinstance(usual, str):
-        # Python's csv module itself, for which a file is one text.
+        # Python's csv module on the whole text.
         content = text.removeprefix("\ufeff")
         rows = [row for row in csv.reader(io.StringIO(content, newline=""), strict=True) if row]
         assert [list(row) for row in zip(*usual[1], strict=True)] == rows[1:]
@@ -186,10 +188,10 @@ def test_a_column_is_read_cell_by_cell(tmp_path_factory: pytest.TempPathFactory,
         try:
             expected.append(number_of_text(cell))
         except ValueError:
-            with pytest.raises(DataError, match=f"t.csv:{row + 2}: column 'a' is .*not a number; mend it"):
-                read_csv(path).numbers("a", "mend it")
+            with pytest.raises(DataError, match=naming(f"t.csv:{row + 2}:", "'a'", "not a number", "remedy")):
+                read_csv(path).numbers("a", "remedy")
             return
-    np.testing.assert_array_equal(read_csv(path).numbers("a", "mend it"), expected)
+    np.testing.assert_array_equal(read_csv(path).numbers("a", "remedy"), expected)
 
 
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
@@ -202,9 +204,9 @@ def test_a_double_is_read_back_to_the_bit(
     assert read_csv(path).numbers("a", "").tolist() == values
 
 
-# What a table says, and the specification
+# Contents of a table, and the specification
 
-# As `write_table` and pandas write them, as spreadsheets do, with quotes, and as people type them.
+# Tables of `write_table` and pandas, of spreadsheets, with quotes, and typed by hand.
 REAL_TABLES = (
     b"query_id,document_id,label,weight,position,bm25,pagerank\r\n"
     b"10,GX000-24-123,0.0,0.5,1,0.031310,1e-05\r\n10,GX8,2.0,0.5,2,0.5,\r\n11,,1.0,2.0,1,3,0.25\r\n",
@@ -215,7 +217,7 @@ REAL_TABLES = (
 
 @st.composite
 def mutated_real_tables(draw: st.DrawFn) -> bytes:
-    """A real table after cells or lines were doubled or lost, and bytes flipped, taken out or put in."""
+    """Generates a real table with cells or lines repeated or lost, and bytes changed, removed or inserted."""
     text = draw(st.sampled_from(REAL_TABLES))
     for separator in (b",", b"\n"):
         parts = text.split(separator)
@@ -231,39 +233,43 @@ def mutated_real_tables(draw: st.DrawFn) -> bytes:
 
 
 def specified(content: bytes) -> dict[str, Any]:
-    """What a table says, read in the plainest way.
+    """Returns the contents of a table, read by the simplest implementation.
 
     Raises:
-        ValueError: where it is to be refused, whether it is no text, no table, or says what cannot be.
+        ValueError: The file is not text, is not a table, or has invalid values.
     """
     rows = _rows_of(content)
     columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
     named = {role: [name for name in names if name in columns] for role, names in ROLES.items()}
-    names = {role: found[0] for role, found in named.items() if found}
+    names = {role: present[0] for role, present in named.items() if present}
     features = [name for name in columns if name not in names.values()]
     _require(max(map(len, named.values())) == 1 and {"label", "query"} <= set(names) and bool(features))
     _require(all(name and not name.startswith("Unnamed: ") for name in features))
-    said: dict[str, Any] = {role: columns[name] for role, name in names.items()}
+    contents: dict[str, Any] = {role: columns[name] for role, name in names.items()}
     for role in {"label", "weight", "position"} & set(names):
-        said[role] = [number_of_text(cell) for cell in said[role]]
-        _require(all(0 <= number < math.inf for number in said[role]))
-    _require(all(number.is_integer() and number < 2**53 for number in said.get("position", ())))
-    runs = [query for query, _ in itertools.groupby(said["query"])]
+        contents[role] = [number_of_text(cell) for cell in contents[role]]
+        _require(all(0 <= number < math.inf for number in contents[role]))
+    _require(all(number.is_integer() and number < 2**53 for number in contents.get("position", ())))
+    runs = [query for query, _ in itertools.groupby(contents["query"])]
     _require("" not in runs and len(runs) == len(set(runs)))
-    for query in runs if "weight" in said else ():
+    for query in runs if "weight" in contents else ():
         _require(
-            any(weight for each, weight in zip(said["query"], said["weight"], strict=True) if each == query)
+            any(
+                weight
+                for each, weight in zip(contents["query"], contents["weight"], strict=True)
+                if each == query
+            )
         )
     with np.errstate(over="ignore"):
-        said["features"] = np.array(
+        contents["features"] = np.array(
             [[number_of_text(cell) for cell in columns[name]] for name in features], np.float32
         ).T
-    _require(not np.isinf(said["features"]).any())
-    return said
+    _require(not np.isinf(contents["features"]).any())
+    return contents
 
 
 def _rows_of(content: bytes) -> list[list[str]]:
-    """The rows that are not blank, a header and at least one more, all as wide as the header."""
+    """Returns the non-blank rows: a header and at least one more row of the same width."""
     text = content.decode("utf-8-sig")
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
@@ -289,23 +295,23 @@ def test_a_table_is_read_as_specified_or_refused_as_specified(
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes(content)
     try:
-        said = specified(content)
+        contents = specified(content)
     except ValueError:
         with pytest.raises(DataError):  # any other error fails the test
             read_table(path)
         return
     read = read_table(path)
-    np.testing.assert_array_equal(read.features, said["features"])
-    assert read.labels.tolist() == list(said["label"])
-    assert read.query_ids[read.query_of_document].tolist() == list(said["query"])
-    if "document" in said:
+    np.testing.assert_array_equal(read.features, contents["features"])
+    assert read.labels.tolist() == list(contents["label"])
+    assert read.query_ids[read.query_of_document].tolist() == list(contents["query"])
+    if "document" in contents:
         assert read.document_ids is not None
-        assert read.document_ids.tolist() == list(said["document"])
-    if "weight" in said:
-        assert read.weight_of_document.tolist() == said["weight"]
-    if "position" in said:
+        assert read.document_ids.tolist() == list(contents["document"])
+    if "weight" in contents:
+        assert read.weight_of_document.tolist() == contents["weight"]
+    if "position" in contents:
         assert read.positions is not None
-        assert read.positions.tolist() == said["position"]
+        assert read.positions.tolist() == contents["position"]
 
 
 def test_real_tables_are_read() -> None:

@@ -1,4 +1,4 @@
-"""Tables: what is written is read back, and every mistake is named with its row and column."""
+"""Tables: written tables restore the data, and errors name the row and the column."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
+from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.formats.table.tables import read_table, read_table_features, to_frame, write_table
@@ -33,7 +34,7 @@ def dataset() -> RankingDataset:
 
 
 def frame(**columns: list[object]) -> pd.DataFrame:
-    """Three rows of two queries with one feature; `columns` replaces or adds some."""
+    """Returns three rows of two queries with one feature; `columns` replaces or adds columns."""
     base: dict[str, list[object]] = {"label": [0, 1, 2], "query_id": [1, 1, 2], "bm25": [0.5, 1.5, 2.5]}
     return pd.DataFrame({**base, **columns})
 
@@ -71,21 +72,21 @@ def test_every_id_is_read_back_as_it_was(tmp_path: Path, ending: str) -> None:
 def test_what_would_be_read_back_as_something_else_is_not_written(tmp_path: Path) -> None:
     one: dict[str, Any] = {"features": [[1.0]], "labels": [0], "query_start": [0, 1]}
     for name in ("label", "relevance", "docid", "", "Unnamed: 0"):
-        with pytest.raises(DataError, match=f"a feature cannot be called '{name}' in a table"):
+        with pytest.raises(DataError, match=naming("feature_names:", f"'{name}'", "Rename")):
             to_frame(RankingDataset(**one, feature_names=(name,)))
-    with pytest.raises(DataError, match=r"z\.parquet\.gz: a Parquet file is compressed within"):
+    with pytest.raises(DataError, match=naming("z.parquet.gz:", "Decompress", "z.parquet.")):
         write_table(RankingDataset(**one), tmp_path / "z.parquet.gz")
-    with pytest.raises(DataError, match=r"holds '\\udc80', which is no text"):
+    with pytest.raises(DataError, match=naming("z.csv:", r"'\udc80'", "Rename")):
         write_table(RankingDataset(**one, query_ids=np.array(["\udc80"])), tmp_path / "z.csv")
-    with pytest.raises(DataError, match=r"x\.parquet: cannot be written .* Check the folder"):
+    with pytest.raises(DataError, match=naming("x.parquet:", "written", "Check the folder")):
         write_table(RankingDataset(**one), tmp_path / "nowhere" / "x.parquet")
-    with pytest.raises(DataError, match="is a folder; name the file in it that should be written"):
+    with pytest.raises(DataError, match=naming(f"{tmp_path}:", "folder", "file in it")):
         write_table(RankingDataset(**one), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_gzipped_parquet_file_is_told_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="compressed within; unpack it"):
+    with pytest.raises(DataError, match=naming("t.parquet.gz:", "Decompress", "t.parquet.")):
         read_table(tmp_path / "t.parquet.gz")
 
 
@@ -114,9 +115,7 @@ def test_the_features_of_training_are_found_by_name_in_any_order() -> None:
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
     scattered = frame(query_id=["b", "a", "b"])
-    with pytest.raises(
-        DataError, match=r"row 3: query 'b' comes back .* ended at .*row 1.* data\.sort_queries=true"
-    ):
+    with pytest.raises(DataError, match=naming("row 3:", "query 'b'", "row 1.", "data.sort_queries=true")):
         read_table(scattered)
     read = read_table(scattered, sort_queries=True)
     assert read.query_ids.tolist() == ["b", "a"]
@@ -143,12 +142,16 @@ def test_features_alone_need_no_label_and_no_query(
     assert read.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
     if not absent:
         return
-    with pytest.raises(DataError, match=f"has no column {'label' if 'label' in absent else 'query_id'} or"):
+    with pytest.raises(
+        DataError, match=naming("no column", "label or" if "label" in absent else "query_id or", "COLUMN")
+    ):
         read_table(source)
 
 
 def test_a_table_without_labels_is_no_data_set_and_the_message_says_what_takes_it() -> None:
-    with pytest.raises(DataError, match=r"no column label or relevance; .* only predict, in Python"):
+    with pytest.raises(
+        DataError, match=naming("label or relevance", "label=COLUMN", "predict", "read_features")
+    ):
         read_table(frame().drop(columns="label"))
 
 
@@ -159,21 +162,21 @@ def test_a_column_that_training_named_may_be_absent_from_what_is_scored() -> Non
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "parts"),
     [
-        ({"label": [0, None, 1]}, r"row 2: column 'label' has no label, but other rows have.* or none"),
-        ({"label": [None, None, -1]}, r"row 1: column 'label' has no label"),
-        ({"label": [0, 1, -1]}, r"row 3: label -1\.0 in column 'label' is out of range"),
-        ({"label": [0, "x", 1]}, r"row 2: column 'label' is 'x', which is not a number"),
-        ({"bm25": [0, "x", 1]}, r"row 2: column 'bm25' is 'x', which is not a number"),
-        ({"url": [1, 2, 3]}, "has the columns url, which training does not have"),
+        ({"label": [0, None, 1]}, ["row 2:", "'label'", "empty", "Add a label", "clear"]),
+        ({"label": [None, None, -1]}, ["row 1:", "'label'", "empty"]),
+        ({"label": [0, 1, -1]}, ["row 3:", -1.0, "'label'", "0 or more"]),
+        ({"label": [0, "x", 1]}, ["row 2:", "'label'", "'x'", "not a number"]),
+        ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number"]),
+        ({"url": [1, 2, 3]}, ["the DataFrame:", "columns url", "remove", "data.features"]),
     ],
     ids=str,
 )
 def test_a_mistake_in_a_table_that_is_only_to_be_scored_is_named(
-    columns: dict[str, list[object]], message: str
+    columns: dict[str, list[object]], parts: list[object]
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         read_table_features(frame(**columns), feature_names=["bm25"])
 
 
@@ -182,44 +185,41 @@ def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "parts"),
     [
-        (
-            {"label": [0, np.nan, 1]},
-            r"row 2: label nan in column 'label' is not a grade\. Judge the document",
-        ),
-        ({"label": [0, 1, -1]}, r"row 3: label -1\.0 in column 'label' is out of range.*Shift"),
-        ({"label": [np.inf, 1, 1]}, r"row 1: label inf in column 'label' is out of range"),
-        ({"label": [0.5, 1, 1]}, r"row 1: label 0\.5 in column 'label' is not a whole.*whole_labels=false"),
-        ({"bm25": [0, "x", 1]}, r"row 2: column 'bm25' is 'x', which is not a number"),
-        ({"bm25": [0, 1, -np.inf]}, r"row 3: column 'bm25' is -inf; it must be finite"),
-        ({"bm25": [1e39, 1, 0]}, r"row 1: column 'bm25' is 1e\+39; it must be finite in float32"),
-        ({"label": ["good", 1, 1]}, r"row 1: column 'label' is 'good', which .*grade documents by numbers"),
-        ({"query_id": [1, None, 2]}, r"row 2: column 'query_id' is nan; give each row its id"),
-        ({"query_id": ["", "a", "b"]}, r"row 1: column 'query_id' is empty"),
-        ({"query_id": [(1, 2), "a", "b"]}, r"row 1: column 'query_id' is \(1, 2\); give each row its id"),
-        ({"query_id": ["a" * 1001, "a", "b"]}, r"row 1: column 'query_id' has an id of 1001 characters"),
-        ({"weight": [1, -1, 1]}, r"row 2: weight -1\.0 in column 'weight' is out of range"),
-        ({"weight": [1, 1, 0]}, r"row 3: query '2' begins here, and all its documents have the weight 0"),
-        ({"position": [1, 1.5, 2]}, r"row 2: position 1\.5 in column 'position' is not a rank"),
-        ({"position": [1, -1, 2]}, r"row 2: position -1\.0"),
-        ({"position": [1, 1e30, 2]}, r"row 2: position 1e\+30"),
-        ({"bm25": [1, 10**400, 2]}, r"row 2: column 'bm25' is inf; it must be finite"),
-        ({"bm25": [1j, 2, 3]}, r"row 1: column 'bm25' is 1j, which is not a number"),
-        ({"bm25": list(pd.date_range("2020", periods=3))}, r"row 1: column 'bm25' is Timestamp"),
-        ({"bm25": list(pd.to_timedelta([1, 2, 3]))}, r"row 1: column 'bm25' is Timedelta"),
-        ({"bm25": list(pd.period_range("2020", periods=3))}, r"row 1: column 'bm25' is Period"),
+        ({"label": [0, np.nan, 1]}, ["row 2:", "nan", "'label'", "remove the document"]),
+        ({"label": [0, 1, -1]}, ["row 3:", -1.0, "'label'", "0 or more", "Shift"]),
+        ({"label": [np.inf, 1, 1]}, ["row 1:", "inf", "'label'", "finite"]),
+        ({"label": [0.5, 1, 1]}, ["row 1:", 0.5, "'label'", "whole numbers", "whole_labels=false"]),
+        ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number"]),
+        ({"bm25": [0, 1, -np.inf]}, ["row 3:", "'bm25'", "-inf", "Rescale"]),
+        ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
+        ({"label": ["good", 1, 1]}, ["row 1:", "'label'", "'good'", "grades as numbers"]),
+        ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "needs an id"]),
+        ({"query_id": ["", "a", "b"]}, ["row 1:", "'query_id'", "empty"]),
+        ({"query_id": [(1, 2), "a", "b"]}, ["row 1:", "'query_id'", "(1, 2)", "needs an id"]),
+        ({"query_id": ["a" * 1001, "a", "b"]}, ["row 1:", "'query_id'", "1001 characters", "1000"]),
+        ({"weight": [1, -1, 1]}, ["row 2:", -1.0, "'weight'", "0 or more"]),
+        ({"weight": [1, 1, 0]}, ["row 3:", "query '2'", "weight 0", "Remove the query"]),
+        ({"position": [1, 1.5, 2]}, ["row 2:", 1.5, "'position'", "rank"]),
+        ({"position": [1, -1, 2]}, ["row 2:", -1.0, "'position'", "0 or more"]),
+        ({"position": [1, 1e30, 2]}, ["row 2:", 1e30, "'position'", "rank"]),
+        ({"bm25": [1, 10**400, 2]}, ["row 2:", "'bm25'", "inf", "Rescale"]),
+        ({"bm25": [1j, 2, 3]}, ["row 1:", "'bm25'", "1j", "not a number"]),
+        ({"bm25": list(pd.date_range("2020", periods=3))}, ["row 1:", "'bm25'", "Timestamp"]),
+        ({"bm25": list(pd.to_timedelta([1, 2, 3]))}, ["row 1:", "'bm25'", "Timedelta"]),
+        ({"bm25": list(pd.period_range("2020", periods=3))}, ["row 1:", "'bm25'", "Period"]),
     ],
 )
 def test_a_wrong_value_is_named_with_its_row_and_column(
-    columns: dict[str, list[object]], message: str
+    columns: dict[str, list[object]], parts: list[object]
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         read_table(frame(**columns), whole_labels=True)
 
 
 def test_a_row_is_that_of_the_file_even_where_queries_are_sorted() -> None:
-    with pytest.raises(DataError, match="row 3: label -1"):
+    with pytest.raises(DataError, match=naming("row 3:", -1.0, "'label'")):
         read_table(frame(query_id=["b", "a", "b"], label=[0, 0, -1]), sort_queries=True)
 
 
@@ -236,29 +236,26 @@ def test_numbers_in_cells_of_any_type_are_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("further", "message"),
+    ("further", "parts"),
     [
-        (
-            "relevance",
-            "has the columns label and relevance, which are both names of the label; .*label=COLUMN",
-        ),
-        ("qid", "has the columns query_id and qid, which are both names of the query"),
-        ("", r"column 4 has no name \(''\), as the index .*index=False"),
-        ("Unnamed: 0", r"column 4 has no name \('Unnamed: 0'\)"),
+        ("relevance", ["label and relevance", "label=COLUMN"]),
+        ("qid", ["query_id and qid", "query=COLUMN"]),
+        ("", ["column 4", "('')", "index=False"]),
+        ("Unnamed: 0", ["column 4", "('Unnamed: 0')", "index=False"]),
     ],
 )
 def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
-    further: str, message: str
+    further: str, parts: list[str]
 ) -> None:
     table = frame().assign(**{further: [2, 1, 0]})
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=naming(*parts)):
         read_table(table)
     listed = read_table(table, features=["bm25", further])
     assert listed.feature_names == ("bm25", further)
 
 
 def test_a_label_beside_the_label_that_is_asked_for_is_no_feature() -> None:
-    with pytest.raises(DataError, match="the column 'label' would be a feature, but is a name of the label"):
+    with pytest.raises(DataError, match=naming("column 'label'", "feature", "Remove", "list the features")):
         read_table(frame(grade=[0, 1, 2]), label="grade")
 
 
@@ -269,7 +266,7 @@ def test_a_label_beside_the_label_that_is_asked_for_is_no_feature() -> None:
 )
 def test_an_option_of_another_type_is_refused(options: dict[str, Any]) -> None:
     (name,) = options
-    with pytest.raises(ConfigError, match=f"{name} is {options[name]!r}; it must be"):
+    with pytest.raises(ConfigError, match=naming(f"{name} is {options[name]!r}", "must be")):
         read_table(frame(), **options)
 
 
@@ -281,39 +278,37 @@ def test_ids_are_texts_and_numbers_of_any_kind() -> None:
 
 
 def test_a_column_has_one_role() -> None:
-    with pytest.raises(DataError, match="the column 'label' is given for label and for weight; name one"):
+    with pytest.raises(
+        DataError, match=naming("column 'label'", "to label", "to weight", "a different column")
+    ):
         read_table(frame(), weight="label")
 
 
 def test_a_table_in_which_nothing_is_found_shows_its_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("label, query_id,bm25\n1,q,2\n")
-    with pytest.raises(
-        DataError, match=r"no column query_id .* Its columns are 'label', ' query_id', 'bm25'"
-    ):
+    with pytest.raises(DataError, match=naming("a.csv:", "query_id or qid", "'label', ' query_id', 'bm25'")):
         read_table(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_text("label;query_id;bm25\n1;q;2\n")
-    with pytest.raises(
-        DataError, match="Its only column is 'label;query_id;bm25'; commas separate the cells"
-    ):
+    with pytest.raises(DataError, match=naming("b.csv:", "'label;query_id;bm25'", "commas")):
         read_table(tmp_path / "b.csv")
-    with pytest.raises(DataError, match=r"Its columns are 'label', 'f0', .*, \.\.\.\."):
+    with pytest.raises(DataError, match=naming("'label', 'f0', ", ", ....")):
         read_table(pd.DataFrame({"label": [1], **{f"f{number}": [0] for number in range(20)}}))
 
 
 def test_a_missing_or_further_column_is_named() -> None:
-    with pytest.raises(DataError, match=r"no column label or relevance; .* label=COLUMN"):
+    with pytest.raises(DataError, match=naming("label or relevance", "label=COLUMN")):
         read_table(frame().drop(columns="label"))
-    with pytest.raises(DataError, match=r"no column 'lable' for label; did you mean 'label'\?"):
+    with pytest.raises(DataError, match=naming("'lable'", "'label'?", "'query_id'")):
         read_table(frame(), label="lable")
-    with pytest.raises(DataError, match=r"no feature column 'bm52'; did you mean 'bm25'\?"):
+    with pytest.raises(DataError, match=naming("'bm52'", "'bm25'?")):
         read_table(frame(), feature_names=("bm52",))
-    with pytest.raises(DataError, match=r"no feature column 'clicks'\. Training has it: add the column"):
+    with pytest.raises(DataError, match=naming("'clicks'", "add the column")):
         read_table(frame(), feature_names=("bm25", "clicks"))
-    with pytest.raises(DataError, match="has the columns clicks, which training does not have"):
+    with pytest.raises(DataError, match=naming("columns clicks", "remove", "data.features")):
         read_table(frame(clicks=[1, 2, 3]), feature_names=("bm25",))
-    with pytest.raises(DataError, match="has 1 feature columns, 3 were expected"):
+    with pytest.raises(DataError, match=naming("1 feature columns", "3 were expected")):
         read_table(frame(), 3)
-    with pytest.raises(DataError, match="no feature column besides"):
+    with pytest.raises(DataError, match=naming("no feature column", "label, query_id", "add")):
         read_table(frame().drop(columns="bm25"))
 
 
@@ -321,14 +316,14 @@ def test_a_column_that_is_twice_in_a_parquet_file_is_named(tmp_path: Path) -> No
     one = pyarrow.array([1])
     table = pyarrow.Table.from_arrays([one] * 4, names=["label", "qid", "bm25", "bm25"])
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t\.parquet: the column 'bm25' is there twice; rename one"):
+    with pytest.raises(DataError, match=naming("t.parquet:", "'bm25'", "rename")):
         read_table(tmp_path / "t.parquet")
 
 
 def test_a_folder_of_parquet_files_is_one_table_unless_it_is_empty(tmp_path: Path) -> None:
     folder = tmp_path / "t.parquet"
     folder.mkdir()
-    with pytest.raises(DataError, match=r"t\.parquet: .*no rows"):
+    with pytest.raises(DataError, match=naming("t.parquet:", "no rows")):
         read_table(folder)
     frame().iloc[:2].to_parquet(folder / "part-0.parquet")
     frame().iloc[2:].to_parquet(folder / "part-1.parquet")
@@ -336,7 +331,7 @@ def test_a_folder_of_parquet_files_is_one_table_unless_it_is_empty(tmp_path: Pat
 
 
 def test_a_table_without_rows_is_refused() -> None:
-    with pytest.raises(DataError, match="no rows"):
+    with pytest.raises(DataError, match=naming("the DataFrame:", "no rows")):
         read_table(frame().iloc[:0])
 
 
@@ -352,7 +347,7 @@ def test_a_truncated_file_is_refused(dataset: RankingDataset, tmp_path: Path) ->
     write_table(dataset, tmp_path / "t.csv.gz")
     whole = (tmp_path / "t.csv.gz").read_bytes()
     (tmp_path / "t.csv.gz").write_bytes(whole[:-12])
-    with pytest.raises(DataError, match=r"t\.csv\.gz:1: .* damaged or cut off .*`gzip -t` tests it"):
+    with pytest.raises(DataError, match=naming("t.csv.gz:1:", "damaged", "`gzip -t`")):
         read_table(tmp_path / "t.csv.gz")
 
 
@@ -364,7 +359,7 @@ def test_several_tables_are_one_split_and_have_the_same_columns(tmp_path: Path) 
     assert both.query_ids.tolist() == ["007", "8"]
     assert both.features.tolist() == [[2], [3]]
     paths[1].write_text("tfidf,qid,label\n3,8,0\n")
-    with pytest.raises(DataError, match=r"b\.csv: differs from .*a\.csv in the columns bm25, tfidf"):
+    with pytest.raises(DataError, match=naming(f"{paths[1]}:", paths[0], "bm25, tfidf")):
         read_table(paths)
 
 
@@ -372,15 +367,15 @@ def test_a_mistake_in_one_of_several_tables_is_told_by_its_own_name_and_line(tmp
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     paths[0].write_text("qid,label,bm25\na,1,2\n")
     paths[1].write_text("qid,label,bm25\na,1,2\n\na,-1,2\n")
-    with pytest.raises(DataError, match=f"^{paths[1]}:4: label -1"):
+    with pytest.raises(DataError, match=naming(f"{paths[1]}:4:", -1.0, "'label'")):
         read_table(paths)
     paths[1].write_text("qid,label,bm25\nb,1,2\na,1,2\n")
-    with pytest.raises(DataError, match=f"^{paths[1]}:3: query 'a' comes back .* ended at {paths[0]}:2"):
+    with pytest.raises(DataError, match=naming(f"{paths[1]}:3:", "query 'a'", f"{paths[0]}:2.")):
         read_table(paths)
 
 
 def parquet_bytes(folder: Path) -> bytes:
-    """Texts, categories, whole numbers with gaps and doubles, under an index that is no feature."""
+    """Returns a file with strings, categories, integers with gaps and doubles, and an index."""
     table = frame().assign(
         kind=pd.Categorical(["1", "2"] * (len(frame()) // 2) + ["1"] * (len(frame()) % 2)),
         count=pd.array([None, *range(1, len(frame()))], dtype="Int64"),
@@ -396,7 +391,7 @@ def test_an_index_that_pandas_wrote_into_a_parquet_file_is_no_feature(tmp_path: 
 
 
 def with_note_replaced(folder: Path, old: bytes, new: bytes) -> Path:
-    """The same table with another note of pandas on its types, which pyarrow keeps in two places."""
+    """Writes the table with changed pandas metadata, which pyarrow stores in two places."""
     parquet_bytes(folder)
     table = pyarrow.parquet.read_table(folder / "whole.parquet")
     note = table.schema.metadata[b"pandas"]
@@ -422,7 +417,7 @@ def test_what_pandas_noted_of_its_types_is_not_needed(tmp_path: Path, old: bytes
 
 def test_a_damaged_note_of_the_index_is_refused_because_it_might_be_read_as_a_feature(tmp_path: Path) -> None:
     damaged = with_note_replaced(tmp_path, b'["rows of a larger table"]', b'["rows of a larger table"')
-    with pytest.raises(DataError, match=r"damaged\.parquet: .*pandas' index.*mend or replace the file"):
+    with pytest.raises(DataError, match=naming("damaged.parquet:", "pandas", "index", "replace the file")):
         read_table(damaged)
 
 

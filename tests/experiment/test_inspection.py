@@ -190,11 +190,11 @@ def test_the_verb_reads_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("option", "message"),
     [
         ("sort_queries=no", "sort_queries is 'no'; it must be true or false"),
-        ("num_features=5", "feature index 6 is beyond the 5 features"),
+        ("num_features=5", "feature index is 6, but 5 features"),
         ("first_index=1.0", "first_index is 1.0; it must be a whole number"),
         ("absent=null", "absent is None; it must be 0 or nan"),
         ("overflow=nan", "overflow is nan; it must be one of"),
-        ("feature_names=names.txt", "names.txt: there is no such file"),
+        ("feature_names=names.txt", "names.txt: the file does not exist"),
     ],
 )
 def test_an_option_of_reading_that_cannot_be_is_told_in_one_paragraph(

@@ -172,11 +172,11 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "names that are numbers": (make("feature_names", lambda names: np.arange(len(names))), "feature_names"),
     "a name of 0x7fffffff": (
         make("feature_names", with_code(0x7FFFFFFF)),
-        "names.npy' holds what is no text",
+        "names.npy' contains an invalid character",
     ),
     "a name of half a character": (
         make("feature_names", with_code(0xD800)),
-        "names.npy' holds what is no text",
+        "names.npy' contains an invalid character",
     ),
     "names alike": (make("feature_names", lambda names: np.full(len(names), "a")), "feature_names"),
     "position factors of two lengths": (
@@ -242,10 +242,12 @@ def array_that_declares(shape: tuple[int, ...], values: bytes = b"", descr: str 
         pytest.param(array_that_declares((10**12,)), "declares the shape", id="8 TB"),
         pytest.param(array_that_declares((10**30,)), "declares the shape", id="more than an int64"),
         pytest.param(array_that_declares((1,), b"\0" * 800), "declares the shape", id="less than there is"),
-        pytest.param(array_that_declares((1,), b"\x80\x02N.", "|O"), "is no array of numbers", id="objects"),
+        pytest.param(
+            array_that_declares((1,), b"\x80\x02N.", "|O"), "is not an array of numbers", id="objects"
+        ),
         pytest.param(array_that_declares((1,), b"\0" * 10**6, "<U0"), "declares the shape", id="of no size"),
-        pytest.param(b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, "is no array", id="a deep header"),
-        pytest.param(b"", "is no array of numbers", id="nothing"),
+        pytest.param(b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, "is not an array", id="a deep header"),
+        pytest.param(b"", "is not an array of numbers", id="nothing"),
     ],
 )
 def test_an_array_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(

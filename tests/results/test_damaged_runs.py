@@ -152,7 +152,7 @@ DAMAGED_RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a second is infinite": (edited("seconds", "fit", to=float("inf")), r"seconds\.fit is inf"),
     "a second is below 0": (edited("seconds", "fit", to=-1), r"seconds\.fit is -1; 0 or more"),
     "a second is too large to add": (edited("seconds", "fit", to=1e308), r"seconds\.fit is 1e\+308"),
-    "the model is a list": (edited("model", to=["native"]), r"model is \['native'\]; a text"),
+    "the model is a list": (edited("model", to=["native"]), r"model is \['native'\]; a string"),
     "the model is endless": (edited("model", to="x" * 10_000), "model is 'xxx.*at most 1000 characters"),
     "the seed is text": (edited("seed", to="1"), "seed is '1'; a whole number"),
     "the status is unknown": (edited("status", to="done"), "status is 'done'; 'finished' or 'failed'"),
@@ -164,14 +164,14 @@ DAMAGED_RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a fingerprint is null": (edited("data", "test", "fingerprint", to=None), r"data\.test\.fingerprint is"),
     "a name of a feature is null": (
         edited("data", "train", "feature_names", 3, to=None),
-        r"data\.train\.feature_names\[3\] is None; a text",
+        r"data\.train\.feature_names\[3\] is None; a string",
     ),
     "a feature lacks its name": (
         edited("data", "train", "feature_names", to=["a"]),
         "40 features and 1 names",
     ),
     "there are 10^12 features": (edited("data", "train", "features", to=10**12), r"data\.train\.features is"),
-    "a version is null": (edited("versions", "python", to=None), r"versions\.python is None; a text"),
+    "a version is null": (edited("versions", "python", to=None), r"versions\.python is None; a string"),
     "the configuration is text": (edited("config", to="model=native"), "config is 'model=native'; an object"),
     "the model's settings are null": (edited("config", "model", to=None), r"config\.model is None; an obj"),
     "the tracking is a list": (edited("config", "tracking", to=[]), r"config\.tracking is \[\]; an object"),
@@ -244,30 +244,30 @@ def scores_of(damaged: Path, name: str = "test_scores") -> Any:
 
 DAMAGED_SCORES: dict[str, tuple[Callable[[Path], None], str]] = {
     "10^12 scores": (lambda run: forged(run, "test_scores", "(1000000000000,)"), "bytes are in the file"),
-    "an object": (lambda run: saved(run, test_scores=np.array([{}])), "no array of numbers"),
+    "an object": (lambda run: saved(run, test_scores=np.array([{}])), "not an array of numbers"),
     "NaN": (lambda run: saved(run, test_scores=scores_of(run) * np.nan), r"test: scores\[0\] is NaN"),
     "text": (lambda run: saved(run, test_scores=scores_of(run).astype(str)), "a floating-point number"),
     "a score less": (lambda run: saved(run, test_scores=scores_of(run)[1:]), "each of the .* documents"),
     "two dimensions": (lambda run: saved(run, test_scores=scores_of(run)[None]), "each of the .* documents"),
     "a label less": (
         lambda run: saved(run, test_labels=scores_of(run, "test_labels")[1:]),
-        "query_start must",
+        "query_start is",
     ),
     "no labels": (lambda run: saved(run, test_labels=None), "missing .*labels"),
     "falling queries": (
         lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]),
-        "query_start must begin with 0",
+        "query_start is",
     ),
     "ids that are no characters": (
         lambda run: saved(
             run,
             test_query_ids=np.full(len(scores_of(run, "test_query_ids")), 0x7FFFFFFF, np.uint32).view("<U1"),
         ),
-        "query_ids.npy' holds what is no text",
+        "query_ids.npy' contains an invalid character",
     ),
     "places that are no rows": (
         lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)),
-        "file_rows: must hold each row",
+        "file_rows must contain",
     ),
     "other documents than recorded": (
         lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE),
@@ -309,8 +309,8 @@ def line_replaced(number: int, text: str) -> Callable[[Path], None]:
 
 DAMAGED_TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "another header": (line_replaced(1, "a,b,c"), "its columns are"),
-    "a short row": (line_replaced(3, "1"), r":3: 1 cells, where the header has"),
-    "a blank row": (lambda path: set_to(path.read_text() + "\n")(path), r": 0 cells"),
+    "a short row": (line_replaced(3, "1"), r":3: the row has 1 cells, but the header has"),
+    "a blank row": (lambda path: set_to(path.read_text() + "\n")(path), "has 0 cells"),
     "only a header": (lambda path: set_to(path.read_text().split("\n")[0])(path), "has no rows"),
     "empty": (set_to(""), "has no rows"),
     "no text": (set_to(b"\xff\xfe"), "not CSV in UTF-8"),
@@ -335,7 +335,7 @@ def test_a_damaged_table_is_refused_with_its_line(
 ) -> None:
     damage(damaged / name)
     if name == EXAMPLE_FILE and reason == "its columns are":
-        reason = "cells, where the header has 3"  # any names will do, of as many features
+        reason = "cells, but the header has 3"  # any names will do, of as many features
     with pytest.raises(ResultError) as raised:
         READERS[name](damaged)
     assert str(raised.value).startswith(str(damaged / name))

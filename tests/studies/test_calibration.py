@@ -280,7 +280,7 @@ def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() ->
         for methods in linear_learner.METHOD_PAIRS
     )
     assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
-    # docs/statistics.md warns of this.
+    # docs/concepts/statistics.md warns of this.
     assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
 
 

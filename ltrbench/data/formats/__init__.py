@@ -1,16 +1,16 @@
 """File formats.
 
-    reading       reads any file of features, by its ending
-    score_files   reads any file of scores, by its content
-    letor         LETOR text, and LightGBM's files
+    reading       readers of data files, chosen by file extension
+    score_files   readers of score files, chosen by content
+    letor         LETOR text and LightGBM's files
     table         tables with named columns
-    trec          TREC's runs and qrels
-    ranklib       RankLib's files of scores and figures
-    scores        files of one score a line
+    trec          TREC runs and qrels
+    ranklib       RankLib's files of scores and of metrics per query
+    scores        files of one score per line
 
-and what the readers share:
+Modules that the readers share:
 
-    compression   packed files
-    gathering     rows brought together by query
+    compression   compressed files
+    gathering     grouping of rows by query
     options       checks of arguments
 """

@@ -1,7 +1,7 @@
-"""Files that may be compressed: gz, bz2, xz and zst beside plain ones.
+"""Reads and writes plain and compressed files: gz, bz2, xz and zst.
 
-What is read is told by its first bytes, so that a wrong name does no harm; what is written, by the ending of
-its name. Another compression is one more entry in `COMPRESSIONS`.
+Readers detect the compression from the first bytes, so that a wrong file extension does no harm. Writers
+choose it by the extension. To support another compression, add an entry to `COMPRESSIONS`.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from typing import IO, Any
 
 from ltrbench.errors import DataError
 
-_BLOCK_BYTES = 1 << 22  # so large that a call's cost vanishes beside it, so small that it is cheap to hold
-_PACKED_BYTES = 1 << 20  # of bz2 and xz, which unpack to several times that
+_BLOCK_BYTES = 1 << 22  # large enough to hide the overhead of a call, small enough for memory
+_PACKED_BYTES = 1 << 20  # read at a time from bz2 and xz, which expand to several times that size
 
-# What the libraries raise on a damaged stream; pyarrow's ArrowInvalid is a ValueError.
+# Exceptions of the libraries on a damaged stream; pyarrow's ArrowInvalid is a ValueError.
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """One format: how to tell it, how to unpack and pack a stream, and the command that tests a file."""
+    """Compression format: its magic bytes, stream functions, and the command that tests a file."""
 
     ending: str
     magic: bytes
-    unpack: Callable[[IO[bytes]], Any]  # to a stream of bytes, which the libraries type each in its own way
+    unpack: Callable[[IO[bytes]], Any]  # returns a byte stream, whose type depends on the library
     pack: Callable[[IO[bytes]], Any]
     test: str
 
 
 class _Streams:
-    """Packed streams, read one after the other, as `cat` joins them; zeros after one are padding.
+    """Concatenated compressed streams, as `cat` joins them; zeros after a stream are padding.
 
-    Python's BZ2File and LZMAFile pass over what follows a whole stream and is not another one: of a file that
-    is damaged there they would read the beginning, and not say so.
+    Python's BZ2File and LZMAFile ignore any bytes after a complete stream that are not another stream: they
+    would silently read only the beginning of a file that is damaged there.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class _Streams:
         self._stream = new()
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes, none at the end.
+        """Returns at most `size` bytes; empty at the end.
 
         Raises:
-            EOFError, OSError or LZMAError: where the file is cut off or damaged.
+            EOFError, OSError or LZMAError: The file is truncated or damaged.
         """
         while True:
             packed = b""
@@ -71,7 +71,7 @@ class _Streams:
             elif self._stream.needs_input:
                 packed = self._raw.read(_PACKED_BYTES)
                 if not packed:
-                    raise EOFError("it ends before the end of its stream")
+                    raise EOFError("the file ends before the end of its stream")
             plain = self._stream.decompress(packed, size)
             if plain:
                 return plain
@@ -93,7 +93,7 @@ def _pack_gz(plain: IO[bytes]) -> Any:
 
 
 def _unpack_zst(packed: IO[bytes]) -> Any:
-    # Late, because pyarrow takes a tenth of a second that --help does not have.
+    # Imported here, because pyarrow takes a tenth of a second, too long for --help.
     import pyarrow
 
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, mode="r"), "zstd")
@@ -122,7 +122,7 @@ COMPRESSIONS = (
 
 
 def without_compression_ending(path: Path) -> Path:
-    """The name that the file has when it is unpacked.
+    """Returns the path without the extension of a compression format.
 
     >>> without_compression_ending(Path("rank.train.gz")).name
     'rank.train'
@@ -131,15 +131,15 @@ def without_compression_ending(path: Path) -> Path:
 
 
 def read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
-    """The unpacked text in blocks of whole lines, each with the number of its first line.
+    """Yields the uncompressed text in blocks of whole lines, each with the number of its first line.
 
-    A mark of UTF-8 at the beginning of the file is left out.
+    A UTF-8 byte order mark at the beginning of the file is removed.
 
     Raises:
-        DataError: where the file is absent, a folder, locked, damaged or cut off.
+        DataError: The file does not exist, is a folder, cannot be opened, or is damaged or truncated.
     """
     first_line = 1
-    rest = b""  # the beginning of a line whose end is not read yet
+    rest = b""  # incomplete last line of the bytes read so far
     with _open(path) as raw:
         kind = _told_by_content(raw)
         stream = raw if kind is None else _unpacked(raw, kind, path)
@@ -170,16 +170,16 @@ def _unpacked(raw: IO[bytes], kind: Compression, path: Path) -> IO[bytes]:
 def _damaged(path: Path, line: int, kind: Compression | None, error: Exception) -> DataError:
     if kind is None:
         return DataError(
-            f"{path}:{line}: somewhere after this line the file cannot be read ({error}). Copy it again."
+            f"{path}:{line}: the file cannot be read after this line ({error}). Copy the file again."
         )
     return DataError(
-        f"{path}:{line}: somewhere after this line the {kind.ending[1:]} file is damaged or cut off "
-        f"({error}). Copy or download it again; `{kind.test}` tests it."
+        f"{path}:{line}: the {kind.ending[1:]} file is damaged or truncated somewhere after this line "
+        f"({error}). Copy or download the file again; `{kind.test}` tests it."
     )
 
 
 def _told_by_content(raw: BufferedReader) -> Compression | None:
-    # Looked at and not taken, because a pipe cannot go back.
+    # peek instead of read, because a pipe cannot seek back.
     first = raw.peek(6)
     return next((kind for kind in COMPRESSIONS if first.startswith(kind.magic)), None)
 
@@ -194,13 +194,14 @@ def _open(path: Path) -> Iterator[BufferedReader]:
         raw = path.open("rb")
     except FileNotFoundError:
         raise DataError(
-            f"{path}: there is no such file (seen from {Path.cwd()}). Check the path, or get the data."
+            f"{path}: the file does not exist (current folder {Path.cwd()}). Check the path, or download the "
+            "data."
         ) from None
     except IsADirectoryError:
-        raise DataError(f"{path}: is a folder; name the file in it that should be read.") from None
+        raise DataError(f"{path}: this is a folder; pass the path of a file in it.") from None
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be opened ({error.strerror}). Check the path and its rights."
+            f"{path}: the file cannot be opened ({error.strerror}). Check the path and its permissions."
         ) from None
     with raw:
         yield raw
@@ -208,21 +209,21 @@ def _open(path: Path) -> Iterator[BufferedReader]:
 
 @contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose content becomes `path` at the end of the block, compressed as its ending says.
+    """Yields a stream whose content replaces `path` at the end of the block, compressed by the extension.
 
-    Where the block fails, nothing is left behind, and what was at `path` stays.
+    If the block fails, an existing file stays unchanged and nothing else remains.
 
     Raises:
-        DataError: where the path is a folder, or its folder is absent or cannot be written to.
+        DataError: The path is a folder, or its folder does not exist or is not writable.
     """
     if path.is_dir():
-        raise DataError(f"{path}: is a folder; name the file in it that should be written.")
+        raise DataError(f"{path}: this is a folder; pass the path of a file in it.")
     kind = _told_by_ending(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be written ({error.strerror}). Check the folder and its rights."
+            f"{path}: the file cannot be written ({error.strerror}). Check the folder and its permissions."
         ) from None
     unfinished = Path(name)
     try:
@@ -232,14 +233,14 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
             else:
                 with kind.pack(raw) as packed:
                     yield packed
-        unfinished.chmod(0o666 & ~_umask())  # mkstemp's file is its owner's alone
+        unfinished.chmod(0o666 & ~_umask())  # mkstemp creates a file that only its owner can read
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 def _umask() -> int:
-    # It can only be read by setting it.
+    # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,7 +1,7 @@
-"""RankLib's files: the scores that `-score` writes, and the figures of single queries that `-idv` writes.
+"""RankLib's files: document scores (`-score`) and metric values per query (`-idv`).
 
-    -score    query TAB index TAB score        the index of a document in its query, from 0
-    -idv      NDCG@10   query   value          a line a query, and `all` with the mean at the end
+    -score    query TAB index TAB score        index of the document in its query, from 0
+    -idv      NDCG@10   query   value          one line per query; the last line, `all`, has the mean
 
 (RankLib 2.x, ciir/umass/edu/eval/Evaluator.java, score and savePerRankListPerformanceFile.)
 """
@@ -17,22 +17,22 @@ from ltrbench.errors import DataError
 SCORE_LINE = "query index score"
 SCORE_COLUMNS = len(SCORE_LINE.split())
 
-# What RankLib calls the metrics that it has; all others keep our name.
+# RankLib's names of its metrics; other metrics keep the name of this package.
 _METRICS = {"ndcg": "NDCG", "dcg": "DCG", "map": "MAP", "mrr": "RR", "precision": "P", "err": "ERR"}
 
 
 def parse_ranklib_scores(text: bytes, name: str) -> dict[str, list[float]]:
-    """Query -> the scores of its documents, in the order of the data's rows.
+    """Returns query -> scores of its documents, in the order of the data rows.
 
-    RankLib takes the rows of a query that stand apart in a file for two lists, and counts each from 0: here
-    they are one query again.
+    RankLib treats non-consecutive rows of a query as two lists, each numbered from 0: this function joins
+    them to one query.
 
     Args:
-        text: of a `-score` file.
-        name: what messages call the file.
+        text: content of a `-score` file.
+        name: name of the file in messages.
 
     Raises:
-        DataError: where a line is not `query index score`, or an index is not the one that comes next.
+        DataError: A line is not `query index score`, or an index does not follow the previous one.
 
     >>> parse_ranklib_scores(b"q1\\t0\\t0.5\\nq1\\t1\\t-2\\nq2\\t0\\t1e-3\\n", "scores.txt")
     {'q1': [0.5, -2.0], 'q2': [0.001]}
@@ -46,14 +46,14 @@ def parse_ranklib_scores(text: bytes, name: str) -> dict[str, list[float]]:
         score = parse_score(columns[-1])
         if len(columns) != SCORE_COLUMNS or not columns[1].isdigit() or score is None:
             raise DataError(
-                f"{name}:{number}: {quote(line)} is no line of RankLib's -score, '{SCORE_LINE}' with an "
-                "index from 0. Check the file, or write it again."
+                f"{name}:{number}: the line is {quote(line)}; expected a line of RankLib's -score output, "
+                f"'{SCORE_LINE}', with an index from 0. Check the file, or run RankLib again."
             )
         query, index = columns[0], int(columns[1])
         if index != 0 and (query, index) != (last_query, last_index + 1):
             raise DataError(
-                f"{name}:{number}: index {index} of query {quote(query)} does not follow the line before; "
-                "RankLib writes them in order, from 0. Lines are missing or out of order: write it again."
+                f"{name}:{number}: index {index} of query {quote(query)} does not follow the previous line; "
+                "RankLib writes indices in order, from 0. Lines are missing or reordered: run RankLib again."
             )
         scores.setdefault(query.decode(errors="backslashreplace"), []).append(score)
         last_query, last_index = query, index
@@ -61,12 +61,12 @@ def parse_ranklib_scores(text: bytes, name: str) -> dict[str, list[float]]:
 
 
 def idv_lines(metric: str, values: Iterable[tuple[str, float]], mean: float) -> Iterator[str]:
-    """The lines of a file as `-idv` writes it.
+    """Yields the lines of a file in the format of `-idv`.
 
     Args:
-        metric: such as ndcg@10.
+        metric: name of the metric, such as ndcg@10.
         values: (query, value) of each query.
-        mean: over the queries.
+        mean: mean over the queries.
 
     >>> print(*idv_lines("ndcg@10", [("q1", 0.5), ("q2", 1.0)], 0.75), sep="", end="")
     NDCG@10   q1   0.5

@@ -1,4 +1,4 @@
-"""Functions that read any file of ours, a table or LETOR text, by the file's ending."""
+"""Readers of data files, a table or LETOR text, chosen by the file extension."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
 _TABLES = (".csv", ".parquet")
-# What a run knows of its features and demands of its labels, and not how a file is written.
+# Options that depend on the features and the gains of a run, not on the format of a file.
 _OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
-# What says how labels and queries are read.
+# Options that concern labels and queries only.
 _NO_FEATURES = {"sort_queries", "whole_labels"}
 
 
@@ -28,19 +28,19 @@ def read_data(
     feature_names: Sequence[str] | str | Path | None = None,
     **options: Any,
 ) -> RankingDataset:
-    """Reads a file as a table where it ends in .csv or .parquet, compressed or not, otherwise as LETOR text.
+    """Reads a file with extension .csv or .parquet as a table, compressed or not, and others as LETOR text.
 
     Args:
-        path: the file, or several of one kind that are one split.
-        num_features: the number of features that are expected; None: what the file has.
-        feature_names: the features that training has, by which a table's columns are found in any order;
-            LETOR text tells features by their index, and has no use for them. Or, for LETOR text, the path of
-            a file of names.
-        options: those of `read_table` or `read_letor`, by name.
+        path: the file, or several files of the same format that form one split.
+        num_features: expected number of features; None: the number in the file.
+        feature_names: feature names of the training data, which select the columns of a table in any order;
+            ignored for LETOR text, whose features have indices. For LETOR text also the path of a file of
+            feature names.
+        options: options of `read_table` or `read_letor`, by name.
 
     Raises:
-        ConfigError: on an option that the reader does not have, or of the wrong type.
-        DataError: where the file cannot be read.
+        ConfigError: The reader does not have an option, or its type is wrong.
+        DataError: The file cannot be read.
     """
     reader = _reader_of_all(as_paths(path))
     return reader(path, num_features, **_checked(path, reader, feature_names, options))
@@ -52,21 +52,21 @@ def read_features(
     feature_names: Sequence[str] | str | Path | None = None,
     **options: Any,
 ) -> Features:
-    """Reads the features of documents that are to be scored: they need neither labels nor queries.
+    """Reads the features of documents for prediction, which need neither labels nor queries.
 
-    Where a file has labels they are checked, and not returned.
+    Labels in the file are validated, but not returned.
 
     Args:
         path, num_features, feature_names: as in `read_data`.
-        options: those of `read_table` or `read_letor`, by name. Those about labels and queries
-            (`whole_labels`, `sort_queries`) change nothing here.
+        options: options of `read_table` or `read_letor`, by name. Options about labels and queries
+            (`whole_labels`, `sort_queries`) have no effect here.
 
     Returns:
-        (D, F), the documents in the order of the file: what `Ranker.predict` takes.
+        (D, F), the documents in file order: the input of `Ranker.predict`.
 
     Raises:
-        ConfigError: on an option that the reader does not have, or of the wrong type.
-        DataError: where the file cannot be read; where only some documents have a label.
+        ConfigError: The reader does not have an option, or its type is wrong.
+        DataError: The file cannot be read, or only some documents have a label.
     """
     reader = _reader_of_all(as_paths(path))
     checked = _checked(path, reader, feature_names, options)
@@ -82,7 +82,7 @@ def _checked(
     feature_names: Sequence[str] | str | Path | None,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The options for a reader, `feature_names` among them where it takes them."""
+    """Returns the validated options of a reader, including `feature_names` if the reader accepts them."""
     first = as_paths(path)[0]
     known = _options(reader)
     for name in options:
@@ -90,7 +90,8 @@ def _checked(
             raise ConfigError(f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
     if reader is read_table and isinstance(feature_names, (str, Path)):
         raise ConfigError(
-            f"{first}: feature_names={feature_names} is for LETOR text; a table's columns are the names."
+            f"{first}: feature_names={feature_names} is an option for LETOR text; a table has its feature "
+            "names in the header. Remove the option."
         )
     takes_names = reader is read_table or isinstance(feature_names, (str, Path))
     named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
@@ -98,15 +99,15 @@ def _checked(
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """How a run read its own files, as far as it applies to another: options for `read_data`.
+    """Returns the reader options of a run that apply to another file, for `read_data`.
 
     Args:
-        path: the file to be read.
-        config: the run's `data`, as its result keeps it; NaN is None there.
+        path: the file to read.
+        config: `data` configuration of the run, as stored in its result; None represents NaN.
 
     Returns:
-        Those of its keys that are options of the reader of `path` and are set, without those that say which
-        features the run has, or what it asks of labels.
+        The keys that are set and are options of the reader of `path`, without the options that depend on the
+        features of the run or restrict labels.
 
     >>> reading_options("test.txt", {"name": "mine", "first_index": 0, "absent": None, "label": "grade"})
     {'first_index': 0, 'absent': nan}
@@ -123,7 +124,8 @@ def _reader_of_all(paths: Sequence[Path]) -> Callable[..., RankingDataset]:
     if len(set(readers)) > 1:
         odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
         raise DataError(
-            f"{odd}: is not of the kind of {paths[0]}, by its ending; give tables or LETOR text, not both."
+            f"{odd}: the extension differs from {paths[0]}, so that one file is a table and the other LETOR "
+            "text; use one format for all files of a split."
         )
     return readers[0]
 

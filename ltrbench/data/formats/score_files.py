@@ -1,10 +1,10 @@
-"""Files of scores of any system, told by their content, and matched to the documents of a split.
+"""Reads score files of any system, with the format detected from the content, and matches them to a split.
 
-    one score a line     in the order of the data's rows
+    one score per line   in the order of the data rows
     RankLib's -score     query index score: by query, in the order of its rows
-    a TREC run           query Q0 document rank score tag: by query and document
+    TREC run             query Q0 document rank score tag: by query and document
 
-A fourth is a class with `read` and `match`, and a line in `_kind`.
+To support another format, write a class like `ScoreFile` and add a line to `read_score_file`.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from ltrbench.shapes import Scores
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The scores of a split's documents, (D,), and what a reader of their figures must know."""
+    """Scores of a split's documents, (D,), and notes on their interpretation."""
 
     scores: Scores
     notes: tuple[str, ...] = ()
 
 
 class ScoreFile(Protocol):
-    """A file of scores that was read.
+    """Parsed score file.
 
     Attributes:
-        queries: that its lines name, of which there may be more than a split has; none where they name none.
+        queries: query ids in the file, possibly more than in a split; empty if the format has none.
     """
 
     @property
     def queries(self) -> Collection[str]: ...
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
-        """The scores of these documents.
+        """Returns the scores of the documents.
 
         Args:
-            file_rows: (D,), the row of each document in what was read, from 0; None: as they stand.
-            split: what messages call the documents, such as "test of fold 1".
+            file_rows: (D,), row of each document in its source, from 0; None: same order as the source.
+            split: name of the documents in messages, such as "test of fold 1".
 
         Raises:
-            DataError: where the file does not score them.
+            DataError: The file does not have scores for these documents.
         """
         ...
 
 
 def read_score_file(path: Path) -> ScoreFile:
-    """Reads a file of scores, plain or compressed (gz, bz2, xz, zst).
+    """Reads a score file, plain or compressed (gz, bz2, xz, zst).
 
     Raises:
-        DataError: where it cannot be read, or is of no known kind.
+        DataError: The file cannot be read, or its format is unknown.
     """
     text = b"".join(block for block, _ in read_blocks(path)).removeprefix(codecs.BOM_UTF8)
     lines = enumerate(text.split(b"\n"), 1)
@@ -76,8 +76,8 @@ def read_score_file(path: Path) -> ScoreFile:
     if len(columns) >= RUN_COLUMNS:
         return _ScoresOfDocuments(path, read_trec_run(path))
     raise DataError(
-        f"{path}:{number}: {quote(first)} is the beginning of no file of scores. Known are one score a line, "
-        f"RankLib's -score '{SCORE_LINE}', and a TREC run '{RUN_LINE}', without a header."
+        f"{path}:{number}: the first line is {quote(first)}, which is not a known format of scores. Write "
+        f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header."
     )
 
 
@@ -90,8 +90,9 @@ class _ScoresOfRows:
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         if len(self.scores) != judgments.num_documents:
             raise DataError(
-                f"{self.path}: holds {len(self.scores)} scores, but {split} has {judgments.num_documents} "
-                "documents. Give a line a document, in the order of the data's rows, and no header."
+                f"{self.path}: the file has {len(self.scores)} scores, but {split} has "
+                f"{judgments.num_documents} documents. Write one score per line, in the order of the data "
+                "rows, without a header."
             )
         return Matched(self.scores if file_rows is None else self.scores[file_rows])
 
@@ -106,15 +107,14 @@ class _ScoresOfLists:
         return self.scores.keys()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
-        # The rows of a query keep their order where a reader brings them together, so that file_rows says
-        # nothing more.
+        # Grouping by query keeps the order of the rows within a query, so that file_rows is not needed.
         scores: list[float] = []
         for query, size in zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True):
             of_query = self.scores.get(query, [])
             if len(of_query) != size:
                 raise DataError(
-                    f"{self.path}: holds {len(of_query)} scores of query {query!r}, which has {size} "
-                    f"documents in {split}. Score the same file with RankLib's -rank FILE -score FILE."
+                    f"{self.path}: the file has {len(of_query)} scores of query {query!r}, which has {size} "
+                    f"documents in {split}. Score the same data with RankLib's -rank FILE -score FILE."
                 )
             scores.extend(of_query)
         return Matched(np.array(scores))
@@ -139,25 +139,26 @@ class _ScoresOfDocuments:
         missing = known.count(None)
         if missing == judgments.num_documents:
             raise DataError(self._stranger(judgments, names, split))
-        # What was not retrieved ranks behind all that was, whatever the scores are.
+        # Documents that were not retrieved rank below all others, whatever the scores.
         scores = np.array([-np.inf if score is None else score for score in known])
         notes = []
         if missing:
             empty = sum(not documents for documents in retrieved)
             notes.append(
-                f"{missing} of {judgments.num_documents} documents of {split} were not retrieved, and rank "
-                f"last, tied; {empty} of {judgments.num_queries} queries have none that was."
+                f"{missing} of {judgments.num_documents} documents of {split} were not retrieved and are "
+                f"ranked last, tied; {empty} of {judgments.num_queries} queries have no retrieved document."
             )
         total = sum(map(len, retrieved))
         unjudged = total + missing - judgments.num_documents
         if unjudged:
-            notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were left out.")
+            notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were ignored.")
         return Matched(scores, tuple(notes))
 
     def _stranger(self, judgments: Judgments, names: NDArray[np.str_], split: str) -> str:
         query, documents = next(iter(self.run.items()))
         return (
-            f"{self.path}: names no document of {split}. It begins with document "
-            f"{next(iter(documents))!r} of query {query!r}, {split} with {str(names[0])!r} of "
-            f"{str(judgments.query_ids[0])!r}. Write the ids that `export RUN --format qrels` gives."
+            f"{self.path}: the file contains no document of {split}. Its first document is "
+            f"{next(iter(documents))!r} of query {query!r}; the first document of {split} is "
+            f"{str(names[0])!r} of query {str(judgments.query_ids[0])!r}. Use the ids that `export RUN "
+            "--format qrels` writes."
         )

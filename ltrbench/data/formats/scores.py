@@ -1,4 +1,4 @@
-"""Score files of any system: a line a document, in the order of the data's rows."""
+"""Score files of any system: one score per line, in the order of the data rows."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ STANDARD_INPUT = "-"
 
 
 def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
-    """Reads a score file: one number a line, higher is ranked earlier.
+    """Reads a score file with one number per line; higher scores rank earlier.
 
     Args:
-        path: the file, plain or compressed (gz, bz2, xz, zst); "-" is standard input, plain.
-        num_documents: D, how many lines there must be.
+        path: the file, plain or compressed (gz, bz2, xz, zst); "-" is standard input, uncompressed.
+        num_documents: D, required number of lines.
 
     Returns:
-        (D,) the scores. An infinite score is one: it ranks first or last.
+        (D,) the scores. Infinite scores are valid: they rank first or last.
 
     Raises:
-        DataError: where the file cannot be read, a line is not one number, or there are not D lines.
+        DataError: The file cannot be read, a line is not one number, or the number of lines is not D.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -40,20 +40,20 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     scores = parse_scores(_read(path), name)
     if len(scores) != num_documents:
         raise DataError(
-            f"{name}: holds {len(scores)} scores, but the data has {num_documents} documents. Give a line a "
-            "document, in the order of the data's rows, and no header."
+            f"{name}: the file has {len(scores)} scores, but the data has {num_documents} documents. Write "
+            "one score per line, in the order of the data rows, without a header."
         )
     return scores
 
 
 def parse_scores(text: bytes, name: str) -> NDArray[np.float64]:
-    """The scores of a file's text, one a line.
+    """Parses the text of a score file, one score per line.
 
     Args:
-        name: what messages call the file.
+        name: name of the file in messages.
 
     Raises:
-        DataError: where a line is not one number.
+        DataError: A line is not one number.
     """
     lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1].strip():
@@ -62,7 +62,7 @@ def parse_scores(text: bytes, name: str) -> NDArray[np.float64]:
 
 
 def parse_score(token: bytes) -> float | None:
-    """The score that a text says, infinite ones too; None where it says none.
+    """Returns the score in a text, which may be infinite; None if the text is not a score.
 
     >>> parse_score(b"1e-3"), parse_score(b"-inf"), parse_score(b"1e400"), parse_score(b"nan")
     (0.001, -inf, None, None)
@@ -72,8 +72,8 @@ def parse_score(token: bytes) -> float | None:
     except ValueError:
         return None
     if math.isfinite(score):
-        return None if b"_" in token else score  # 1_000 is Python's own notation and nobody's score
-    # 1e400 is not infinite but too large for a double.
+        return None if b"_" in token else score  # 1_000 is valid in Python only
+    # float() turns 1e400 into infinity, although the text is a finite number beyond double.
     return score if b"inf" in token.lower() else None
 
 
@@ -93,19 +93,21 @@ def _score(line: bytes, name: str, number: int) -> float:
 def _fault(line: bytes) -> str:
     text = line.decode("utf-8", "replace").strip()
     if not text:
-        return "the line is empty; each line holds the score of one document. Remove it, or fill it in."
+        return (
+            "the line is empty; every line must have the score of one document. Add the score, or remove it."
+        )
     if not text.replace("\t", " ").isprintable() or "\ufffd" in text:
-        return "the line is not text; a file of one score a line was expected. Check the path."
+        return "the line is not text; expected a file with one score per line. Check the path."
     shown = repr(text if len(text) <= 40 else text[:40] + "...")
     columns = len(text.replace(",", " ").split())
     if columns > 1:
         return (
-            f"{shown} holds {columns} columns; one score a line was expected. Keep the column of the scores "
-            "only, in the order of the data's rows."
+            f"{shown} has {columns} columns; expected one score per line. Keep only the column of the "
+            "scores, in the order of the data rows."
         )
     if columns == 1 and text.lower().lstrip("+-")[:1].isdigit() and "_" not in text and "e" in text.lower():
-        return f"{shown} is larger than a double can hold; scale the scores down."
+        return f"{shown} exceeds the range of a double; rescale the scores."
     return (
-        f"{shown} is not a number; a score a line was expected. A document without a score needs one too: "
-        "give it one below all others."
+        f"{shown} is not a number; expected one score per line. For a document without a score, write a "
+        "value below all other scores."
     )

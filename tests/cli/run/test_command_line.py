@@ -198,7 +198,7 @@ def test_predict_needs_neither_labels_nor_queries(letor: Path, tmp_path: Path) -
     assert "some_labels.txt:4: the line has no label" in done.stderr
     for words in (("inspect", "no_labels.txt"), ("evaluate", "no_labels.txt", "scores.txt")):
         done = run(*words, folder=tmp_path, check=2)
-        assert "no_labels.txt:1: 'qid:0' stands where a number, the label, was expected" in done.stderr
+        assert all(part in done.stderr for part in ("no_labels.txt:1:", "'qid:0'", "the label"))
         assert "only predict" in done.stderr
 
 

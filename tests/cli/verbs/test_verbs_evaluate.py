@@ -157,7 +157,7 @@ def test_a_users_mistake_is_told_in_one_paragraph(
 
 def test_a_score_too_few_names_both_numbers(files: list[str], refused: Callable[..., str]) -> None:
     Path(files[1]).write_text("1\n2\n")
-    assert "scores.txt: holds 2 scores, but the data has 7 documents" in refused("evaluate", *files)
+    assert "scores.txt: the file has 2 scores, but the data has 7 documents" in refused("evaluate", *files)
 
 
 def test_a_fractional_label_is_told_with_its_line_where_gains_are_exponential(

@@ -119,7 +119,7 @@ def test_ties_and_documents_without_ids_are_said(
     names = [line.split()[2] for line in exported("trec-run").read_text().splitlines()]
     assert names == ["3", "1", "2", "5", "4"]
     said = capsys.readouterr().err
-    assert "The data names no documents: documents are called by their row, counted from 1." in said
+    assert "The data has no document ids: documents are called by their row, counted from 1." in said
     assert "2 of 5 documents share their score, in float32, with another of their query" in said
 
 

@@ -87,7 +87,7 @@ def test_scores_a_line_cannot_be_those_of_several_folds(tmp_path: Path) -> None:
 def test_another_number_of_scores_is_refused_with_both_numbers(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run", "native")
     file = write_lines(tmp_path / "scores.txt", np.zeros(3))
-    with pytest.raises(DataError, match="holds 3 scores, but test of toy fold 1 has 121 documents"):
+    with pytest.raises(DataError, match="3 scores, but test of toy fold 1 has 121 documents"):
         import_scores(Import("ranklib", str(file)), [run])
 
 

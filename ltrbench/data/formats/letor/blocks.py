@@ -1,8 +1,9 @@
-"""Many lines of LETOR text at once.
+"""Parsers of blocks of LETOR lines.
 
-`read_block_plainly` reads a block line by line, by the specification in `line`. `read_block_fast` takes
-it with a regular expression and NumPy, and gives it back unread as soon as anything in it is unusual. So the
-result, or the error, is always the specification's, and a test holds the two together.
+`read_block_plainly` parses a block line by line with `parse_line`, the specification. `read_block_fast` uses
+a regular expression and NumPy, and returns None if the block contains anything unusual, which
+`read_block_plainly` then parses. Results and errors are therefore always those of the specification, and a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -44,22 +45,22 @@ _UNLABELLED_NEXT = re.compile(rb"\n" + _UNLABELLED)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some consecutive lines of a file: n documents, and the line of the file that each one stands on."""
+    """Consecutive lines of a file with n documents, and their line numbers."""
 
-    labels: Labels  # (n,), NaN where a line has none
-    weights: NDArray[np.float64]  # (n,), NaN where a line has none
-    queries: list[str]  # (n,), "" where a line has no qid
-    documents: list[str]  # (n,), "" where a line has no comment
-    features: Features  # (n, as many as the largest index asks for)
-    lines: NDArray[np.int64]  # (n,), counted from one
-    widest: int  # the line of the largest index
+    labels: Labels  # (n,), NaN if a line has none
+    weights: NDArray[np.float64]  # (n,), NaN if a line has none
+    queries: list[str]  # (n,), "" if a line has no qid
+    documents: list[str]  # (n,), "" if a line has no comment
+    features: Features  # (n, number of features up to the largest index)
+    lines: NDArray[np.int64]  # (n,), from one
+    widest: int  # line of the largest index
 
 
 def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: float, path: Path) -> Block:
-    """A block read by the specification, line by line.
+    """Parses a block line by line, by the specification.
 
     Raises:
-        DataError: as `parse_line`, or where its features would not fit into memory.
+        DataError: as `parse_line`; the features do not fit into memory.
     """
     numbered = [
         (number, parsed)
@@ -85,11 +86,11 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
 
 
 def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: float) -> Block | None:
-    """A block in which every line is an ordinary document, read at once; None for any other block."""
+    """Parses a block at once if every line is an ordinary document; returns None for any other block."""
     num_lines = text.count(b"\n") + (not text.endswith(b"\n"))
     unlabelled = not form.needs_label and _UNLABELLED_FIRST.match(text) is not None
     if unlabelled:
-        # Read as lines of label 0. A block in which only some lines have a label is not ordinary.
+        # Parsed as lines with label 0. A block in which only some lines have a label is not ordinary.
         text, num_others = _UNLABELLED_NEXT.subn(b"\n0 ", b"0 " + text)
         if num_others != num_lines - 1:
             return None
@@ -130,7 +131,7 @@ def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: floa
 
 
 def _numbers(text: bytes) -> NDArray[np.float64]:
-    """The blank-separated numbers of a text; the expression has vetted that each piece is one."""
+    """Returns the blank-separated numbers of a text, which the regular expression has validated."""
     return np.fromstring(text, sep=" ") if text else np.empty(0)
 
 
@@ -146,23 +147,24 @@ def _ordinary_queries(queries: tuple[bytes, ...], form: LineFormat) -> bool:
 
 
 def fits_into_memory(num_documents: int, num_features: int) -> bool:
-    """Whether float32 features (D, F) fit into the memory that is available now."""
+    """Returns whether float32 features (D, F) fit into the available memory."""
     return _num_bytes(num_documents, num_features) <= _available_bytes()
 
 
 def check_memory(num_documents: int, num_features: int, where: str) -> None:
-    """Raises a DataError before a matrix is made that memory cannot hold: some systems promise any amount,
-    and kill whoever uses it.
+    """Raises DataError before a matrix is allocated that does not fit into memory.
+
+    Some systems allow any allocation and kill the process when it uses the memory.
 
     Args:
         where: `path:line` of the largest feature index, which is the likely mistake.
     """
     if not fits_into_memory(num_documents, num_features):
         raise DataError(
-            f"{where}: the largest feature index stands here and asks for {num_features} features; with "
-            f"{num_documents} documents they take {_num_bytes(num_documents, num_features) / 1e9:.1f} GB as "
-            f"float32, which does not fit into memory: {_available_bytes() / 1e9:.1f} GB are free. "
-            "Check that index; number the features without gaps."
+            f"{where}: the largest feature index is on this line and requires {num_features} features; with "
+            f"{num_documents} documents they need {_num_bytes(num_documents, num_features) / 1e9:.1f} GB as "
+            f"float32, but only {_available_bytes() / 1e9:.1f} GB of memory are available. Check that index, "
+            "and number the features without gaps."
         )
 
 
@@ -171,7 +173,7 @@ def _num_bytes(num_documents: int, num_features: int) -> int:
 
 
 def _available_bytes() -> int:
-    """What can be had without swapping, where the system tells (Linux); else all that the machine has."""
+    """Returns the memory available without swapping (Linux), else the physical memory of the machine."""
     if _MEMORY.exists():
         for line in _MEMORY.read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,6 +1,6 @@
-"""A file of feature names, read and written: a line `name, id` a feature.
+"""Reads and writes files of feature names: one line `name, id` per feature.
 
-Search engines keep such files beside LETOR data, which cannot bear names.
+Search engines store such files together with LETOR data, which has no feature names.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
 def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
-    """The names of the features, in their order; one that the file leaves out keeps its number.
+    """Returns the feature names in the order of their ids; a missing id is its own name.
 
-    A line reads `name, id`, with a comma, a tab or blanks between them; blank lines and those that begin with
-    # are passed over. Ids count as the data's own do.
+    A line is `name, id`, separated by a comma, a tab or blanks. Blank lines and lines that start with # are
+    skipped. Ids are feature indices of the data.
 
     Args:
-        first_index: what the data calls its first feature, 1 or 0.
+        first_index: index of the first feature in the data, 1 or 0.
 
     Returns:
         (F,) names, up to the highest id in the file.
 
     Raises:
-        DataError: where a line is not as above, an id cannot be one, a name or an id is repeated, or there is
-            no line.
+        DataError: A line has another form, an id is out of range, a name or an id is repeated, or the file
+            has no names.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -45,34 +45,40 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     try:
         text = b"".join(block for block, _ in read_blocks(path)).decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not UTF-8 text ({error}); give lines of 'name, id'.") from None
+        raise DataError(
+            f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8, with lines 'name, id'."
+        ) from None
     for number, line in enumerate(_END_OF_LINE.split(text), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None or not match["name"].strip(", \t") or len(match["id"]) > len(str(MAX_FEATURES)):
-            raise DataError(f"{path}:{number}: {line.strip()[:40]!r} is not 'name, id', such as 'bm25, 1'.")
+            raise DataError(
+                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1'."
+            )
         name, feature = match["name"].rstrip(", \t"), int(match["id"]) - first_index
         if not 0 <= feature < MAX_FEATURES:
             raise DataError(
-                f"{path}:{number}: there is no feature {match['id']}; ids count from {first_index}. Correct "
-                "the id, or set data.first_index."
+                f"{path}:{number}: the id is {match['id']}, but ids start from {first_index} and are below "
+                f"{first_index + MAX_FEATURES}. Correct the id, or set data.first_index."
             )
         for what in (f"the name '{name}'", f"the id {match['id']}"):
             if what in seen:
-                raise DataError(f"{path}:{number}: {what} stands on line {seen[what]} already; keep one.")
+                raise DataError(
+                    f"{path}:{number}: {what} is already on line {seen[what]}; remove one of the two lines."
+                )
             seen[what] = number
         names[feature] = name
     if not names:
-        raise DataError(f"{path}: names no feature; give lines of 'name, id', such as 'bm25, 1'.")
+        raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
     return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
 
 
 def write_feature_names(names: Sequence[str], path: str | Path, first_index: int = 1) -> None:
-    """Writes what `read_feature_names` reads back, for what cannot bear names, such as LETOR text.
+    """Writes a file for `read_feature_names`, to accompany formats without names, such as LETOR text.
 
     Raises:
-        DataError: where a name cannot stand in a line, or the file cannot be written.
+        DataError: A name cannot be written in a line, or the file cannot be written.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -85,8 +91,8 @@ def write_feature_names(names: Sequence[str], path: str | Path, first_index: int
         read_back = None if match is None else match["name"].strip().rstrip(", \t")
         if not name or read_back != name or name.startswith("#"):
             raise DataError(
-                f"feature_names: {name!r} cannot stand in a line 'name, id', where a name begins with "
-                "neither # nor a blank and ends with neither a blank nor a comma. Rename the feature."
+                f"feature_names: {name!r} cannot be written as 'name, id'; a name must be one line, must not "
+                "start with # or a blank, and must not end with a blank or a comma. Rename the feature."
             )
     lines = [f"{name}, {number}\n" for number, name in enumerate(names, first_index)]
     with write_whole(Path(path)) as stream:

@@ -1,9 +1,9 @@
-"""What LightGBM keeps in files beside a data file: FILE.query, FILE.weight and FILE.position.
+"""LightGBM's companion files of a data file: FILE.query, FILE.weight and FILE.position.
 
-`.query` holds a line a query, its number of documents; `.weight` and `.position` hold a line a document.
-Beside a compressed file they bear the name of the unpacked one, packed or not themselves. Positions are
-categories to LightGBM: whole numbers are taken as they are, words are numbered from 0 in the order in which
-they first occur.
+`.query` has one line per query, its number of documents; `.weight` and `.position` have one line per
+document. For a compressed data file the companion files have the name of the uncompressed file; their content
+may be compressed. LightGBM treats positions as categories: whole numbers are used unchanged, words are
+numbered from 0 in the order of their first occurrence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZE = re.compile(rb"[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True, slots=True)
 class Companions:
-    """The content of the files beside a data file; None for one that is not there."""
+    """Contents of the companion files; None for a file that does not exist."""
 
     query_sizes: NDArray[np.int64] | None  # (Q,), each at least 1
     weights: NDArray[np.float64] | None  # (D,)
@@ -38,7 +38,7 @@ NOTHING_BESIDE = Companions(query_sizes=None, weights=None, positions=None)
 
 
 def companion(path: Path, ending: str) -> Path:
-    """The file beside `path` that holds its queries, weights or positions.
+    """Returns the path of the companion file with query sizes, weights or positions.
 
     >>> companion(Path("rank.train.gz"), ".query").name
     'rank.train.query'
@@ -47,12 +47,12 @@ def companion(path: Path, ending: str) -> Path:
 
 
 def read_companions(path: Path) -> Companions:
-    """Reads the files beside `path` that are there.
+    """Reads the existing companion files of `path`.
 
     Raises:
-        DataError: where a line is not one value (`.query`: a whole number from 1; `.weight`: a number of 0 or
-            more; `.position`: a whole number of 0 or more, or a word), or is empty; where a file lies beside
-            under a name by which it would be passed over.
+        DataError: A line is empty or is not one value (`.query`: a whole number from 1; `.weight`: a number
+            of 0 or more; `.position`: a whole number of 0 or more, or a word); a companion file has a name
+            under which it would be ignored.
     """
     _check_names(path)
     query, weight, position = (companion(path, ending) for ending in ENDINGS)
@@ -64,24 +64,25 @@ def read_companions(path: Path) -> Companions:
 
 
 def check_companions(companions: Companions, path: Path, num_documents: int) -> None:
-    """Raises a DataError where a file beside `path` is not made for its number of documents."""
+    """Raises DataError if a companion file does not match the number of documents in `path`."""
     sizes = companions.query_sizes
     if sizes is not None and sizes.sum() != num_documents:
         where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
         raise DataError(
-            f"{where}: the sizes add up to {sizes.sum()} documents in {len(sizes)} lines, but {path} has "
-            f"{num_documents} documents. Take the .query file that belongs to this data file."
+            f"{where}: the {len(sizes)} query sizes sum to {sizes.sum()} documents, but {path} has "
+            f"{num_documents} documents. Use the .query file that belongs to this data file."
         )
     for ending, column in ((".weight", companions.weights), (".position", companions.positions)):
         if column is not None and len(column) != num_documents:
             raise DataError(
-                f"{companion(path, ending)}: has {len(column)} lines, but {path} has {num_documents} "
-                f"documents. Give one line a document: take the {ending} file that belongs to this data file."
+                f"{companion(path, ending)}: the file has {len(column)} lines, but {path} has "
+                f"{num_documents} documents. Use the {ending} file that belongs to this data file, with one "
+                "line per document."
             )
 
 
 def number_positions(positions: list[str]) -> NDArray[np.int64]:
-    """(D,), each position's number: itself where all are whole numbers, else from 0 as they first occur.
+    """Returns (D,) position numbers: the values if all are whole numbers, else indices by first occurrence.
 
     >>> number_positions(["3", "1", "3"]).tolist(), number_positions(["top", "side", "top"]).tolist()
     ([3, 1, 3], [0, 1, 0])
@@ -97,14 +98,15 @@ def _read_sizes(path: Path) -> list[int]:
     for where, token in _lines(path):
         if not _SIZE.fullmatch(token):
             raise DataError(
-                f"{where}: {quote(token)} stands where the number of documents of a query, a whole number "
-                "from 1, was expected. Give a line a query; leave out empty queries."
+                f"{where}: the query size is {quote(token)}; write the number of documents of the query, a "
+                "whole number from 1, one line per query, and remove empty queries."
             )
         sizes.append(int(token))
-    # In Python's whole numbers, which have no end: a sum that wraps around would look like any other.
+    # Python integers do not overflow; a NumPy sum could wrap around unnoticed.
     if sum(sizes) >= 2**63:
         raise DataError(
-            f"{path}: its sizes add up to {sum(sizes)} documents; check that it is a .query file."
+            f"{path}: the query sizes sum to {sum(sizes)} documents, more than 2^63. Check that this is a "
+            ".query file."
         )
     return sizes
 
@@ -115,8 +117,8 @@ def _read_weights(path: Path) -> list[float]:
         weight = float(token) if is_number(token) else float("nan")
         if not 0 <= weight < float("inf"):
             raise DataError(
-                f"{where}: {quote(token)} stands where a document's weight, a finite number of 0 or more, "
-                "was expected. Give a line a document."
+                f"{where}: the weight is {quote(token)}; write a finite number of 0 or more, one line per "
+                "document."
             )
         weights.append(weight)
     return weights
@@ -126,18 +128,18 @@ def _read_positions(path: Path) -> list[str]:
     positions = []
     for where, token in _lines(path):
         number = float(token) if is_number(token) else 0.0
-        # From 2^53 on doubles do not tell whole numbers apart.
+        # Above 2^53 a double does not represent every whole number.
         if not (0 <= number < 2**53 and number.is_integer()):
             raise DataError(
-                f"{where}: {quote(token)} stands where the position of a document, a whole number of 0 or "
-                "more or a word, was expected. Give a line a document."
+                f"{where}: the position is {quote(token)}; write a whole number of 0 or more, or a word, one "
+                "line per document."
             )
         positions.append(str(int(number)) if is_number(token) else token.decode(errors="backslashreplace"))
     return positions
 
 
 def _check_names(path: Path) -> None:
-    """Refuses FILE.query.gz and FILE.gz.query, which their owner takes for FILE.query."""
+    """Raises DataError for FILE.query.gz and FILE.gz.query, which are mistaken for FILE.query."""
     for ending in ENDINGS:
         right = companion(path, ending)
         packed = [Path(f"{right}{kind.ending}") for kind in COMPRESSIONS]
@@ -146,24 +148,24 @@ def _check_names(path: Path) -> None:
         )
         if odd is not None:
             raise DataError(
-                f"{odd}: lies beside {path}, but would be passed over; a file beside is called {right.name}, "
-                "packed or not. Rename or remove it."
+                f"{odd}: this companion file of {path} would be ignored, because its name is not "
+                f"{right.name}. Rename it to {right.name}, compressed or not, or remove it."
             )
 
 
 def _line_of_sum(sizes: NDArray[np.int64], num_documents: int) -> int:
-    """The line at which the sizes exceed the documents, or the last one."""
+    """Returns the line at which the cumulative sizes exceed the number of documents, or the last line."""
     return min(int(np.searchsorted(np.cumsum(sizes), num_documents, side="right")) + 1, max(len(sizes), 1))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Each line without its blanks, and where it stands; blank lines are an error but for the last ones."""
+    """Yields `path:line` and the stripped text of each line; only trailing lines may be blank."""
     blank = None
     for text, first_line in read_blocks(path):
         for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), first_line):
             token = line.strip()
             if token and blank is not None:
-                raise DataError(f"{path}:{blank}: the line is empty; give every line a value.")
+                raise DataError(f"{path}:{blank}: the line is empty; write one value on every line.")
             if token:
                 yield f"{path}:{number}", token
             elif blank is None:

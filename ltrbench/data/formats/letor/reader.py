@@ -1,15 +1,15 @@
-"""LETOR text read into a RankingDataset, in LETOR's form or LightGBM's.
+"""Reads LETOR text, in LETOR's form or LightGBM's, into a RankingDataset.
 
     label [weight] qid:ID index:value index:value ... # comment
 
-A line is a document. The lines of a query stand next to each other. Blank lines and lines that only hold a
-comment are skipped. In LightGBM's form the lines have no qid, and files beside the data file hold what they
-lack: see `lightgbm`. The way from file to data set: `compression` unpacks blocks of lines, `blocks` reads
-them as `line` specifies, and here they are joined.
+One line is one document. The lines of a query are consecutive. Blank lines and comment lines are skipped. In
+LightGBM's form the lines have no qid, and companion files contain the query sizes: see `lightgbm`. The reader
+works in three steps: `compression` decompresses blocks of lines, `blocks` parses them as `line` specifies,
+and this module joins them.
 
-`read_letor_features` reads documents that are only to be scored, which need neither label nor query.
+`read_letor_features` reads documents for prediction, which need neither label nor query.
 
-To read another text format, write a function like `read_letor` that ends in a RankingDataset.
+To read another text format, write a function like `read_letor` that returns a RankingDataset.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from ltrbench.shapes import Features, Labels
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _File:
-    """What one file says about its n documents, n at least 1, and what the files beside it add."""
+    """Content of one file with n documents, n at least 1, and of its companion files."""
 
     path: Path
-    labels: Labels  # (n,), all NaN where the file has none
+    labels: Labels  # (n,), all NaN if the file has none
     queries: list[str]  # (n,), "" in LightGBM's form
     documents: list[str]  # (n,)
     weights: NDArray[np.float64] | None  # (n,)
     beside: Companions
-    lines: NDArray[np.int64]  # (n,), where each document stands
+    lines: NDArray[np.int64]  # (n,), line number of each document
     blocks: list[Block]
 
     @property
@@ -73,35 +73,35 @@ def read_letor(
 ) -> RankingDataset:
     """Reads LETOR text: `label [weight] qid:ID index:value ... # comment`, plain or as gz, bz2, xz or zst.
 
-    How a file is packed is told by its content. A document's id is what the comment says after `docid =`,
+    The compression is detected from the content. The document id is the word after `docid =` in the comment,
     else the whole comment. Values are read as doubles and rounded to float32; `nan` is a missing value.
 
-    FILE.query, FILE.weight and FILE.position beside a FILE are read where they are there, as LightGBM does;
-    with FILE.query the lines need no qid, and the queries are called "1", "2", ... There too features are
-    counted from one unless `first_index` is 0. LightGBM itself always counts from zero, so that in a file
-    that begins with 1 it finds an empty column 0 more.
+    The companion files FILE.query, FILE.weight and FILE.position are read if they exist, as in LightGBM. With
+    FILE.query the lines need no qid, and the query ids are "1", "2", ... Feature indices start from one
+    unless `first_index` is 0, in these files as well. LightGBM itself always starts from zero, so that a file
+    that starts from 1 gives it an additional empty column 0.
 
     Args:
-        path: the file, or several that are one split: a query may run on from one into the next.
-        num_features: F. A file in which the last features never occur is padded to this width. By default as
-            many as the largest index says.
-        first_index: what the first feature is called, 1 or 0; `feature_names` then begin with it.
-        absent: the value of a feature that a line leaves out, 0 or NaN.
-        overflow: what becomes of a value that float32 cannot hold: "refuse"; "cap", the largest float32 of
-            its sign; or "missing", NaN.
-        sort_queries: brings the lines of a query together, in the order of each query's first line; the data
-            set's `file_rows` then say where each document stood.
-        whole_labels: refuses labels that are not whole numbers.
-        feature_names: a file of the features' names (`read_feature_names`), which says how many there are.
+        path: the file, or several files that form one split; a query may continue in the next file.
+        num_features: F, the number of features; the last ones need not occur in the file. Default: the
+            largest index in the file.
+        first_index: index of the first feature, 1 or 0; the default feature names start with it.
+        absent: value of a feature that a line omits, 0 or NaN.
+        overflow: treatment of values beyond float32: "refuse" (an error), "cap" (largest float32 of the same
+            sign) or "missing" (NaN).
+        sort_queries: group scattered lines by query, in the order of each query's first line; `file_rows` of
+            the data set then has the original row of each document.
+        whole_labels: reject labels that are not whole numbers.
+        feature_names: file of feature names (`read_feature_names`), which also determines their number.
 
     Returns:
-        The documents in the order of the file: features (D, F), labels (D,), Q queries.
+        The documents in file order: features (D, F), labels (D,), Q queries.
 
     Raises:
-        DataError: where a file cannot be read, a line is not as above (`path:line: ...`), an index exceeds
-            `num_features`, the lines of a query do not stand together, a file beside or the file of names
-            does not fit, there is no document, or the features do not fit into memory.
-        ConfigError: where an option has the wrong type.
+        DataError: A file cannot be read, a line is invalid (`path:line: ...`), an index exceeds
+            `num_features`, the lines of a query are not consecutive, a companion file or the file of names
+            does not match, the file has no documents, or the features do not fit into memory.
+        ConfigError: An option has the wrong type.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -140,17 +140,16 @@ def read_letor_features(
 ) -> Features:
     """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
 
-    A label, a weight or a qid that a line has is checked as by `read_letor`. Queries may be scattered, and
-    files beside are not read. A blank line is no document; one without any feature needs its qid or a label.
-    The options are those of `read_letor`.
+    Labels, weights and qids are validated as in `read_letor` if they are present. Queries may be scattered,
+    and companion files are not read. Blank lines are skipped; a document without features needs a qid or a
+    label. The options are those of `read_letor`.
 
     Returns:
-        (D, F), the documents in the order of the file.
+        (D, F), the documents in file order.
 
     Raises:
-        DataError: as `read_letor`; where some lines of a file have a label, weight or qid and others have
-            none.
-        ConfigError: where an option has the wrong type.
+        DataError: as `read_letor`; only some lines of a file have a label, a weight or a qid.
+        ConfigError: An option has the wrong type.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -174,8 +173,8 @@ def _naming_files_beyond_memory(paths: Sequence[Path]) -> Iterator[None]:
         yield
     except MemoryError:
         raise DataError(
-            f"{', '.join(map(str, paths))}: a float32 matrix of the documents, as wide as the largest "
-            "feature index, does not fit into memory. Check that index; number the features without gaps."
+            f"{', '.join(map(str, paths))}: the float32 feature matrix, whose width is the largest feature "
+            "index, does not fit into memory. Check that index, and number the features without gaps."
         ) from None
 
 
@@ -183,20 +182,21 @@ def _check_absent(absent: object) -> None:
     if not isinstance(absent, (int, float)) or isinstance(absent, bool):
         raise ConfigError(f"absent is {absent!r}; it must be 0 or nan.")
     if not (absent == 0 or math.isnan(absent)):
-        raise DataError(f"absent is {absent}; a feature that a line leaves out can be read as 0 or as NaN.")
+        raise DataError(f"absent is {absent}; the value of features that a line omits must be 0 or nan.")
 
 
 def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
-    """The features' names from a file of names, None without one, and a form of as many features."""
+    """Returns the line format with the number of names in the file, and the names; None without a file."""
     if path is None:
         return form, None
     names = read_feature_names(Path(path), form.first_index)
     if form.num_features not in (None, len(names)):
         raise DataError(
-            f"{path}: names {len(names)} features, but {form.num_features} were expected (num_features, or "
-            "as many as in training); name them all."
+            f"{path}: the file names {len(names)} features, but {form.num_features} were expected "
+            "(num_features, or the number of features in training). Add the missing names, or correct "
+            "num_features."
         )
-    reason = f"as many as {path} names. Name them all, or correct the index"
+    reason = f"the number of names in {path}. Add the missing names, or correct the index"
     return replace(form, num_features=len(names), width_reason=reason), names
 
 
@@ -208,8 +208,10 @@ def _read_file(path: Path, form: LineFormat, absent: float, beside: Companions) 
     ]
     labels = np.concatenate([block.labels for block in blocks]) if blocks else np.empty(0)
     if not labels.size:
-        problem = "holds nothing but blanks and comments" if blocks else "is empty"
-        raise DataError(f"{path}: {problem}. {SYNTAX} Check that the file was written and copied whole.")
+        problem = "contains only blank lines and comments" if blocks else "is empty"
+        raise DataError(
+            f"{path}: the file {problem}. {SYNTAX} Check that the file was written and copied completely."
+        )
     queries = [query for block in blocks for query in block.queries]
     lines = np.concatenate([block.lines for block in blocks])
     _check_all_or_none(~np.isnan(labels), lines, path, "label")
@@ -230,49 +232,50 @@ def _read_file(path: Path, form: LineFormat, absent: float, beside: Companions) 
 
 
 def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: Path, what: str) -> None:
-    """Raises a DataError where some documents have it and others have not; has and lines are (n,)."""
+    """Raises DataError if only some documents have a label, qid or weight; has and lines are (n,)."""
     odd = np.flatnonzero(has != has[0])
     if odd.size:
         this, others = ("has no", "have one") if has[0] else ("has a", "have none")
         raise DataError(
             f"{path}:{lines[odd[0]]}: the line {this} {what}, but the lines before it {others}. "
-            f"Give every document of the file a {what}, or none."
+            f"Add a {what} to every document of the file, or remove all of them."
         )
 
 
 def _check_agreement(
     queries: list[str], query_sizes: NDArray[np.int64], lines: NDArray[np.int64], path: Path
 ) -> None:
-    """Raises a DataError where a query by qid and one by FILE.query do not begin at the same line."""
+    """Raises DataError if the queries by qid and by FILE.query do not start at the same lines."""
     begins = np.zeros(len(queries), dtype=bool)
     begins[np.concatenate([[0], np.cumsum(query_sizes)[:-1]])] = True
     by_qid = np.array([row == 0 or queries[row] != queries[row - 1] for row in range(len(queries))])
     odd = np.flatnonzero(begins != by_qid)
     if odd.size:
         row = odd[0]
-        this, other = ("goes on", "begins a new one") if begins[row] else ("begins", "does not end one there")
+        this, other = ("continues", "starts another query") if begins[row] else ("starts", "starts no query")
         raise DataError(
-            f"{path}:{lines[row]}: query {queries[row]!r} {this} here by its qid, but "
-            f"{companion(path, '.query')} {other}. Remove the .query file, or mend one of the two."
+            f"{path}:{lines[row]}: query {queries[row]!r} {this} on this line by its qid, but "
+            f"{companion(path, '.query')} {other} here. Remove the .query file, or correct one of the two "
+            "files."
         )
 
 
 def _weights(
     in_lines: NDArray[np.float64], beside: Companions, lines: NDArray[np.int64], path: Path
 ) -> NDArray[np.float64] | None:
-    """(n,), the documents' weights, from the lines or from FILE.weight."""
+    """Returns the (n,) document weights, from the lines or from FILE.weight."""
     has = ~np.isnan(in_lines)
     _check_all_or_none(has, lines, path, "weight")
     if has[0] and beside.weights is not None:
         raise DataError(
-            f"{path}:{lines[0]}: the lines have weights, and so has {companion(path, '.weight')}. "
-            "Keep one of the two."
+            f"{path}:{lines[0]}: both the lines and {companion(path, '.weight')} have weights. Remove one of "
+            "the two."
         )
     return in_lines if has[0] else beside.weights
 
 
 def _join(files: list[_File], form: LineFormat, absent: float, sort_queries: bool) -> RankingDataset:
-    """The files as one data set, its rows in the order that `_queries` says."""
+    """Joins the files into one data set, its rows in the order of `_gather`."""
     _check_alike(files)
     gathered = _gather(files, sort_queries)
     documents = np.array([document for file in files for document in file.documents])
@@ -295,12 +298,12 @@ def _join(files: list[_File], form: LineFormat, absent: float, sort_queries: boo
             feature_names=tuple(str(number + form.first_index) for number in range(features.shape[1])),
         )
     except DataError as error:
-        # What no single line shows, such as weights that are too far apart.
+        # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
 
 
 def _check_alike(files: list[_File]) -> None:
-    """Raises a DataError where one file has qids, weights or positions and another has not."""
+    """Raises DataError if only some files of a split have qids, weights or positions."""
     kinds = {
         "qids": [file.has_qid for file in files],
         "weights": [file.weights is not None for file in files],
@@ -309,13 +312,13 @@ def _check_alike(files: list[_File]) -> None:
     for what, has in kinds.items():
         if any(has) and not all(has):
             raise DataError(
-                f"{files[has.index(False)].path}: has no {what}, but {files[has.index(True)].path}, of the "
-                f"same split, has. Give {what} in every file of a split, or in none."
+                f"{files[has.index(False)].path}: the file has no {what}, but {files[has.index(True)].path}, "
+                f"in the same split, does. Add {what} to every file of the split, or remove them from all."
             )
 
 
 def _gather(files: list[_File], sort_queries: bool) -> Gathered:
-    """The queries of all files, the data set's rows in the order of `gather`."""
+    """Groups the rows of all files by query; see `gather`."""
     if files[0].has_qid:
         queries = [query for file in files for query in file.queries]
         return gather(queries, sort_queries, lambda row: _place(files, row))
@@ -325,7 +328,7 @@ def _gather(files: list[_File], sort_queries: bool) -> Gathered:
 
 
 def _place(files: list[_File], row: int) -> str:
-    """The file and the line of a document, given its row (0 to D - 1) in all files together."""
+    """Returns `path:line` of a document, given its row (0 to D - 1) in the concatenated files."""
     ends = np.cumsum([len(file.labels) for file in files])
     number = int(np.searchsorted(ends, row, side="right"))
     file = files[number]
@@ -333,7 +336,7 @@ def _place(files: list[_File], row: int) -> str:
 
 
 def _join_features(files: list[_File], form: LineFormat, absent: float) -> Features:
-    """(D, F), the features of all files, as wide as was asked for or as the widest block is."""
+    """Returns the (D, F) features of all files; F is `num_features`, else the width of the widest block."""
     num_documents = sum(len(file.labels) for file in files)
     widest, path = max(
         ((block, file.path) for file in files for block in file.blocks),
@@ -342,8 +345,8 @@ def _join_features(files: list[_File], form: LineFormat, absent: float) -> Featu
     width = form.num_features or widest.features.shape[1]
     if width == 0:
         raise DataError(
-            f"{path}: no line has a feature. {SYNTAX} Write features, or give num_features "
-            "if all of them are meant to be absent."
+            f"{path}: no line has a feature. {SYNTAX} Add features, or set num_features if all values are "
+            "absent on purpose."
         )
     check_memory(num_documents, width, f"{path}:{widest.widest}")
     features = np.full((num_documents, width), absent, dtype=np.float32)

@@ -1,8 +1,8 @@
-"""RankingDatasets written as LETOR text and in LightGBM's form, for `read_letor` and for other systems.
+"""Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.
 
-Every feature of a document is written, zeros too and a missing one as `nan`: so the file says the same
-whatever its reader takes an absent feature for. Numbers are the shortest that read back as the same float.
-What stands at a path before is replaced as a whole, or not at all.
+Every feature of a document is written, including zeros, and missing values as `nan`, so that the file does
+not depend on a reader's value for absent features. Numbers are written with the fewest digits that restore
+the same float. An existing file is replaced completely or not at all.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ltrbench.data.formats.letor.lightgbm import ENDINGS, companion
 from ltrbench.data.formats.letor.line import LONGEST_ID, document_id, is_text
 from ltrbench.errors import DataError
 
-_BLOCK_DOCUMENTS = 4096  # so many rows are text at a time
+_BLOCK_DOCUMENTS = 4096  # rows converted to text at a time
 
 
 def write_letor(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes what `read_letor(path)` reads back: same fingerprint, same document ids.
+    """Writes LETOR text, which `read_letor(path)` restores with the same fingerprint and document ids.
 
-    Weights stand after the labels, document ids in comments, positions in FILE.position beside the file. The
-    features are numbered from one; their names are not kept. Packed as the ending says: .gz, .bz2, .xz, .zst.
+    Weights follow the labels, document ids are in comments, and positions are in the companion file
+    FILE.position. Feature indices start from one; feature names are not written. The extension .gz, .bz2, .xz
+    or .zst selects a compression.
 
     Raises:
-        DataError: where an id cannot stand in a line, a FILE.query or FILE.weight of another data set lies
-            beside the file, or the folder cannot be written to.
+        DataError: An id cannot be written in a line, a FILE.query or FILE.weight of another data set exists,
+            or the folder is not writable.
 
     >>> from tempfile import TemporaryDirectory
     >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
@@ -53,14 +54,13 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
 
 
 def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes LightGBM's form: no qid, and FILE.query, FILE.weight and FILE.position beside the file.
+    """Writes LightGBM's form: no qid, with the companion files FILE.query, FILE.weight and FILE.position.
 
-    Features are numbered from zero, as LightGBM counts: `read_letor(path, first_index=0)` reads the same data
-    back, but for the ids of queries and documents, which this form has no place for.
+    Feature indices start from zero, as in LightGBM: `read_letor(path, first_index=0)` restores the data
+    except for the ids of queries and documents, which this form cannot store.
 
     Raises:
-        DataError: where a FILE.weight or FILE.position of another data set lies beside the file, or the
-            folder cannot be written to.
+        DataError: A FILE.weight or FILE.position of another data set exists, or the folder is not writable.
 
     >>> from tempfile import TemporaryDirectory
     >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
@@ -80,14 +80,14 @@ def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
 
 
 def _weights(dataset: RankingDataset) -> list[bytes]:
-    """The documents' weights; empty where the data set has none."""
+    """Returns the document weights as text; empty if the data set has none."""
     if dataset.query_weights is None:
         return []
     return [_number(weight) for weight in dataset.weight_of_document.tolist()]
 
 
 def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
-    """What goes into FILE.position, under its ending."""
+    """Returns the lines of FILE.position by extension; empty if the data set has no positions."""
     if dataset.positions is None:
         return {}
     return {".position": [b"%d" % position for position in dataset.positions.tolist()]}
@@ -98,8 +98,8 @@ def _check_beside(path: Path, beside: dict[str, list[bytes]]) -> None:
         other = companion(path, ending)
         if ending not in beside and other.exists():
             raise DataError(
-                f"{other}: lies there already and would be read as part of {path}, which has no such file. "
-                "Write to another path, or remove it."
+                f"{other}: this file already exists and would be read as a companion file of {path}. Write "
+                f"to another path, or remove {other.name}."
             )
 
 
@@ -115,10 +115,10 @@ def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -
 def _lines(
     dataset: RankingDataset, first_index: int, heads: list[bytes], comments: list[bytes]
 ) -> Iterator[bytes]:
-    """A line a document: its label, its head (what stands before the features), its features, its comment."""
+    """Yields one line per document: label, head (weight and qid), features, comment."""
     indices = [b" %d:" % (first_index + column) for column in range(dataset.num_features)]
     for start in range(0, dataset.num_documents, _BLOCK_DOCUMENTS):
-        # NumPy's text of a float32 is the shortest that is nearest to it, and to no other float32.
+        # NumPy writes the shortest text that restores the same float32.
         texts = dataset.features[start : start + _BLOCK_DOCUMENTS].astype(np.bytes_).tolist()
         for row, values in enumerate(texts, start):
             features = b"".join(index + value for index, value in zip(indices, values, strict=True))
@@ -126,7 +126,7 @@ def _lines(
 
 
 def _number(value: float) -> bytes:
-    """The shortest text of a double; a grade without a fraction, as other systems want it.
+    """Returns the shortest text of a double; whole numbers without a fraction, as other systems require.
 
     >>> _number(2.0), _number(0.1)
     (b'2', b'0.1')
@@ -139,14 +139,14 @@ def _query_token(query: str) -> bytes:
     is_word = token.split() == [token] and b"#" not in token and is_text(token)
     if not is_word or token.decode() != query or len(token) > LONGEST_ID:
         raise DataError(
-            f"query_ids: {query!r} cannot stand in a line of LETOR text, where an id is a word of at most "
+            f"query_ids: {query!r} cannot be written as LETOR text; an id must be one word of at most "
             f"{LONGEST_ID} bytes without blanks and '#'. Rename the query, or write a table."
         )
     return token
 
 
 def _comment(document: str) -> bytes:
-    """The comment from which the document's id is read back."""
+    """Returns the comment that stores a document id."""
     if not document:
         return b""
     text = _encoded(document)
@@ -154,11 +154,11 @@ def _comment(document: str) -> bytes:
         if is_text(text) and document_id(comment) == document:
             return b" #" + comment
     raise DataError(
-        f"document_ids: {document!r} cannot stand in a comment of LETOR text, which is one line of at most "
-        f"{LONGEST_ID} bytes. Rename the document, or write a table."
+        f"document_ids: {document!r} cannot be written as a comment of LETOR text; an id must be one line of "
+        f"at most {LONGEST_ID} bytes. Rename the document, or write a table."
     )
 
 
 def _encoded(name: str) -> bytes:
-    # A lone surrogate is not text in any encoding; as an escape it fails the test of what it reads back as.
+    # A lone surrogate has no encoding; its escape fails the check that the id is restored unchanged.
     return name.encode(errors="backslashreplace")

@@ -1,7 +1,7 @@
 """Tables with named columns.
 
-cells       what a cell holds
+cells       parsing of cells: numbers, ids and missing values
 csv_files   CSV files
 frame       DataFrames and Parquet files
-tables      tables to data sets, and data sets to tables
+tables      conversion between tables and data sets
 """

@@ -1,6 +1,6 @@
-"""Cells of tables: what is an id, what a number, and what is neither.
+"""Parsing of table cells: numbers, ids and missing values.
 
-A cell of a number may be padded with blanks. One of `MISSING`, in any case, is a missing value, NaN; true and
+Numbers may be padded with blanks. The texts in `MISSING`, in any case, are missing values, NaN; true and
 false are 1 and 0.
 """
 
@@ -26,10 +26,10 @@ _SWITCHES = {"true": 1.0, "false": 0.0}
 
 
 def number_of_text(cell: str) -> float:
-    """The number that a cell of text is.
+    """Returns the number in a text cell.
 
     Raises:
-        ValueError: where it is none.
+        ValueError: The text is not a number.
 
     >>> [number_of_text(cell) for cell in ("1e3", " 0.5 ", "True", "N/A")]
     [1000.0, 0.5, 1.0, nan]
@@ -45,10 +45,10 @@ def number_of_text(cell: str) -> float:
 
 
 def number_of(cell: Any) -> float:
-    """The number that a cell of any type is.
+    """Returns the number in a cell of any type.
 
     Raises:
-        ValueError: where it is none: a date, a complex number, a list.
+        ValueError: The cell is not a number, for example a date, a complex number or a list.
     """
     if isinstance(cell, str):
         return number_of_text(cell)
@@ -57,30 +57,30 @@ def number_of(cell: Any) -> float:
             return float(cell)
         except OverflowError:  # a whole number of hundreds of digits
             return math.inf
-    # pandas' NA and NaT, which have no type to be told by without pandas.
+    # pandas' NA and NaT, recognized by name because pandas may not be imported.
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return math.nan
     raise ValueError
 
 
 def not_a_number(place: str, column: str, cell: object, remedy: str) -> DataError:
-    """The error for a cell that should be a number."""
+    """Returns the error for a cell that must be a number."""
     shown = repr(cell) if len(repr(cell)) <= 40 else repr(cell)[:37] + "..."
     return DataError(f"{place}: column '{column}' is {shown}, which is not a number; {remedy}.")
 
 
 def check_no_repeat(columns: Sequence[str], name: str) -> None:
-    """Raises DataError where two columns of the table `name` are called the same."""
+    """Raises DataError if two columns of the table `name` have the same name."""
     twice = next((column for column in columns if columns.count(column) > 1), None)
     if twice is not None:
-        raise DataError(f"{name}: the column '{twice}' is there twice; rename one.")
+        raise DataError(f"{name}: two columns have the name '{twice}'; rename one of them.")
 
 
 def check_ids(ids: Sequence[str], column: str, place: PlaceOfRow) -> None:
-    """Raises DataError where an id is longer than one can be: NumPy gives each the room of the longest."""
+    """Raises DataError if an id is too long: NumPy stores every id with the width of the longest."""
     row = max(range(len(ids)), key=lambda row: len(ids[row]), default=0)
     if ids and len(ids[row]) > LONGEST_ID:
         raise DataError(
-            f"{place(row)}: column '{column}' has an id of {len(ids[row])} characters, more than "
-            f"{LONGEST_ID}. Give a shorter id, or check which column holds the ids."
+            f"{place(row)}: column '{column}' has an id of {len(ids[row])} characters; the maximum is "
+            f"{LONGEST_ID}. Use a shorter id, or check which column contains the ids."
         )

@@ -1,8 +1,8 @@
-"""CSV files, plain or compressed: every row has as many cells as the header, or the file is refused.
+"""CSV files, plain or compressed. Every row must have as many cells as the header.
 
-A row begins on a line of its own, blank lines are skipped, and a cell may be quoted. How rows and cells are
-told is specified by Python's csv module (`_read_plainly`). pyarrow reads an ordinary file in a fraction of
-the time, and gives it back as soon as anything in it is unusual; a test holds the two together.
+Each row starts on a new line, blank lines are skipped, and cells may be quoted. Python's csv module is the
+specification (`_read_plainly`). pyarrow reads an ordinary file in a fraction of the time; a file with
+anything unusual is read by the csv module. A test compares the two.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ltrbench.data.formats.table.cells import check_ids, not_a_number, number_of
 from ltrbench.errors import DataError
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-# Begins with its quote and looks back from there, so that the search skips what is not quoted.
+# The pattern starts with the quote and looks back from there, so that the search skips unquoted text.
 _QUOTED_CELL = re.compile(rb'"(?<![^,\n]")[^"\r\n]*"(?=[,\r\n]|\Z)')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CsvTable:
-    """A CSV file as the texts of its cells."""
+    """CSV file as a table of text cells."""
 
     name: str
     columns: tuple[str, ...]
-    cells: Any  # a pyarrow.Table: (n,) texts a column
-    lines: NDArray[np.int64] | None  # (n,), where each row begins; None: each on the line after the last
+    cells: Any  # a pyarrow.Table: (n,) strings per column
+    lines: NDArray[np.int64] | None  # (n,), first line of each row; None: one line per row
 
     @property
     def num_rows(self) -> int:
@@ -57,14 +57,14 @@ class CsvTable:
             numbers = np.asarray(filled.cast(pyarrow.float64()), dtype=np.float64)
         except pyarrow.ArrowInvalid:
             return self._distinct_numbers(column, remedy)
-        # Whatever pyarrow takes for NaN or infinite is looked at by the specification.
+        # Cells that pyarrow reads as NaN or infinity are parsed by the specification.
         unusual = np.isnan(numbers).sum() > filled.null_count or np.isinf(numbers).any()
         if unusual:
             numbers = self._distinct_numbers(column, remedy)
         return numbers
 
     def _distinct_numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
-        """The same by `number_of_text`, once for each distinct cell."""
+        """Parses the column with `number_of_text`, once for each distinct cell."""
         from pyarrow import compute
 
         cells = self.cells.column(self.columns.index(column))
@@ -81,11 +81,11 @@ class CsvTable:
 
 
 def read_csv(path: Path) -> CsvTable:
-    """Reads a file whose first row names the columns.
+    """Reads a CSV file; its first row is the header.
 
     Raises:
-        DataError: where the file cannot be read, is empty or not UTF-8 text, or a row is not made of as many
-            cells as the header (`path:line: ...`).
+        DataError: The file cannot be read, is empty or not UTF-8 text, or the number of cells of a row
+            differs from the header (`path:line: ...`).
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -100,7 +100,7 @@ def read_csv(path: Path) -> CsvTable:
     rows = _rows(text, path)
     header_line, header = next(rows, (1, []))
     if not header:
-        raise DataError(f"{path}: is empty. Check that the file was written and copied whole.")
+        raise DataError(f"{path}: the file is empty. Check that the file was written and copied completely.")
     cells = _read_fast(content, len(header)) if header_line == 1 else None
     if cells is not None:
         return CsvTable(str(path), tuple(header), cells, lines=None)
@@ -113,20 +113,21 @@ def _decoded(content: bytes, path: Path) -> str:
     if null >= 0:
         line = content.count(b"\n", 0, null) + 1
         raise DataError(
-            f"{path}:{line}: byte 0x00 is not text. CSV files are UTF-8 text, plain or as gz, bz2, xz or "
-            "zst; unpack or convert the file."
+            f"{path}:{line}: the line contains byte 0x00, which is not text. A CSV file must be UTF-8 text, "
+            "plain or compressed as gz, bz2, xz or zst. Decompress or convert the file."
         )
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}:{line}: byte 0x{content[error.start]:02x} is not UTF-8 text. Convert the file to UTF-8."
+            f"{path}:{line}: the line contains byte 0x{content[error.start]:02x}, which is not UTF-8 text. "
+            "Convert the file to UTF-8."
         ) from None
 
 
 def _rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row that is not blank, and the line on which it begins."""
+    """Yields the first line number and the cells of each row that is not blank."""
     reader = csv.reader((line.group() for line in _LINE.finditer(text)), strict=True)
     end = 0
     while True:
@@ -136,8 +137,8 @@ def _rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             raise DataError(
-                f"{path}:{end + 1}: the row that begins here cannot be read ({error}). Close each quote, and "
-                "write a quote within a quoted cell twice."
+                f"{path}:{end + 1}: the row that starts on this line cannot be parsed ({error}). Close every "
+                "quote, and double a quote inside a quoted cell."
             ) from None
         if row:
             yield end + 1, row
@@ -145,13 +146,13 @@ def _rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_fast(content: bytes, num_columns: int) -> Any | None:
-    """The cells below the header, where no row spans lines and no line is blank; None for another file."""
+    """Returns the cells below the header if every row is one line; None if the file has anything unusual."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 
     if content.count(b"\r") != content.count(b"\r\n"):
         return None
-    # A quoted cell in which nothing is to be undone means the same to every reader; a stray quote does not.
+    # Quoted cells without inner quotes or line breaks mean the same to every reader; a stray quote does not.
     if 2 * sum(1 for _ in _QUOTED_CELL.finditer(content)) != content.count(b'"'):
         return None
     names = [str(column) for column in range(num_columns)]
@@ -173,7 +174,7 @@ def _read_fast(content: bytes, num_columns: int) -> Any | None:
 def _read_plainly(
     rows: Iterator[tuple[int, list[str]]], header: list[str], path: Path
 ) -> tuple[Any, NDArray[np.int64]]:
-    """The cells of the rows after the header, and the line on which each row begins."""
+    """Returns the cells of the rows after the header, and the first line number of each row."""
     import pyarrow
 
     lines, kept = [], []
@@ -192,7 +193,10 @@ def _read_plainly(
 
 def _remedy(row: list[str], header: list[str]) -> str:
     if len(row) < len(header):
-        return "Fill the row in, with nothing between two commas for a missing value; or copy the file again."
+        return (
+            "Add the missing cells, with nothing between two commas for a missing value; or copy the file "
+            "again."
+        )
     if not any(row[len(header) :]):
         return "Remove the commas at the end of the rows."
-    return "Quote a cell that holds a comma; or name every column in the header, also one of row names."
+    return "Quote cells that contain a comma, or name every column in the header, including row names."

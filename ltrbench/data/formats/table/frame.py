@@ -1,4 +1,4 @@
-"""DataFrames and Parquet files: columns of any type, of which those of numbers and texts are taken."""
+"""DataFrames and Parquet files: typed columns, which must contain numbers or text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARQUET = ".parquet"
 
 @dataclass(frozen=True, eq=False)
 class FrameTable:
-    """A DataFrame. Columns are called by the text of their names; its index is not looked at."""
+    """DataFrame with its column names as text; the index is ignored."""
 
     name: str
     frame: pd.DataFrame
@@ -46,8 +46,8 @@ class FrameTable:
         odd = next((row for row, cell in enumerate(cells) if not is_id(cell)), None)
         if odd is not None:
             raise DataError(
-                f"{self.place(odd)}: column '{column}' is {cells[odd]!r}; give each row its id, a "
-                "text or a number."
+                f"{self.place(odd)}: column '{column}' is {cells[odd]!r}; every row needs an id, a string or "
+                "a number."
             )
         texts = [str(cell) for cell in cells]
         check_ids(texts, column, self.place)
@@ -72,54 +72,58 @@ class FrameTable:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a path names a Parquet file; compression around one is refused.
+    """Returns whether a path has the extension of a Parquet file.
 
     Raises:
-        DataError: where the name has the ending of a compression as well.
+        DataError: The path has the extension of a compression format after it.
     """
     plain = without_compression_ending(path)
     if plain.suffix.lower() == PARQUET and plain != path:
-        raise DataError(f"{path}: a Parquet file is compressed within; unpack it, or name it {plain.name}.")
+        raise DataError(
+            f"{path}: a compressed Parquet file is not supported, because Parquet compresses its content. "
+            f"Decompress it, or rename it to {plain.name}."
+        )
     return path.suffix.lower() == PARQUET
 
 
 def read_parquet(path: Path) -> FrameTable:
     """Reads a Parquet file, or a folder of its parts.
 
-    What pandas noted of its own types is not needed, and not looked at where it may be damaged: the file's
-    schema says what the columns hold.
+    The types come from the schema of the file. The metadata that pandas adds is used only to find its index.
 
     Raises:
-        DataError: where it is absent or cannot be read.
+        DataError: The file does not exist or cannot be read.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        # pyarrow reports a column that is there twice in a dozen lines, none of which says so.
+        # pyarrow's error for a repeated column name is a dozen lines that do not give the reason.
         check_no_repeat(parquet.ParquetDataset(path).schema.names, str(path))
         table = parquet.read_table(path)
-        # Otherwise text that is not UTF-8 raises only where a cell is looked at.
+        # Otherwise invalid UTF-8 raises an error only when a cell is accessed.
         table.validate(full=True)
         rows = table.drop_columns(_index_columns(table.schema)).replace_schema_metadata(None)
         return FrameTable(str(path), rows.to_pandas(ignore_metadata=True))
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file; check the path.") from None
-    # What pandas and pyarrow raise on damaged files has these bases in common.
+        raise DataError(f"{path}: the file does not exist. Check the path.") from None
+    # Base classes of the exceptions that pandas and pyarrow raise on damaged files.
     except (ValueError, OSError, EOFError, RuntimeError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as a table ({error}); mend or replace the file.") from None
+        raise DataError(
+            f"{path}: the file cannot be read as a Parquet table ({error}). Repair or replace the file."
+        ) from None
 
 
 def _index_columns(schema: pa.Schema) -> list[str]:
-    """The columns in which pandas wrote a DataFrame's index, which is no feature.
+    """Returns the columns in which pandas stored the index of a DataFrame, which are not features.
 
     Raises:
-        ValueError: where pandas' note of them is damaged.
+        ValueError: The pandas metadata is damaged.
     """
     noted = (schema.metadata or {}).get(b"pandas", b"{}")
     try:
         columns = json.loads(noted).get("index_columns", [])
-        # An index that only counts rows has no column, and is noted as an object.
+        # A plain row-number index has no column, and is described by an object.
         return [name for name in columns if isinstance(name, str) and name in schema.names]
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(f"its note on pandas' index is damaged: {error}") from None
+        raise ValueError(f"the pandas metadata about the index is damaged: {error}") from None

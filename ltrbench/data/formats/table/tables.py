@@ -1,11 +1,11 @@
-"""Tables with named columns: a pandas DataFrame, CSV (plain or compressed) and Parquet, read and written.
+"""Reads and writes tables with named columns: pandas DataFrames, CSV (plain or compressed) and Parquet.
 
-A row is a document. The columns of `ROLES` hold its label, its query and what else is known of it; every
-other column is a feature and gives the feature its name. The rows of a query stand next to each other. An
-empty cell of a feature is a missing value, NaN; `cells` says what else is. Lines of a CSV file are
-counted with its header, rows of other tables from one.
+One row is one document. The columns in `ROLES` contain its label, query, document id, weight and position;
+every other column is a feature, named after the column. The rows of a query are consecutive. An empty cell of
+a feature is a missing value, NaN; `cells` lists the other forms. Messages give the line of a CSV file, with
+the header as line 1, or the row of another table, from one.
 
-Another form of table is one more class like `csv_files.CsvTable` and `frame.FrameTable`.
+To support another kind of table, write a class like `csv_files.CsvTable` and `frame.FrameTable`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ltrbench.shapes import Features, Labels
 if TYPE_CHECKING:
     import pandas as pd
 
-# Role -> the names of its column, the one that `to_frame` writes first. Only label and query must be there.
+# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
 ROLES = {
     "label": ("label", "relevance"),
     "query": ("query_id", "qid"),
@@ -45,10 +45,10 @@ ROLES = {
 AnyTable = CsvTable | FrameTable
 
 _ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
-_SHOWN = 8  # columns in a message
-_SHOWN_CHARACTERS = 80  # of what may be a whole line of another format
+_SHOWN = 8  # maximum number of columns in a message
+_SHOWN_CHARACTERS = 80  # of a column name, which may be a whole line of another format
 
-# What pandas calls a column without a name, which mostly is the index that it wrote.
+# pandas' name for a column without a name, usually an index that it wrote.
 _NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 
@@ -69,23 +69,23 @@ def read_table(
     """Reads a table into a RankingDataset.
 
     Args:
-        source: a DataFrame, or the path of a file that ends in .parquet or, plain or compressed, in .csv, or
-            several paths that are one split: a query may run on from one into the next.
-        num_features: how many features there must be; None: any number.
-        label, query, document, weight, position: the column of each role; None: the name in `ROLES` that the
+        source: a DataFrame; or the path of a .parquet file or a .csv file, plain or compressed; or several
+            paths that form one split, where a query may continue in the next file.
+        num_features: required number of features; None: any number.
+        label, query, document, weight, position: column of each role; None: the name in `ROLES` that the
             table has.
-        features: the columns that are features, in this order; None: all that have no role. A column listed
-            here has no role unless it is given one above.
-        feature_names: the features that training has: these and no others must be there, in any order.
-        sort_queries: brings the rows of a query together, in the order of each query's first row; the data
-            set's `file_rows` then say where each document stood.
-        whole_labels: refuses labels that are not whole numbers.
+        features: feature columns, in this order; None: all columns without a role. A column listed here has
+            no role unless one is assigned above.
+        feature_names: features of the training data; the table must have exactly these, in any order.
+        sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
+            the data set then has the original row of each document.
+        whole_labels: reject labels that are not whole numbers.
 
     Raises:
-        DataError: where the file cannot be read, a row has too few or too many cells, a column is absent,
-            there twice or not numeric, or a value cannot be used; the message names the file, the line, the
-            column, the value and the remedy.
-        ConfigError: where an option has the wrong type.
+        DataError: The file cannot be read, a row has too few or too many cells, a column is missing, repeated
+            or not numeric, or a value is invalid; the message names the file, the line, the column, the value
+            and the remedy.
+        ConfigError: An option has the wrong type.
     """
     check_switch("sort_queries", sort_queries)
     check_switch("whole_labels", whole_labels)
@@ -113,16 +113,16 @@ def read_table_features(
 ) -> Features:
     """Reads the features of a table, which needs neither a label column nor a query column.
 
-    The options are those of `read_table`, but a column of a role may be absent. Labels are checked where the
-    table has any; the columns of the other roles are left out unread.
+    The options are those of `read_table`, but columns of roles may be missing. Labels are validated if there
+    are any; columns of the other roles are ignored.
 
     Returns:
         (D, F), the documents in the order of the rows; the features in the order of `feature_names`, else of
         `features`, else of the table.
 
     Raises:
-        DataError: as `read_table`; where some rows have a label and others have none.
-        ConfigError: where an option has the wrong type.
+        DataError: as `read_table`; only some rows have a label.
+        ConfigError: An option has the wrong type.
 
     >>> import pandas as pd
     >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
@@ -146,19 +146,19 @@ def _check_lists(features: object, feature_names: object) -> None:
 
 
 def to_frame(dataset: RankingDataset) -> pd.DataFrame:
-    """The data set as a DataFrame of D rows that `read_table` reads back to the same fingerprint.
+    """Returns a DataFrame with D rows, which `read_table` restores with the same fingerprint.
 
     Raises:
-        DataError: where a feature bears the name of a role, or none.
+        DataError: A feature has the name of a role, or an empty name.
     """
-    # Late, because pandas takes half a second that --help does not have.
+    # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
     clash = [name for name in dataset.feature_names if name in _ROLE_OF_NAME or _NO_NAME.fullmatch(name)]
     if clash:
         raise DataError(
-            f"feature_names: a feature cannot be called '{clash[0]}' in a table, where this is the name of "
-            "another kind of column; rename it first."
+            f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name is "
+            "reserved for another column. Rename the feature."
         )
     weights = None if dataset.query_weights is None else dataset.weight_of_document
     by_role = {
@@ -174,12 +174,11 @@ def to_frame(dataset: RankingDataset) -> pd.DataFrame:
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes what `read_table` reads back: Parquet where the path ends in .parquet, otherwise CSV, compressed
-    as the ending says.
+    """Writes a table for `read_table`: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
 
     Raises:
-        DataError: where a feature bears the name of a role, a name or an id is not text, or the file cannot
-            be written.
+        DataError: A feature has the name of a role, a name or an id is not valid text, or the file cannot be
+            written.
     """
     path = Path(path)
     as_parquet = is_parquet(path)
@@ -189,18 +188,18 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
             if as_parquet:
                 frame.to_parquet(stream, index=False)
             else:
-                # The standard's ends of lines, with which pandas quotes an id that holds one.
+                # The line endings of RFC 4180; with them pandas quotes an id that contains one.
                 frame.to_csv(stream, index=False, lineterminator="\r\n")
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{path}: an id or a feature name holds {error.object[error.start : error.end]!r}, which is no "
-            "text. Rename it."
+            f"{path}: an id or a feature name contains {error.object[error.start : error.end]!r}, which is "
+            "not valid text. Rename it."
         ) from None
 
 
 def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyTable]:
-    """The tables of one split, which have the same columns."""
-    # Late, because pandas takes half a second that --help does not have.
+    """Returns the tables of one split, which must have the same columns."""
+    # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
@@ -212,8 +211,8 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyT
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
         if odd:
             raise DataError(
-                f"{table.name}: differs from {tables[0].name} in the columns {', '.join(odd)}; the tables "
-                "of one split must have the same ones."
+                f"{table.name}: the columns {', '.join(odd)} are not in both this table and "
+                f"{tables[0].name}; the tables of one split must have the same columns."
             )
         if table.num_rows == 0:
             raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
@@ -223,18 +222,20 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyT
 def _find_columns(
     table: AnyTable, given: Mapping[str, str | None], features: Sequence[str]
 ) -> dict[str, str]:
-    """Role -> its column, for the roles that the table has."""
+    """Returns role -> column, for the roles that the table has."""
     listed = set(map(str, features))
     columns = {}
     for role, name in given.items():
         usual = [column for column in ROLES[role] if column in table.columns and column not in listed]
         if name is not None and str(name) not in table.columns:
             close = did_you_mean(str(name), table.columns)
-            raise DataError(f"{table.name}: has no column '{name}' for {role}{close}")
+            raise DataError(
+                f"{table.name}: the table has no column '{name}' for {role}{close} {_listed(table.columns)}"
+            )
         if name is None and len(usual) > 1:
             raise DataError(
-                f"{table.name}: has the columns {' and '.join(usual)}, which are both names of the {role}; "
-                f"say which one it is with {role}=COLUMN, and drop the other or list the features."
+                f"{table.name}: the columns {' and '.join(usual)} are both default names of the {role}; "
+                f"choose one with {role}=COLUMN, and remove the other or list the features."
             )
         if name is not None or usual:
             columns[role] = str(name) if name is not None else usual[0]
@@ -243,21 +244,21 @@ def _find_columns(
 
 
 def _check_there(table: AnyTable, role: str, name: str | None, features: Sequence[str]) -> None:
-    """Raises DataError where no column of a role was named, and none has one of its usual names."""
+    """Raises DataError if no column is assigned to a role and none has one of its default names."""
     usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
     if name is None and not usual:
         unlabelled = f" {UNLABELLED}" if role == "label" else ""
         raise DataError(
-            f"{table.name}: has no column {' or '.join(ROLES[role])}; say which one holds it "
+            f"{table.name}: the table has no column {' or '.join(ROLES[role])}; set the column of the {role} "
             f"with {role}=COLUMN. {_listed(table.columns)}{unlabelled}"
         )
 
 
 def _listed(columns: Sequence[str]) -> str:
-    """What a user who wonders where a column is wants to see."""
+    """Returns a sentence with the column names of a table, for messages about a missing column."""
     names = ", ".join(map(repr, columns[:_SHOWN])) + (", ..." if len(columns) > _SHOWN else "")
     if len(columns) == 1:
-        return f"Its only column is {names[:_SHOWN_CHARACTERS]}; commas separate the cells of a CSV file."
+        return f"Its only column is {names[:_SHOWN_CHARACTERS]}; cells of a CSV file are separated by commas."
     return f"Its columns are {names}."
 
 
@@ -266,8 +267,8 @@ def _check_one_role_each(table: AnyTable, columns: Mapping[str, str]) -> None:
     for role, column in columns.items():
         if role_of.setdefault(column, role) != role:
             raise DataError(
-                f"{table.name}: the column '{column}' is given for {role_of[column]} and for {role}; "
-                "name one column for each."
+                f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
+                "a different column to each."
             )
 
 
@@ -278,7 +279,7 @@ def _find_features(
     feature_names: Sequence[str] | None,
     num_features: int | None,
 ) -> list[str]:
-    """The feature columns, in training's order where that is given."""
+    """Returns the feature columns, in the order of `feature_names` if they are given."""
     left = [column for column in table.columns if column not in columns.values()]
     chosen = left if features is None else [str(column) for column in features]
     wanted = chosen if feature_names is None else [str(column) for column in feature_names]
@@ -288,21 +289,22 @@ def _find_features(
         remedy = (
             ""
             if feature_names is None
-            else " Training has it: add the column, with empty cells where a value is missing."
+            else " The training data has this feature; add the column, with empty cells for missing values."
         )
-        raise DataError(f"{table.name}: has no feature column '{missing[0]}'{close}{remedy}")
+        raise DataError(f"{table.name}: the table has no feature column '{missing[0]}'{close}{remedy}")
     if features is None and feature_names is None:
         for column in chosen:
             _check_feature(table, column)
     more = [column for column in chosen if column not in wanted]
     if more:
         raise DataError(
-            f"{table.name}: has the columns {', '.join(more)}, which training does not have as features; "
-            "drop them, or list the features in data.features."
+            f"{table.name}: the columns {', '.join(more)} are not features of the training data; remove "
+            "them, or list the features in data.features."
         )
     if not wanted:
         raise DataError(
-            f"{table.name}: has no feature column besides {', '.join(columns.values())}; add one."
+            f"{table.name}: the table has no feature column, only {', '.join(columns.values())}; add at "
+            "least one feature column."
         )
     if num_features is not None:
         _check_width(table, wanted, num_features)
@@ -310,16 +312,16 @@ def _find_features(
 
 
 def _check_feature(table: AnyTable, column: str) -> None:
-    """Refuses a column that nobody has called a feature, and that hardly is one."""
+    """Raises DataError for an unlisted column that is unlikely to be a feature."""
     if _NO_NAME.fullmatch(column):
         raise DataError(
-            f"{table.name}: column {table.columns.index(column) + 1} has no name ('{column}'), as the index "
-            "has that pandas writes. Write the table with index=False, name the column, or list the features."
+            f"{table.name}: column {table.columns.index(column) + 1} has no name ('{column}'), like an index "
+            "that pandas wrote. Write the table with index=False, name the column, or list the features."
         )
     if column in _ROLE_OF_NAME:
         raise DataError(
-            f"{table.name}: the column '{column}' would be a feature, but is a name of the "
-            f"{_ROLE_OF_NAME[column]}, which another column holds. Drop it, or list the features."
+            f"{table.name}: the column '{column}' would be read as a feature, but it is a default name of "
+            f"the {_ROLE_OF_NAME[column]}, for which another column is set. Remove it, or list the features."
         )
 
 
@@ -327,8 +329,8 @@ def _check_width(table: AnyTable, chosen: Sequence[str], num_features: int) -> N
     check_whole("num_features", num_features)
     if len(chosen) != num_features:
         raise DataError(
-            f"{table.name}: has {len(chosen)} feature columns, {num_features} were expected; "
-            "list them in `features`."
+            f"{table.name}: the table has {len(chosen)} feature columns, but {num_features} were expected; "
+            "list the features in `features`."
         )
 
 
@@ -339,7 +341,7 @@ def _join(
     sort_queries: bool,
     whole_labels: bool,
 ) -> RankingDataset:
-    """The tables as one data set, its rows in the order of `gather`."""
+    """Joins the tables into one data set, its rows in the order of `gather`."""
     ends = np.cumsum([table.num_rows for table in tables])
 
     def place(row: int) -> str:
@@ -372,7 +374,7 @@ def _join(
             **parts,
         )
     except DataError as error:
-        # What no single row shows, such as weights that are too far apart.
+        # Errors that involve several rows, such as weights of too different magnitude.
         raise DataError(f"{', '.join(table.name for table in tables)}: {error}") from None
 
 
@@ -380,13 +382,13 @@ def _queries(table: AnyTable, column: str) -> list[str]:
     queries = table.texts(column)
     if "" in queries:
         raise DataError(
-            f"{table.place(queries.index(''))}: column '{column}' is empty; give each row its query."
+            f"{table.place(queries.index(''))}: column '{column}' is empty; every row needs a query id."
         )
     return queries
 
 
 def _labels(table: AnyTable, column: str, whole_labels: bool) -> Labels:
-    remedy = "grade documents by numbers, from 0 for irrelevant"
+    remedy = "write grades as numbers, with 0 for irrelevant"
     labels = table.numbers(column, remedy)
     bad = ~np.isfinite(labels) | (labels < 0) | (whole_labels & (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:
@@ -395,54 +397,54 @@ def _labels(table: AnyTable, column: str, whole_labels: bool) -> Labels:
 
 
 def _check_labels_if_any(table: AnyTable, column: str) -> None:
-    """Raises DataError where only some rows have a label, or one is no grade."""
-    remedy = "grade documents by numbers, from 0 for irrelevant; or empty the whole column"
+    """Raises DataError if only some rows have a label, or a label is invalid."""
+    remedy = "write grades as numbers, with 0 for irrelevant, or clear the whole column"
     without = np.isnan(table.numbers(column, remedy))
     if without.all():
         return
     for row in np.flatnonzero(without)[:1]:
         raise DataError(
-            f"{table.place(int(row))}: column '{column}' has no label, but other rows have one. Give every "
-            "row a label, or none."
+            f"{table.place(int(row))}: column '{column}' is empty, but other rows have a label. Add a label "
+            "to every row, or clear the whole column."
         )
     _labels(table, column, whole_labels=False)
 
 
 def _weights(table: AnyTable, column: str) -> NDArray[np.float64]:
-    weights = table.numbers(column, "give each document a number of 0 or more")
+    weights = table.numbers(column, "write a number of 0 or more for each document")
     for row in np.flatnonzero(~np.isfinite(weights) | (weights < 0))[:1]:
         check_weight(float(weights[row]), _shown(weights[row], column), table.place(int(row)))
     return weights
 
 
 def _positions(table: AnyTable, column: str) -> NDArray[np.int64]:
-    positions = table.numbers(column, "give the rank at which each document was shown")
-    # From 2^53 on doubles do not tell whole numbers apart.
+    positions = table.numbers(column, "write the rank at which each document was shown")
+    # Above 2^53 a double does not represent every whole number.
     bad = np.flatnonzero(~((positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))))
     if bad.size:
         raise DataError(
-            f"{table.place(int(bad[0]))}: position {_shown(positions[bad[0]], column)} is not a rank; give "
-            "the rank at which each document was shown, a whole number of 0 or more."
+            f"{table.place(int(bad[0]))}: the position is {_shown(positions[bad[0]], column)}; write the "
+            "rank at which the document was shown, a whole number of 0 or more."
         )
     return positions.astype(np.int64)
 
 
 def _features(tables: Sequence[AnyTable], chosen: Sequence[str]) -> Features:
-    """(D, F) in the order of `chosen`."""
+    """Returns the (D, F) features, with columns in the order of `chosen`."""
     features = np.empty((sum(table.num_rows for table in tables), len(chosen)), dtype=np.float32)
     start = 0
     for table in tables:
         rows = slice(start, start + table.num_rows)
         for number, column in enumerate(chosen):
-            values = table.numbers(column, "encode it as one, or leave the column out of `features`")
-            # What exceeds float32 becomes infinite, and is refused below; a signalling NaN is "invalid".
+            values = table.numbers(column, "encode it as a number, or exclude the column from `features`")
+            # Values beyond float32 become infinite, an error below; a signalling NaN is "invalid".
             with np.errstate(over="ignore", invalid="ignore"):
                 features[rows, number] = values
             infinite = np.flatnonzero(np.isinf(features[rows, number]))
             if infinite.size:
                 raise DataError(
-                    f"{table.place(int(infinite[0]))}: column '{column}' is {values[infinite[0]]}; it must "
-                    "be finite in float32. Rescale the feature; leave a missing value empty."
+                    f"{table.place(int(infinite[0]))}: column '{column}' is {values[infinite[0]]}; features "
+                    "must be finite in float32. Rescale the feature, and leave missing values empty."
                 )
         start = rows.stop
     return features
