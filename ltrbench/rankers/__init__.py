@@ -1,23 +1,23 @@
-"""Rankers: the contract, and one file a backend.
+"""Rankers: the contract, and one file per backend.
 
     base             the Ranker contract: `fit`, `predict`, `save` and `load`
-    capabilities     the protocols of everything optional
-    early_stopping   the rule of stopping, and the learning curve
-    library          the base of the adapters of libraries of boosted trees
+    capabilities     protocols of the optional methods
+    early_stopping   early stopping and the learning curve
+    library          base class of the adapters of boosted-tree libraries
     models           trained models: trees, importances, model files
 
-The backends, which know nothing of each other:
+The backends, which do not import each other:
 
     native           the native engine
     lightgbm         LightGBM
     xgboost          XGBoost
     catboost         CatBoost
-    scikit_learn     the base of backends on scikit-learn's regressors
+    scikit_learn     base class of backends that wrap a scikit-learn regressor
     random           random scores
-    single_feature   the one feature that ranks train best
+    single_feature   the single feature that ranks the training set best
 
-Backends are not imported here: each is imported when a YAML's `_target_` names it, so that nobody pays for,
-or needs, a library that the run does not use.
+Backends are not imported here. Each is imported when a YAML's `_target_` names it, so a run neither imports
+nor needs the libraries that it does not use.
 """
 
 from ltrbench.rankers.base import BoostingRanker, FitSummary, Ranker

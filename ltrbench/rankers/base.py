@@ -1,12 +1,12 @@
-"""The Ranker contract, which every backend fulfils and `tests/rankers/test_conformance.py` holds it to.
+"""The Ranker contract. `tests/rankers/test_conformance.py` tests every backend against it.
 
 To add a backend, write one dataclass in one file (here or anywhere on the Python path) and one YAML in
 conf/model whose `_target_` names it. A boosted-tree backend derives from `BoostingRanker` and inherits the
-shared fields; anything else derives from `Ranker`. The dataclass is its own schema: a field that it does not
-have cannot be set.
+shared fields; any other backend derives from `Ranker`. The dataclass is the schema: only its fields can be
+set.
 
-Required are four methods: `fit`, `predict`, `save` and `load`. What else a ranker may offer is in
-`capabilities.py`, with what happens where it does not.
+Four methods are required: `fit`, `predict`, `save` and `load`. `capabilities.py` lists the optional methods,
+and the effect of leaving each one out.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ltrbench.untrusted.reading import read_json
 Fitted = TypeVar("Fitted")
 
 OF_A_FINISHED_RUN = "Give the model folder of a finished run"
-"""The remedy where a folder does not hold a saved ranker."""
+"""Remedy in messages about a folder that does not contain a saved ranker."""
 
 
 @dataclass(frozen=True)
 class FitSummary:
-    """What a fit leaves behind, beside the model.
+    """Summary of a fit.
 
     Attributes:
-        num_trees: trees kept, after early stopping has trimmed; None for a model without trees.
-        num_iterations: iterations run, with those that were trimmed.
+        num_trees: number of trees kept after early stopping; None for a model without trees.
+        num_iterations: number of iterations run, including those that early stopping removed.
         monitor_seconds: wall time inside the evaluator during the fit.
     """
 
@@ -54,25 +54,25 @@ class FitSummary:
 
 @dataclass(kw_only=True)
 class Ranker(ABC):
-    """Learns to score documents so that sorting each query by score ranks it well.
+    """Learns scores that rank the documents of each query well when sorted in descending order.
 
-    A ranker never evaluates itself and never changes its input. The score of a document depends on its
-    features only, not on its batch. The same seed gives the same scores.
+    A ranker never evaluates itself and never changes its input. The score of a document depends only on its
+    features, not on the batch. The same seed gives the same scores.
     """
 
     seed: int = 0
     num_threads: int = 0
-    """Threads to fit and predict with; 0: every core that the launcher leaves to this process."""
+    """Number of threads for `fit` and `predict`; 0: all cores available to this process."""
 
     summary: FitSummary | None = field(default=None, init=False, repr=False, compare=False)
-    """What `fit` of a model with iterations sets; None: the model has none, or is not fitted."""
+    """Set by `fit`; None: the ranker is not fitted, or its model has no iterations."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
-    """The dtype of the scores; they are stored in it, and compared in it where they tie."""
+    """Data type of the scores. They are stored, and compared for ties, in this type."""
     is_yardstick: ClassVar[bool] = False
-    """Whether it is a baseline, without parameters that could be matched with those of other models."""
+    """Whether the ranker is a baseline, without parameters that could be matched with other models."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """The distributions whose versions belong to a result of this backend, such as "lightgbm"."""
+    """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
 
     def __post_init__(self) -> None:
         require("seed", self.seed, at_least=0)
@@ -85,72 +85,72 @@ class Ranker(ABC):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        """Learns from train, and returns itself.
+        """Fits the ranker to the training set and returns the ranker.
 
         Args:
-            valid: for early stopping only.
+            valid: validation set, used for early stopping only.
             on_iteration: called after each iteration, for progress and learning curves.
 
         Raises:
-            DataError: on data that the ranker cannot learn from.
+            DataError: the ranker cannot learn from these data.
         """
 
     @abstractmethod
     def predict(self, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of `score_dtype` for (D, F) features.
 
-        Begin with `features = check_features(features, F)`: arrays of other numbers become float32, and what
-        is no array is refused.
+        Begin with `features = check_features(features, F)`: it converts arrays of any numeric type to float32
+        and refuses everything else.
 
         Raises:
-            DataError: where it is no array of numbers, or F is not what the model was fitted on.
+            DataError: `features` is not an array of numbers, or F differs from the training set.
         """
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Writes the fitted model into an existing, empty folder, in a format that loads without pickle or
-        code."""
+        """Writes the fitted model into an existing, empty folder, in a format that is loaded without pickle
+        and without running code."""
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Self:
-        """Reads what `save` wrote; the result predicts the same scores, bit for bit."""
+        """Reads a model written by `save`; the loaded ranker predicts the same scores, bit for bit."""
 
 
 @dataclass(kw_only=True)
 class BoostingRanker(Ranker):
-    """The fields that boosted trees share, with one meaning in every backend. None: the backend's own
-    default.
+    """The hyperparameters that all boosted-tree backends share, with one meaning everywhere. None: the
+    backend's default.
 
-    A backend translates; what it cannot honour it refuses with a ConfigError when it is set, and its YAML
-    leaves null.
+    Each backend translates the fields into its library's parameters. A backend raises ConfigError if a field
+    is set that it cannot apply; its YAML sets that field to null.
     """
 
     num_trees: int = 100
-    """Iterations of boosting, one tree each; early stopping may keep fewer."""
+    """Number of boosting iterations, one tree each; early stopping may keep fewer."""
     learning_rate: float | None = None
-    """Shrinkage: the factor on every leaf's Newton step."""
+    """Learning rate (shrinkage): factor on the Newton step of every leaf."""
     num_leaves: int | None = None
-    """Leaves of a tree at the most, grown best-first by gain."""
+    """Maximum number of leaves per tree; trees are grown best-first by gain."""
     min_docs_in_leaf: int | None = None
-    """Documents that a leaf must hold at least."""
+    """Minimum number of documents per leaf."""
     min_sum_hessian: float | None = None
-    """Sum of hessians that a leaf must hold at least, in units of LightGBM's hessian (XGBoost's is twice
-    that)."""
+    """Minimum sum of hessians per leaf, in units of LightGBM's hessian (XGBoost's hessian is twice as
+    large)."""
     min_split_gain: float | None = None
-    """Gain below which a leaf is not split; gain = G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G^2/(H + l2)."""
+    """Minimum gain of a split; gain = G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G^2/(H + l2)."""
     max_delta_step: float | None = None
-    """Largest absolute Newton step of a leaf, before shrinkage; 0: no limit."""
+    """Maximum absolute Newton step of a leaf, before shrinkage; 0: no limit."""
     l2: float | None = None
-    """Added to the sum of hessians in a leaf's Newton step -G / (H + l2)."""
+    """L2 regularisation, added to the sum of hessians in a leaf's Newton step -G / (H + l2)."""
     max_bins: int | None = None
-    """Bins that a feature's values are grouped into at the most."""
+    """Maximum number of bins per feature."""
     truncation: int | None = None
-    """Pairs count only if one of the two documents ranks above this rank (LightGBM's truncation level)."""
+    """Truncation level: a pair counts only if one of its documents ranks above this rank, as in LightGBM."""
     early_stopping: EarlyStopping | None = None
-    """When to stop before num_trees; needs a validation set."""
+    """Rule that ends a fit before num_trees; needs a validation set."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """The backend's own parameters under their own names, passed through unchanged."""
+    """Further parameters of the backend's library, under the library's names, passed through unchanged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,8 +170,8 @@ class BoostingRanker(Ranker):
         if train is not None and least is not None and train.num_documents < 2 * least:
             yield Finding(
                 Severity.CAUTION,
-                f"min_docs_in_leaf is {least}, but there are {train.num_documents} documents, so that no "
-                "tree can be split; set params.min_docs_in_leaf lower.",
+                f"min_docs_in_leaf is {least}, but the training set has {train.num_documents} documents, so "
+                "no tree can be split. Set params.min_docs_in_leaf to at most half that number.",
             )
 
     def clean_copy(self) -> Self:
@@ -179,28 +179,28 @@ class BoostingRanker(Ranker):
         return replace(self, num_trees=kept or self.num_trees, early_stopping=None)
 
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
-        """Returns what takes the scores of each iteration, and decides when to stop."""
+        """Returns the monitor that receives the scores of each iteration and decides when to stop."""
         return Monitor(self.early_stopping, valid, on_iteration)
 
 
 OF_EVERY_RANKER = tuple(item.name for item in fields(Ranker))
-"""The fields of the contract, which are no hyperparameters."""
+"""The fields of `Ranker`, which are not hyperparameters."""
 SHARED = tuple(
     item.name
     for item in fields(BoostingRanker)
     if item.name not in (*OF_EVERY_RANKER, "early_stopping", "extra")
 )
-"""The hyperparameters that conf/params holds equal for every backend."""
+"""The hyperparameters that conf/params sets to equal values in every backend."""
 
 
 def available_cores() -> int:
-    """The cores that this process may use, which a launcher or container may have restricted."""
+    """Returns the number of cores that this process may use; a launcher or container may restrict it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resolve_threads(num_threads: int) -> int:
-    """Returns the number of threads to use: never more than there are cores, because threads that spin while
-    they wait slow each other down.
+    """Returns the number of threads to use, at most one per available core: more threads than cores slow each
+    other down, because they spin while they wait.
 
     >>> 1 <= resolve_threads(0) == available_cores()
     True
@@ -209,34 +209,34 @@ def resolve_threads(num_threads: int) -> int:
 
 
 def check_features(features: object, num_features: int) -> Features:
-    """Returns documents' features as contiguous float32, the same array where it is that already.
+    """Returns the features as contiguous float32; the same array if it is that already.
 
     Args:
-        features: (D, F), a NumPy array of any type of number.
-        num_features: F, as many as the model was fitted on.
+        features: (D, F), a NumPy array of any numeric type.
+        num_features: F, the number of features in the training set.
 
     Raises:
-        DataError: where it is something else, such as a list or a DataFrame, or has other columns; where a
-            number exceeds float32.
+        DataError: `features` is not such an array (a list, a DataFrame), has another number of columns, or
+            has a value beyond the range of float32.
 
     >>> check_features(np.array([[1, 2]]), 2)
     array([[1., 2.]], dtype=float32)
     """
-    expected = f"a NumPy array of numbers of the shape (documents, {num_features}) was expected"
+    expected = f"expected a NumPy array of numbers with shape (documents, {num_features})"
     if not isinstance(features, np.ndarray):
         name = type(features).__name__
-        raise DataError(f"features are of the type {name}; {expected}. {_remedy(features)}")
+        raise DataError(f"features has the type {name}; {expected}. {_remedy(features)}")
     if features.dtype.kind not in "fiub":
         raise DataError(
-            f"features are an array of {features.dtype}; {expected}. Encode what is not a number, and "
-            "convert the array: features.astype(np.float32)."
+            f"features has the dtype {features.dtype}; {expected}. Encode values that are not numbers, "
+            "and convert the array: features.astype(np.float32)."
         )
     if features.ndim != 2 or features.shape[1] != num_features:
         one = features.shape == (num_features,)
-        remedy = f" For one document give features.reshape(1, {num_features})." if one else ""
+        remedy = f" For one document pass features.reshape(1, {num_features})." if one else ""
         raise DataError(
-            f"features have shape {features.shape}, but the model was fitted on {num_features} features; "
-            f"give a (documents, features) array with the same columns.{remedy}"
+            f"features has the shape {features.shape}, but the model was fitted on {num_features} features; "
+            f"pass a (documents, features) array with the columns of the training set.{remedy}"
         )
     try:
         with np.errstate(over="raise"):
@@ -245,18 +245,18 @@ def check_features(features: object, num_features: int) -> Features:
         with np.errstate(over="ignore"):
             row, column = np.argwhere(np.isinf(features.astype(np.float32)) & np.isfinite(features))[0]
         raise DataError(
-            f"features[{row}, {column}] is {features[row, column]}, which float32 cannot hold (at most "
-            "3.4e38). Rescale the feature, or write NaN for a missing value."
+            f"features[{row}, {column}] is {features[row, column]}, beyond the range of float32 (maximum "
+            "3.4e38). Rescale the feature, or use NaN for a missing value."
         ) from None
 
 
 def _remedy(features: object) -> str:
-    """What makes an array of features of something else."""
+    """Returns the sentence that explains how to convert an object to an array of features."""
     if isinstance(features, RankingDataset):
-        return "Give the data set's features: predict(dataset.features)."
+        return "Pass the features of the data set: predict(dataset.features)."
     if hasattr(features, "to_numpy"):
         return (
-            "Select the columns of training in their order, and convert them: "
+            "Select the columns of the training set in their order and convert them: "
             "frame[list(feature_names)].to_numpy().astype(np.float32)."
         )
     if hasattr(features, "toarray"):
@@ -265,30 +265,30 @@ def _remedy(features: object) -> str:
 
 
 def check_fitted(state: Fitted | None) -> Fitted:
-    """Returns what a fit left behind.
+    """Returns the fitted state of a ranker.
 
     Raises:
-        ConfigError: where there is none.
+        ConfigError: the state is None, so the ranker is not fitted.
     """
     if state is None:
-        raise ConfigError("the ranker is not fitted; call fit, or load a saved one, before this.")
+        raise ConfigError("the ranker is not fitted; call fit first, or load a saved ranker.")
     return state
 
 
 def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the JSON object that a ranker's `save` wrote.
+    """Reads a JSON object written by a ranker's `save`.
 
     Args:
-        types: name -> type of each value that it must have, such as int or list[float].
+        types: name -> type of each required value, such as int or list[float].
 
     Raises:
-        ResultError: where the file is absent, is not JSON, lacks one of the names, or has a value of another
+        ResultError: the file does not exist, is not JSON, lacks one of the names, or has a value of another
             type.
     """
     content = read_json(path, OF_A_FINISHED_RUN, finite=False)
     missing = [name for name in types if not isinstance(content, dict) or name not in content]
     if missing:
-        raise ResultError(f"{path} is not a saved ranker: it lacks '{missing[0]}'. {OF_A_FINISHED_RUN}.")
+        raise ResultError(f"{path} is not a saved ranker: '{missing[0]}' is missing. {OF_A_FINISHED_RUN}.")
     try:
         check_types({name: content[name] for name in types}, types)
     except TypeError as error:
@@ -298,7 +298,7 @@ def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refused_as_saved(path: Path) -> Iterator[None]:
-    """Raises ResultError that names the file where the settings that were read from it are refused."""
+    """Converts a ConfigError about settings read from a file to a ResultError that names the file."""
     try:
         yield
     except ConfigError as error:
@@ -306,10 +306,10 @@ def refused_as_saved(path: Path) -> Iterator[None]:
 
 
 def check_types(values: Mapping[str, object], types: Mapping[str, Any]) -> None:
-    """Raises TypeError where a value that was read from JSON does not have the type of its field.
+    """Raises TypeError if a value read from JSON does not have the type of its field.
 
     Args:
-        types: name -> type, such as int, float | None or dict[str, Any]; other names are refused.
+        types: name -> type, such as int, float | None or dict[str, Any]; any other name is refused.
 
     >>> check_types({"num_leaves": 31, "l2": 1}, {"num_leaves": int, "l2": float | None})
     >>> check_types({"num_leaves": "31"}, {"num_leaves": int})

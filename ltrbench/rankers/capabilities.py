@@ -1,19 +1,19 @@
-"""What a ranker may offer beside `fit`, `predict`, `save` and `load`: one protocol with one method each.
+"""Optional methods of a ranker, beside `fit`, `predict`, `save` and `load`: one protocol per method.
 
-A ranker has a capability if its class defines the method; it neither registers nor derives from the protocol.
-Python compares names only, so that no field of a ranker may have the name of a method below.
-A caller asks with `isinstance(ranker, SupportsTrees)`. Without the method:
+A ranker has a capability if its class defines the method; it need not register or derive from the protocol.
+Python compares names only, so no field of a ranker may have the name of a method below.
+A caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing method:
 
-    warm_up              nothing is compiled or imported before the clock starts
-    clean_copy           a clean fit has the ranker's settings as they are
+    warm_up              compilation and imports count in the fit time
+    clean_copy           a clean fit uses the ranker's settings unchanged
     seed_matters         every seed of a sweep is trained
-    importance           a run records no splits and no gain
+    importance           a run records neither split counts nor gain
     contributions        a run records no SHAP values
-    trees                the verb `trees` refuses the model
-    findings             nothing is refused, warned of, or said not to match the shared parameters
+    trees                the command `trees` refuses the model
+    findings             no refusals, no cautions, and no list of unmatched parameters
     library_model        MLflow keeps the model as ltrbench saved it
-    library_metrics      a run does not compare the library's metrics with ours
-    library_parameters   the documentation does not show how the shared parameters are translated
+    library_metrics      a run does not compare the library's metrics with ltrbench's
+    library_parameters   the documentation does not show the translation of the shared parameters
 
 Shapes: D documents, F features.
 """
@@ -40,28 +40,28 @@ if TYPE_CHECKING:
 @runtime_checkable
 class SupportsWarmUp(Protocol):
     def warm_up(self) -> None:
-        """Compiles and imports what `fit` and `predict` need, so that neither happens on the clock."""
+        """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
 
 
 @runtime_checkable
 class SupportsCleanCopy(Protocol):
     def clean_copy(self) -> Self:
-        """Returns an unfitted copy that learns the kept model without any evaluator, for a speed test.
+        """Returns an unfitted copy that trains the kept model without an evaluator, for timing.
 
-        `BoostingRanker` has it: the copy has the kept number of trees and no early stopping.
+        `BoostingRanker` implements it: the copy has the kept number of trees and no early stopping.
         """
 
 
 @runtime_checkable
 class SupportsSeedMatters(Protocol):
     def seed_matters(self, num_documents: int) -> bool:
-        """Returns whether a fit with another seed may give other scores; True where that is not known.
+        """Returns whether another seed may give other scores; True if that is not known.
 
-        A class whose `fit` draws random numbers that the `fit` of its base class does not draw has to
-        override this too.
+        A subclass whose `fit` draws more random numbers than the `fit` of its base class must override this
+        method.
 
         Args:
-            num_documents: of the training set; a backend may choose the bins of a large one from a sample.
+            num_documents: number of training documents; a backend may bin a large training set on a sample.
         """
 
 
@@ -70,88 +70,89 @@ class SupportsImportance(Protocol):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns kind -> (F,) values, in the library's units.
 
-        Kinds are "split", the number of splits on a feature, and "gain", its total gain. A kind that the
-        model does not have is left out.
+        Kinds are "split", the number of splits on a feature, and "gain", its total gain. Kinds that the model
+        does not have are omitted.
 
         Raises:
-            ConfigError: where the ranker is not fitted.
+            ConfigError: the ranker is not fitted.
         """
 
 
 @runtime_checkable
 class SupportsContributions(Protocol):
     def contributions(self, features: Features) -> NDArray[np.float64] | None:
-        """Returns (D, F + 1) TreeSHAP values of (D, F) features; None where this model has none.
+        """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the model has none.
 
-        A value is in units of the score. The last column is the expected score, and a row adds up to the
-        score of `predict`.
+        Values are in units of the score. The last column is the expected score; each row sums to the score of
+        `predict`.
 
         Raises:
-            DataError: where features are no array of numbers, or F is not what the model was fitted on.
-            ConfigError: where the ranker is not fitted, or a tree is too deep for the backend to explain it.
+            DataError: `features` is not an array of numbers, or F differs from the training set.
+            ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
         """
 
 
 @runtime_checkable
 class SupportsTrees(Protocol):
     def trees(self) -> Ensemble:
-        """Returns the fitted trees; their weighted leaf values add up to the scores of `predict`.
+        """Returns the fitted trees; their weighted leaf values sum to the scores of `predict`.
 
         Raises:
-            ConfigError: where the ranker is not fitted, or its trees do not ask for one feature at a node.
+            ConfigError: the ranker is not fitted, or a node of its trees does not split on a single feature.
         """
 
 
 @runtime_checkable
 class SupportsLibraryModel(Protocol):
     def library_model(self) -> tuple[str, object]:
-        """Returns the package and its own model object, for tools that know the package.
+        """Returns the package and its model object, for tools that support the package.
 
         Raises:
-            ConfigError: where the ranker is not fitted.
+            ConfigError: the ranker is not fitted.
         """
 
 
 @runtime_checkable
 class SupportsLibraryMetrics(Protocol):
     library_convention: ClassVar[str]
-    """The preset of the convention that `library_metrics` are computed under."""
+    """Preset of the metric convention that the library uses in `library_metrics`."""
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
     ) -> dict[str, float]:
-        """Returns the metrics `names` of (D,) scores as the backend's library itself computes them.
+        """Returns the metrics `names` of (D,) scores, computed by the backend's library.
 
-        A run compares them with ours under `library_convention`. What the library cannot compute is left out.
+        A run compares them with ltrbench's values under `library_convention`. Metrics that the library cannot
+        compute are omitted.
         """
 
 
 @runtime_checkable
 class SupportsLibraryParameters(Protocol):
     def library_parameters(self) -> dict[str, Any]:
-        """Returns the settings under the names, and in the units, of the library or engine.
+        """Returns the settings under the names and in the units of the library or engine.
 
-        What depends on the training data is as for data without weights.
+        Values that depend on the training data are given for data without weights.
         """
 
 
 class Severity(Enum):
-    """What a finding means for a run."""
+    """Effect of a finding on a run."""
 
     REFUSED = "refused"
     """`fit` raises DataError with the sentence."""
     CAUTION = "caution"
-    """`fit` takes the data, but does not handle them as a user expects."""
+    """`fit` accepts the data but does not handle them as a user expects."""
     UNMATCHED = "unmatched"
-    """The ranker departs from the shared parameters; results record the sentence and tables print it."""
+    """The ranker differs from the shared parameters; results record the sentence and tables print it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a user should know of a ranker, or of a ranker on these data.
+    """A message for the user about a ranker, or about a ranker on a training set.
 
     Attributes:
-        sentence: names the value and the remedy; begins as it is printed and ends with a full stop.
+        sentence: one or more sentences, printed unchanged, that name the value and the remedy.
     """
 
     severity: Severity
@@ -161,27 +162,27 @@ class Finding:
 @runtime_checkable
 class SupportsFindings(Protocol):
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        """Yields the findings on a ranker with these settings, which need not be fitted.
+        """Yields the findings about this ranker, fitted or not.
 
         Args:
-            train: the training set; None: only what holds for any data.
+            train: training set; None: only the findings that hold for any data.
         """
 
 
 def refuse(ranker: Ranker, train: RankingDataset) -> None:
-    """Raises DataError with the first refusal of a training set, for `fit` to begin with."""
+    """Raises DataError with the first refusal of a training set; to be called at the start of `fit`."""
     for sentence in _sentences(ranker, train, Severity.REFUSED):
         raise DataError(sentence)
 
 
 def concerns_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
-    """Returns what the ranker would refuse or mishandle in a training set: refusals first, then cautions."""
+    """Returns the refusals and cautions about a training set: refusals first, then cautions."""
     refused = (f"Refused: {sentence}" for sentence in _sentences(ranker, train, Severity.REFUSED))
     return (*refused, *_sentences(ranker, train, Severity.CAUTION))
 
 
 def departures_of(ranker: Ranker) -> tuple[str, ...]:
-    """Returns where the ranker departs from the shared parameters, a sentence each."""
+    """Returns the differences between the ranker and the shared parameters, one string per difference."""
     return tuple(_sentences(ranker, None, Severity.UNMATCHED))
 
 
@@ -191,27 +192,27 @@ def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity)
 
 
 def importance_of(ranker: Ranker) -> dict[str, NDArray[np.float64]]:
-    """Returns kind -> (F,) importances; empty where the ranker has none."""
+    """Returns kind -> (F,) importances; empty if the ranker has none."""
     return ranker.importance() if isinstance(ranker, SupportsImportance) else {}
 
 
 def contributions_of(ranker: Ranker, features: Features) -> NDArray[np.float64] | None:
-    """Returns (D, F + 1) TreeSHAP values of (D, F) features; None where the ranker has none."""
+    """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the ranker has none."""
     return ranker.contributions(features) if isinstance(ranker, SupportsContributions) else None
 
 
 def clean_copy_of(ranker: Ranker) -> Ranker:
-    """Returns an unfitted copy that learns the kept model without any evaluator."""
+    """Returns an unfitted copy that trains the kept model without an evaluator."""
     return ranker.clean_copy() if isinstance(ranker, SupportsCleanCopy) else replace(ranker)
 
 
 def library_model_of(ranker: Ranker) -> tuple[str, object] | None:
-    """Returns the package and its model object; None where the model is ltrbench's own."""
+    """Returns the package and its model object; None if the model is ltrbench's own."""
     return ranker.library_model() if isinstance(ranker, SupportsLibraryModel) else None
 
 
 def library_parameters_of(ranker: Ranker) -> dict[str, Any]:
-    """Returns the settings under the library's names; empty where the ranker does not say."""
+    """Returns the settings under the library's names; empty if the ranker does not provide them."""
     return ranker.library_parameters() if isinstance(ranker, SupportsLibraryParameters) else {}
 
 
@@ -219,8 +220,10 @@ def trees_of(ranker: Ranker) -> Ensemble:
     """Returns the fitted trees.
 
     Raises:
-        ConfigError: where the ranker has none.
+        ConfigError: the ranker has no trees.
     """
     if not isinstance(ranker, SupportsTrees):
-        raise ConfigError(f"a {type(ranker).__name__} is not made of trees; name a model that is, as native.")
+        raise ConfigError(
+            f"{type(ranker).__name__} has no trees; choose a run of a tree model, such as model=native."
+        )
     return ranker.trees()

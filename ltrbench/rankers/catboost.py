@@ -1,21 +1,21 @@
 """CatBoost behind the Ranker contract.
 
-CatBoost's LambdaMart has LightGBM's gradients and hessians: on one binary feature, which can only be split in
-one way, it grows the native engine's trees. What differs is how a split is chosen: CatBoost knows no hessian
-there, and no bound on what a leaf holds; its min_data_in_leaf only keeps a smaller leaf from being split
-again. YetiRank, its default, is a loss of its own.
+CatBoost's LambdaMart has LightGBM's gradients and hessians: on one binary feature, which has only one
+possible split, it grows the native engine's trees. The choice of splits differs: CatBoost uses no hessians
+for it, and has no minimum per leaf; its min_data_in_leaf only prevents a smaller leaf from being split again.
+YetiRank, CatBoost's default, is another loss.
 
-Why so much is refused here (error_functions.cpp, and seen by running CatBoost 1.2.10): LambdaMart's two
-derivatives have the opposite signs of every other loss's, which cancels in a Newton step -G / -H and nowhere
-else. With l2_leaf_reg the step is G / (H - l2), backwards in a leaf of H < l2, and with the gradient method
-every step is. LambdaMart leaves the weights of queries out as well.
+Many settings are refused because of the signs of LambdaMart's derivatives (error_functions.cpp, and observed
+with CatBoost 1.2.10). Both derivatives have the opposite sign of every other loss, which cancels only in a
+Newton step -G / -H. With l2_leaf_reg the step is G / (H - l2), in the wrong direction in a leaf with H < l2;
+with the gradient method every step is in the wrong direction. LambdaMart also ignores query weights.
 
-CatBoost hands its running scores (float64) to one place only, an `eval_metric` written in Python, and cannot
-cut the trees of Lossguide afterwards, but keeps those up to the best value of that metric. So `_Watcher` is
-that metric: it feeds the scores to the Monitor and answers what makes CatBoost keep the Monitor's best
-iteration. Beside the evaluator's time it costs nothing that could be measured [190 ms an iteration,
-watched or not, with 30,000 x 136 to train and 10,000 to validate, 2 cores]. A fit that nobody watches has no
-such metric.
+CatBoost passes its running scores (float64) only to an `eval_metric` written in Python. It cannot remove
+trees of Lossguide afterwards, but it can keep the trees up to the best value of that metric. `_Watcher` is
+such a metric: it passes the scores to the Monitor and returns a value that makes CatBoost keep the Monitor's
+best iteration. Apart from the evaluation time it has no measurable cost [190 ms per iteration, monitored or
+not, with 30,000 x 136 training documents and 10,000 validation documents, 2 cores]. A fit without a monitor
+has no such metric.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ except ImportError as error:
 
 LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
 HIGHEST_EXPONENT = 1023
-"""The highest label whose exponential gain, 2^l - 1, a double holds."""
+"""Highest label whose exponential gain, 2^l - 1, fits into a float64."""
 MAX_DEPTH = 16
-"""Splits above a leaf at the most: CatBoost silently takes more for this."""
+"""Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
 LARGE_QUERY_SIZE = 10_000
-"""Documents of a query from which on YetiRank's weights of its pairs, float32, take 400 MB."""
+"""Number of documents per query above which YetiRank's pair weights (float32) need more than 400 MB."""
 
 _NAMES = {
     "learning_rate": "learning_rate eta",
@@ -94,63 +94,64 @@ _REFUSED_NAMES = (
     )
     | metrics_are_off("CatBoost", "eval_metric custom_metric metric_period")
     | dict.fromkeys(
-        ("logging_level", "verbose", "silent"), "CatBoost is silent, because ltrbench reports; leave it out"
+        ("logging_level", "verbose", "silent"),
+        "CatBoost's output is off, because ltrbench reports the progress; remove it",
     )
     | dict.fromkeys(
         ("allow_writing_files", "train_dir", "name", "save_snapshot", "snapshot_file", "snapshot_interval"),
-        "a fit writes no files of its own; leave it out",
+        "CatBoost writes no files during a fit; remove it",
     )
     | dict.fromkeys(
         ("task_type", "devices", "device_config"),
-        "CatBoost's GPU code takes 1023 documents a query, and is not held to the contract; leave it out",
+        "CatBoost's GPU training accepts at most 1023 documents per query and is not tested here; remove it",
     )
     | {
-        "boosting_type": "ordered boosting shuffles the queries, and their scores with them; leave it out",
-        "allow_const_label": "labels that are all alike are taken; leave it out",
-        "leaf_estimation_method": "LambdaMart learns backwards with any but Newton, and YetiRank has no "
-        "other; leave it out",
+        "boosting_type": "ordered boosting shuffles the queries and their scores; remove it",
+        "allow_const_label": "equal labels are always allowed; remove it",
+        "leaf_estimation_method": "LambdaMart steps in the wrong direction with any method but Newton, and "
+        "YetiRank has no other; remove it",
     }
 )
 
 
 @dataclass(kw_only=True)
 class CatBoostRanker(LibraryRanker):
-    """CatBoost's LambdaMart or YetiRank on the queries of a data set. Only YetiRank takes query weights."""
+    """CatBoost's LambdaMart or YetiRank. Only YetiRank uses query weights."""
 
     loss: str | None = None
     """LambdaMart: pairs weighted by their change of NDCG; YetiRank: pairs of neighbours in random orders near
-    the model's. None: LambdaMart where a shared parameter is set, YetiRank, CatBoost's default, where none
-    is."""
+    the model's order. None: LambdaMart if a shared parameter is set, otherwise YetiRank, CatBoost's
+    default."""
     sigma: float = 1.0
     """LambdaMart: slope of the logistic function of a pair's score difference."""
     norm: bool = True
-    """LambdaMart: divides a pair's weight by 0.01 + |score difference|; scales a query's gradients by
-    log2(1 + S) / S, where S is the sum of its pairs' gradients."""
+    """LambdaMart: divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a
+    query by log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
     exponential_gain: bool = True
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
     permutations: int | None = None
-    """YetiRank: random orders drawn of a query in an iteration."""
+    """YetiRank: number of random orders drawn per query and iteration."""
     decay: float | None = None
-    """YetiRank: a pair's weight falls by this factor with each rank."""
+    """YetiRank: factor on the weight of a pair per rank."""
     grow_policy: str | None = None
-    """SymmetricTree (one split a level), Depthwise or Lossguide; None: Lossguide where num_leaves is set,
-    CatBoost's default otherwise."""
+    """SymmetricTree (one split per level), Depthwise or Lossguide; None: Lossguide if num_leaves is set,
+    otherwise CatBoost's default."""
     depth: int | None = None
-    """Splits above a leaf at the most; None: 16, CatBoost's limit, where num_leaves is set, else its
+    """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, otherwise CatBoost's
     default."""
     score_function: str | None = None
-    """What a split is chosen by: L2, G_L^2 / n_L + G_R^2 / n_R with the documents' numbers n; Cosine, the
-    cosine of gradients and leaf values. None: L2 where num_leaves is set, CatBoost's default otherwise."""
+    """Score of a split: L2, G_L^2 / n_L + G_R^2 / n_R with the numbers of documents n; Cosine, the cosine of
+    gradients and leaf values. None: L2 if num_leaves is set, otherwise CatBoost's default."""
     random_strength: float | None = None
-    """Normal noise on a split's score, in units of the gradients' spread, falling with the iterations; None:
-    0 where a shared parameter is set, CatBoost's default where none is."""
+    """Normal noise on the score of a split, in units of the spread of the gradients, decreasing with the
+    iterations; None: 0 if a shared parameter is set, otherwise CatBoost's default."""
     bootstrap_type: str | None = None
-    """How documents are sampled: No, Bernoulli, MVS, Bayesian. None: No, or Bernoulli with subsample, where a
-    shared parameter is set; CatBoost's default where none is."""
+    """Sampling of documents: No, Bernoulli, MVS or Bayesian. None: No, or Bernoulli with subsample, if a
+    shared parameter is set, otherwise CatBoost's default."""
     subsample: float | None = None
-    """Share of the documents that a tree is grown on, for Bernoulli and MVS."""
+    """Fraction of the documents sampled per tree, for Bernoulli and MVS."""
     rsm: float = 1.0
-    """Share of the features that a split may use."""
+    """Fraction of the features sampled per split."""
 
     library = "CatBoost"
     library_error = cb.CatBoostError
@@ -180,30 +181,32 @@ class CatBoostRanker(LibraryRanker):
     def _refuse_what_cannot_be(self) -> None:
         if self.min_docs_in_leaf is not None:
             raise ConfigError(
-                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but CatBoost cannot bound the documents in a "
-                "leaf; set it to null, and extra.min_data_in_leaf to leave small leaves unsplit."
+                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but CatBoost has no minimum number of "
+                "documents per leaf. Set min_docs_in_leaf=null, and extra.min_data_in_leaf to keep small "
+                "leaves from being split."
             )
         for name in ("min_sum_hessian", "min_split_gain", "max_delta_step"):
             if getattr(self, name):
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but CatBoost has no such bound; set it to null or 0."
+                    f"{name} is {getattr(self, name)}, but CatBoost has no such parameter. Set {name} to "
+                    "null or 0."
                 )
         if self.num_leaves is not None and self.grow_policy not in (None, "Lossguide"):
             raise ConfigError(
-                f"num_leaves is {self.num_leaves}, for trees grown best-first, but grow_policy is "
-                f"{self.grow_policy}; set one of them to null."
+                f"num_leaves is {self.num_leaves}, which needs trees grown best-first, but grow_policy is "
+                f"{self.grow_policy}. Set one of them to null."
             )
         if self.subsample is not None and self.bootstrap_type in ("No", "Bayesian"):
             raise ConfigError(
-                f"subsample is {self.subsample}, which bootstrap_type={self.bootstrap_type} does not have; "
-                "set bootstrap_type=Bernoulli, or subsample=null."
+                f"subsample is {self.subsample}, but has no effect with "
+                f"bootstrap_type={self.bootstrap_type}. Set bootstrap_type=Bernoulli, or subsample=null."
             )
 
     def _refuse_fields_of_the_other_loss(self) -> None:
         if self._loss == LAMBDAMART and self.l2:
             raise ConfigError(
-                f"l2 is {self.l2}, but CatBoost's LambdaMart takes it from the sum of hessians instead of "
-                "adding it, so that small leaves step backwards; set l2=0, or loss=YetiRank "
+                f"l2 is {self.l2}, but CatBoost's LambdaMart subtracts l2 from the sum of hessians instead "
+                "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
         neutral: dict[str, Any] = {"permutations": None, "decay": None}
@@ -213,7 +216,7 @@ class CatBoostRanker(LibraryRanker):
 
     @property
     def _matched(self) -> bool:
-        """Whether any shared parameter is set: then nothing is sampled that is not asked for."""
+        """Whether any shared parameter is set: then nothing is sampled unless a setting requests it."""
         return unset_fields(self) != SHARED_FIELDS
 
     @property
@@ -232,13 +235,14 @@ class CatBoostRanker(LibraryRanker):
             with self._refusing_extra():
                 model = cb.CatBoost({**parameters, "metric_period": self.num_trees}).fit(pool)
             num_iterations = self.num_trees
-        # Through the file's bytes: they hold the model alone, without the watcher and what it has seen.
+        # Via the file's bytes, which hold only the model and not the watcher with its scores.
         return cb.CatBoost().load_model(blob=_exported(model, "cbm")), model.tree_count_, num_iterations
 
     def _boost_watched(
         self, parameters: dict[str, Any], pool: cb.Pool, valid_pool: cb.Pool | None, monitor: Monitor
     ) -> tuple[cb.CatBoost, int]:
-        """Boosts until the monitor, or the number of trees, says stop; returns the iterations run as well."""
+        """Boosts until early stopping or `num_trees` ends the fit; returns the model and the number of
+        iterations run."""
         watcher = _Watcher(monitor, has_valid=valid_pool is not None)
         with self._refusing_extra():
             model = cb.CatBoost({**parameters, "eval_metric": watcher}).fit(
@@ -254,7 +258,7 @@ class CatBoostRanker(LibraryRanker):
     def _train_pool(self, train: RankingDataset) -> cb.Pool:
         first = train.features[0]
         if all(np.array_equal(row, first, equal_nan=True) for row in train.features):
-            # CatBoost refuses data in which no feature varies; of missing values it learns to score 0.
+            # CatBoost refuses data in which no feature varies; with missing values it learns the score 0.
             return self._pool(train, np.full_like(train.features, np.nan))
         return self._pool(train)
 
@@ -274,8 +278,9 @@ class CatBoostRanker(LibraryRanker):
         return np.asarray(model.predict(features, thread_count=self._threads))
 
     def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
-        """Of symmetric trees only: CatBoost's contributions in others do not add up to scores [run; 1.2.10
-        was off by up to 0.25 after three trees, whatever the loss; catboost issue 2136]."""
+        """Returns contributions for symmetric trees only: in other trees CatBoost's contributions do not sum
+        to the scores [measured: errors up to 0.25 after three trees in 1.2.10, with both losses; catboost
+        issue 2136]."""
         if "trees" in json.loads(_exported(model, "json")):
             return None
         pool = cb.Pool(features)
@@ -290,8 +295,8 @@ class CatBoostRanker(LibraryRanker):
         return cb.CatBoost().load_model(blob=content), False
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
-        """How often a feature is split on, a level of a symmetric tree counted once. CatBoost keeps no
-        gains."""
+        """Returns the number of splits per feature; a level of a symmetric tree counts once. CatBoost models
+        do not contain gains."""
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))
         column = [each["flat_feature_index"] for each in content["features_info"]["float_features"]]
@@ -313,7 +318,8 @@ class CatBoostRanker(LibraryRanker):
         return Ensemble(tuple(WeightedTree(scale * rate, root) for root in roots), float(bias))
 
     def _departure_from_defaults(self) -> str:
-        return "; but l2 is 0, which its LambdaMart would subtract" if self._loss == LAMBDAMART else ""
+        reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
+        return f", except that l2 is 0, {reason}" if self._loss == LAMBDAMART else ""
 
     def _inapplicable(self) -> tuple[str, ...]:
         return "min_docs_in_leaf", "min_sum_hessian", "l2" if self._loss == LAMBDAMART else "truncation"
@@ -322,14 +328,14 @@ class CatBoostRanker(LibraryRanker):
         sampled = self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
         sampled = sampled or self.bootstrap_type not in (None, "No")
         return {
-            "CatBoost cannot bound what a leaf holds: min_docs_in_leaf and min_sum_hessian are not "
-            "applied.": True,
-            "Splits are chosen by gradients and numbers of documents, where the others have hessians.": True,
-            f"No leaf lies deeper than {MAX_DEPTH} splits.": self.num_leaves is not None,
-            "Bin edges are CatBoost's own.": True,
-            "A missing value counts as lower than any other.": True,
-            "YetiRank is another loss than LambdaMART's, and has no truncation.": self._loss == YETIRANK,
-            "Documents, features or scores of splits are randomised in CatBoost's own way.": sampled,
+            "min_docs_in_leaf and min_sum_hessian are not applied: CatBoost has no minimum per leaf.": True,
+            "Splits are chosen by gradients and document counts, not by gradients and hessians.": True,
+            f"The depth of a tree is at most {MAX_DEPTH}, CatBoost's limit.": self.num_leaves is not None,
+            "Bin edges differ from other backends: CatBoost bins features by its own algorithm.": True,
+            "Missing values are treated as lower than every other value of the feature.": True,
+            "The loss is YetiRank, not LambdaMART; truncation is not applied.": self._loss == YETIRANK,
+            "Samples differ from other backends: CatBoost randomises documents, features or split scores by "
+            "its own algorithm.": sampled,
         }
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
@@ -340,8 +346,8 @@ class CatBoostRanker(LibraryRanker):
                 yield from refused_labels(
                     train.labels,
                     train.labels > HIGHEST_EXPONENT,
-                    f"the gain 2^label - 1 goes up to the label {HIGHEST_EXPONENT}. Map the labels to "
-                    "grades, or set exponential_gain=false.",
+                    f"the gain 2^label - 1 needs labels up to {HIGHEST_EXPONENT}. Map the labels to grades, "
+                    "or set exponential_gain=false.",
                 )
 
     def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
@@ -350,14 +356,15 @@ class CatBoostRanker(LibraryRanker):
         if self._loss == YETIRANK and size > LARGE_QUERY_SIZE:
             yield Finding(
                 Severity.CAUTION,
-                f"query {train.query_ids[largest]} has {size} documents, whose pairs take YetiRank "
-                f"{size * size * 4 / 1e9:.1f} GB on each thread; leave some out, or set loss=LambdaMart.",
+                f"query {train.query_ids[largest]} has {size} documents, so YetiRank needs "
+                f"{size * size * 4 / 1e9:.1f} GB per thread for its pairs. Remove documents, or set "
+                "loss=LambdaMart.",
             )
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
     ) -> dict[str, float]:
-        """Returns what `catboost.utils.eval_metric` computes of `names`."""
+        """Returns the metrics of `names` that `catboost.utils.eval_metric` computes."""
         if dataset.document_weights is not None:
             return {}
         figures: dict[str, float] = {}
@@ -375,12 +382,13 @@ class CatBoostRanker(LibraryRanker):
         return figures
 
     def library_parameters(self) -> dict[str, Any]:
-        """The loss taken apart into its name and its options, such as LambdaMart:top."""
+        """Returns the parameters, with the loss split into its name and its options, such as
+        LambdaMart:top."""
         options = {f"{self._loss}:{name}": value for name, value in self._loss_options().items()}
         return {**self._parameters(mean_weight=1.0), "loss_function": self._loss, **options}
 
     def _parameters(self, mean_weight: float) -> dict[str, Any]:
-        """The fields in CatBoost's units, with what the shared ones imply."""
+        """Returns the parameters in CatBoost's units, including those implied by the shared fields."""
         leafwise = self.num_leaves is not None
         noise = 0.0 if self._matched else None
         sampling = "No" if self.subsample is None else "Bernoulli"
@@ -388,7 +396,7 @@ class CatBoostRanker(LibraryRanker):
             "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
             "depth": self.depth or (MAX_DEPTH if leafwise else None),
             "score_function": self.score_function or ("L2" if leafwise else None),
-            # CatBoost adds l2_leaf_reg times the documents' mean weight to a leaf's sum of hessians.
+            # CatBoost adds l2_leaf_reg times the mean document weight to a leaf's sum of hessians.
             "l2": 0.0 if self._loss == LAMBDAMART else _over(self.l2, mean_weight),
             "max_bins": None if self.max_bins is None else self.max_bins - 1,
             "bootstrap_type": self.bootstrap_type or (sampling if self._matched else None),
@@ -412,18 +420,20 @@ class CatBoostRanker(LibraryRanker):
         return given(options)
 
     def _loss_function(self) -> str:
-        """CatBoost's name of the loss with its parameters, such as LambdaMart:metric=NDCG;top=30."""
+        """Returns CatBoost's name of the loss with its options, such as LambdaMart:metric=NDCG;top=30."""
         settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
         return f"{self._loss}:{settings}" if settings else self._loss
 
 
 class _Watcher:
-    """CatBoost's `eval_metric` and its callback: feeds the monitor, and ends the fit when told to.
+    """CatBoost's `eval_metric` and callback: passes the scores to the monitor, and ends the fit when the
+    monitor requests it.
 
-    CatBoost calls `evaluate` with the scores of train, then with those of valid, then `after_iteration`.
+    CatBoost calls `evaluate` with the training scores, then with the validation scores, then
+    `after_iteration`.
     """
 
-    no_jit = True  # or CatBoost has numba compile `evaluate`, and warns that it cannot
+    no_jit = True  # otherwise CatBoost lets numba compile `evaluate`, and warns that it cannot
 
     def __init__(self, monitor: Monitor, has_valid: bool) -> None:
         self.iteration = 0
@@ -434,11 +444,12 @@ class _Watcher:
         self._stop = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Watcher:
-        # CatBoost copies its parameters: the copy has to be the one that is asked afterwards.
+        # CatBoost copies its parameters; the results are read from this object.
         return self
 
     def evaluate(self, approxes: Sequence[Scores], target: Any, weight: Any) -> tuple[float, float]:
-        """Takes note of (D,) scores; sum and weight of a metric that is highest at the best iteration."""
+        """Records (D,) scores; returns the sum and weight of a metric that is highest at the best
+        iteration."""
         needed = bool(self._scores) or self._monitor.wants_train_scores
         # A copy, because CatBoost writes the next iteration's scores into the same memory.
         self._scores.append(approxes[0].copy() if needed else None)
@@ -450,9 +461,10 @@ class _Watcher:
         try:
             self._stop = self._monitor.should_stop(self.iteration, train_scores, valid_scores)
         except BaseException as failure:
-            # Raised after the fit: CatBoost would make its own error of it, with the traceback as text.
+            # Raised after the fit: CatBoost would convert it to its own error, with the traceback as text.
             self.failure, self._stop = failure, True
-        # Without a best iteration the last one is kept, and with one the first of equals never comes again.
+        # Without a best iteration the values rise, so the last iteration is kept. Otherwise only an iteration
+        # that is the best so far has a value above 0.
         return float(self.iteration * (self._monitor.best_iteration in (0, self.iteration))), 1.0
 
     def after_iteration(self, info: Any) -> bool:
@@ -473,7 +485,7 @@ _METRICS = {
     "precision": "PrecisionAt",
     "recall": "RecallAt",
 }
-"""Our name -> CatBoost's, of the metrics that it defines for any labels."""
+"""ltrbench's name -> CatBoost's name of the metrics that CatBoost defines for any labels."""
 
 
 def _over(value: float | None, divisor: float) -> float | None:
@@ -481,7 +493,7 @@ def _over(value: float | None, divisor: float) -> float | None:
 
 
 def _exported(model: cb.CatBoost, file_format: str) -> bytes:
-    """The model in one of CatBoost's formats, which it writes to files only."""
+    """Returns the model in one of CatBoost's formats; CatBoost can only write them to files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model")
         model.save_model(str(path), format=file_format)
@@ -489,16 +501,16 @@ def _exported(model: cb.CatBoost, file_format: str) -> bytes:
 
 
 def _check_frame(model: bytes) -> None:
-    """Raises ValueError where a model does not have the size that it declares: CatBoost would read beyond it.
+    """Raises ValueError if a model does not have its declared size: CatBoost would read beyond its end.
 
-    What stands inside CatBoost follows without looking, so that a model is only as safe as who wrote it.
+    Neither this function nor CatBoost checks the content: load CatBoost models only from a trusted source.
     """
     if model[:4] != b"CBM1" or int.from_bytes(model[4:8], "little") != len(model) - 8:
-        raise ValueError("it does not have the size that it declares")
+        raise ValueError("the declared size differs from the actual size")
 
 
 def _split_features(content: dict[str, Any]) -> Iterator[int]:
-    """The feature of each split in a model's JSON."""
+    """Yields the feature of each split in a model's JSON."""
     for tree in content.get("oblivious_trees", ()):
         for split in tree["splits"] or ():
             yield split["float_feature_index"]
@@ -513,7 +525,8 @@ def _split_features(content: dict[str, Any]) -> Iterator[int]:
 def _symmetric(
     splits: list[dict[str, Any]], values: list[float], features: list[dict[str, Any]], rate: float
 ) -> Node:
-    """A symmetric tree, whose leaves are shrunk: leaf number sum of 2^i over the splits i that go right."""
+    """Returns a symmetric tree, in which leaf values include shrinkage. The index of a leaf is the sum of 2^i
+    over the splits i where a document goes right."""
     if not splits:
         return Leaf(values[0] / rate)
     *others, last = splits
@@ -527,7 +540,7 @@ def _symmetric(
 
 
 def _subtree(node: dict[str, Any], features: list[dict[str, Any]], rate: float) -> Node:
-    """A node of another tree with all below it."""
+    """Returns a node of a tree that is not symmetric, with its subtree."""
     if "split" not in node:
         return Leaf(node["value"] / rate)
     return _inner_node(
@@ -543,7 +556,7 @@ def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Nod
     return InnerNode(
         feature["flat_feature_index"],
         threshold_at_most(split["border"]),
-        # CatBoost asks whether a value is above the border, which a missing one is not.
+        # A value above the border goes right; a missing value is not above it.
         missing_left=feature["nan_value_treatment"] != "AsTrue",
         left=left,
         right=right,
@@ -551,32 +564,32 @@ def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Nod
 
 
 def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
-    """CatBoost's ranking losses take one weight a query."""
+    """Yields a refusal if weights vary within a query, because CatBoost has one weight per query."""
     row = first_change_of_weight(train)
     if row is None or train.document_weights is None:
         return
     yield Finding(
         Severity.REFUSED,
-        f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} inside a "
-        "query; CatBoost takes one weight a query. Give query_weights instead, or use lightgbm or native.",
+        f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} within a "
+        "query, but CatBoost has one weight per query. Pass query_weights instead, or use model=lightgbm or "
+        "model=native.",
     )
 
 
 def _differing_weights(train: RankingDataset) -> Iterator[Finding]:
-    """LambdaMart takes no weights."""
+    """Yields a refusal if query weights differ, because LambdaMart ignores weights."""
     weights = train.query_weights
     if weights is None or (weights == weights[0]).all():
         return
     query = int(np.flatnonzero(weights != weights[0])[0])
     yield Finding(
         Severity.REFUSED,
-        f"query_weights[{query}] is {weights[query]} where query_weights[0] is {weights[0]}; "
-        "CatBoost's LambdaMart leaves weights out. Set loss=YetiRank with truncation=null, or use "
-        "another model.",
+        f"query_weights[{query}] is {weights[query]} and query_weights[0] is {weights[0]}, but CatBoost's "
+        "LambdaMart ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
     )
 
 
 @functools.cache
 def _parameter_names() -> frozenset[str]:
-    """Every parameter that this version of CatBoost knows for a ranker."""
+    """Returns all parameters of this version of CatBoost for a ranker."""
     return frozenset(inspect.signature(cb.CatBoostRanker.__init__).parameters) - {"self"}

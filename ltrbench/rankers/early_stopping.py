@@ -1,7 +1,7 @@
-"""Early stopping and the learning curve: the one place where a fit is watched, the same for every backend.
+"""Early stopping and learning curves, implemented once for all backends.
 
-A backend opens a `Monitor` at the beginning of `fit`, hands it the scores after every iteration, and stops
-when told to. It never evaluates itself, so that no two backends can be stopped by different rules.
+A backend creates a `Monitor` at the beginning of `fit`, passes it the scores after every iteration, and stops
+when `should_stop` returns True. A backend never evaluates itself, so all backends stop by the same rule.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ltrbench.shapes import Scores
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What an iteration led to.
+    """Result of one boosting iteration.
 
     Attributes:
-        number: how many trees there are now; the first iteration's is 1.
-        train_scores: (D,).
-        valid_scores: (V,); None without a validation set.
-        left_out: (n,), rising, the documents of train that this iteration had nothing to do with, where the
-            ranker samples: those of the queries that it left out, or else those that it left out one by one.
+        number: number of trees after the iteration; 1 after the first.
+        train_scores: (D,) scores of the training documents.
+        valid_scores: (V,) scores of the validation documents; None without a validation set.
+        left_out: (n,), in ascending order, the training documents that were not sampled in this iteration:
+            the documents of the queries left out, or the documents left out one by one. None: no sampling.
     """
 
     number: int
@@ -44,18 +44,18 @@ OnIteration = Callable[[Iteration], None]
 # Not frozen, because OmegaConf takes the fields of a frozen dataclass for read-only.
 @dataclass
 class EarlyStopping:
-    """Stop when `metric` on the validation set has not grown for `patience` iterations; keep the best
-    iteration.
+    """Early stopping: ends a fit when `metric` on the validation set has not improved for `patience`
+    iterations, and keeps the best iteration.
 
-    Strictly greater improves, so that the earliest of equals is kept.
+    Only a strictly greater value is an improvement, so the earliest of equal iterations is kept.
 
     Attributes:
-        metric: what is watched, such as ndcg@10.
-        patience: iterations without improvement before the fit ends, 1 or more.
-        convention: the preset under which it is watched; a library's own, to stop where that library stops.
+        metric: validation metric, such as ndcg@10.
+        patience: number of iterations without improvement before the fit ends, 1 or more.
+        convention: preset of the metric's convention; a library's preset stops where that library stops.
 
     Raises:
-        ConfigError: on an unknown metric or convention, or a patience below 1.
+        ConfigError: the metric or convention is unknown, or the patience is below 1.
     """
 
     metric: str = "ndcg@10"
@@ -67,22 +67,22 @@ class EarlyStopping:
         preset(self.convention)
         if self.patience < 1:
             raise ConfigError(
-                f"early_stopping.patience is {self.patience}; it must be 1 or more, or early_stopping=null."
+                f"early_stopping.patience is {self.patience}; set it to 1 or more, or set "
+                "early_stopping=null for no early stopping."
             )
 
 
 @dataclass
 class Monitor:
-    """Watches one fit: feeds `on_iteration` and applies the stopping rule.
+    """Monitors one fit: calls `on_iteration` and applies early stopping.
 
     Attributes:
-        rule: when to stop; None: never.
-        valid: what the rule looks at; without it the rule cannot be applied and every tree is kept.
-        on_iteration: who else wants the scores, such as the learning curve.
-        best_iteration: the number of trees at which the rule's metric was best; 0 where there is no rule to
-            apply.
-        best_value: that metric's value there.
-        seconds: wall time spent in here, which is the price of watching and not of learning.
+        rule: early-stopping rule; None: never stop.
+        valid: validation set; without it the rule does not apply and every tree is kept.
+        on_iteration: called with the scores of each iteration, for example for the learning curve.
+        best_iteration: number of trees with the best value of the rule's metric; 0 if no rule applies.
+        best_value: value of the metric at `best_iteration`.
+        seconds: wall time spent in the monitor, which is evaluation time and not training time.
     """
 
     rule: EarlyStopping | None
@@ -98,7 +98,7 @@ class Monitor:
 
     @property
     def wants_scores(self) -> bool:
-        """Whether anyone looks at the scores; if not, a backend need not compute them."""
+        """Whether the scores are used; if not, a backend need not compute them."""
         return self.wants_train_scores or self._stops
 
     @property
@@ -116,13 +116,13 @@ class Monitor:
         valid_scores: Scores | None,
         left_out: NDArray[np.int64] | None = None,
     ) -> bool:
-        """Takes note of an iteration; True when the fit must end.
+        """Records an iteration; returns whether the fit must end.
 
         Args:
-            iteration: how many trees there are now, from 1.
-            train_scores: (D,) of train; may be None where `wants_train_scores` is False.
-            valid_scores: (V,) of valid, None where there is no validation set.
-            left_out: as in `Iteration`; for a ranker that samples.
+            iteration: number of trees after the iteration, from 1.
+            train_scores: (D,) training scores; may be None if `wants_train_scores` is False.
+            valid_scores: (V,) validation scores; None without a validation set.
+            left_out: as in `Iteration`, from a ranker that samples.
         """
         with self._watch:
             if self.on_iteration is not None and train_scores is not None:

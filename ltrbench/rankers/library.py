@@ -1,11 +1,11 @@
-"""The base of the adapters of other people's libraries, and a fitted model on disk.
+"""Base class of the adapters of boosted-tree libraries, and the files of a fitted model.
 
-An adapter derives from `LibraryRanker`. It says under which names the library knows each field, and calls the
-library; what is alike in all adapters is here.
+An adapter derives from `LibraryRanker`. It maps each field to the library's parameter names and calls the
+library; this file contains everything that the adapters have in common.
 
-A model is saved in the library's own format. Beside it stands `settings.json`: the ranker's fields, the
-summary of its fit, and the digest of the model file, so that a damaged file is refused before a library's
-parser meets it.
+A model is saved in the library's own format. `settings.json` in the same folder holds the ranker's fields,
+the summary of its fit, and the digest of the model file, so that a damaged file is refused before the
+library's parser reads it.
 """
 
 from __future__ import annotations
@@ -46,45 +46,45 @@ from ltrbench.untrusted.reading import read_bytes
 SETTINGS_FILE = "settings.json"
 
 SHARED_FIELDS = tuple(name for name in SHARED if name != "num_trees")
-"""The shared hyperparameters that None leaves to the library."""
+"""The shared hyperparameters for which None means the library's default."""
 
 DataT = TypeVar("DataT")
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
 BuiltT = TypeVar("BuiltT")
 
 COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
-"""The remedy where a model file is damaged."""
+"""Remedy in messages about a damaged model file."""
 
 _OF_DAMAGED_MODELS = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
-"""What reading a damaged model file may raise, besides a library's own errors."""
+"""Exceptions that a damaged model file may cause, besides the library's own errors."""
 
 
 @dataclass(kw_only=True)
 class LibraryRanker(BoostingRanker):
-    """A library's boosted trees. A `model` is an object of the library.
+    """Boosted trees of a library. A `model` is an object of the library.
 
-    An adapter sets the class attributes, implements the abstract methods, and overrides those that return
-    nothing where the library has something to say.
+    An adapter sets the class attributes, implements the abstract methods, and overrides the methods with an
+    empty default that apply to its library.
     """
 
     library: ClassVar[str]
     """Name of the library in messages."""
     library_error: ClassVar[type[Exception]]
-    """What the library raises."""
+    """Exception class of the library."""
     model_file: ClassVar[str]
-    """Name of the file that `save` writes the model into."""
+    """Name of the model file that `save` writes."""
     names: ClassVar[Mapping[str, str]]
-    """Field -> the library's name of the parameter that it sets, followed by the aliases of that name."""
+    """Field -> the library's parameter name, followed by its aliases, separated by spaces."""
     refused_names: ClassVar[Mapping[str, str]]
-    """Further parameters that `extra` must not hold -> what to do instead."""
+    """Further parameters that are not allowed in `extra` -> remedy."""
     shares: ClassVar[tuple[str, ...]] = ()
-    """Fields that are a share of what is sampled, above 0 and up to 1."""
+    """Fields that hold a sampling fraction, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Of no narrower type: OmegaConf, which reads the fields, does not take generic dataclasses.
+        # Not generic in the model's type: OmegaConf, which reads the fields, refuses generic dataclasses.
         self._model: Any = None
-        self._is_deep = False  # of a loaded model only
+        self._is_deep = False  # True for loaded models only
         for share in self.shares:
             require(share, getattr(self, share), above=0, at_most=1)
         refuse_collisions(self.extra, set_instead(self.names) | dict(self.refused_names))
@@ -93,11 +93,11 @@ class LibraryRanker(BoostingRanker):
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> tuple[Any, int, int]:
-        """Returns the model, the number of trees it keeps, and the iterations run."""
+        """Returns the model, the number of trees it keeps, and the number of iterations run."""
 
     @abstractmethod
     def _num_features(self, model: Any) -> int:
-        """Returns the number of features that a model was fitted on."""
+        """Returns the number of features of the model's training set."""
 
     @abstractmethod
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
@@ -105,7 +105,7 @@ class LibraryRanker(BoostingRanker):
 
     @abstractmethod
     def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
-        """Returns (D, F + 1) contributions of (D, F) features, D > 0; None where the model has none."""
+        """Returns (D, F + 1) contributions of (D, F) features, D > 0; None if the model has none."""
 
     @abstractmethod
     def _to_bytes(self, model: Any) -> bytes:
@@ -113,10 +113,10 @@ class LibraryRanker(BoostingRanker):
 
     @abstractmethod
     def _from_bytes(self, content: bytes) -> tuple[Any, bool]:
-        """Returns the model in a model file, and whether it has a tree too deep to be shown or explained.
+        """Returns the model, and whether it has a tree that is too deep to be shown or explained.
 
         Raises:
-            ValueError: where it is no model of a ranker; or the library's own error.
+            ValueError: the file is not a ranking model. The library may raise its own error instead.
         """
 
     @abstractmethod
@@ -124,23 +124,23 @@ class LibraryRanker(BoostingRanker):
 
     @abstractmethod
     def _departures(self) -> dict[str, bool]:
-        """Returns what always departs from the shared parameters: sentence -> whether it applies."""
+        """Returns the differences from the shared parameters: sentence -> whether it applies."""
 
     def _departure_from_defaults(self) -> str:
-        """Returns what is not the library's default where no shared parameter is set, as the end of a
-        sentence."""
+        """Returns, as the end of a sentence, the settings that differ from the library's defaults although no
+        shared parameter is set."""
         return ""
 
     def _inapplicable(self) -> tuple[str, ...]:
-        """Returns the shared parameters that the library, or these settings of it, do not have."""
+        """Returns the shared parameters that do not apply to the library or to the current settings."""
         return ()
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields what the library would refuse in a training set; `fit` raises the first."""
+        """Yields the reasons why the library cannot learn from a training set; `fit` raises the first."""
         yield from ()
 
     def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields what the library would mishandle in a training set."""
+        """Yields the cautions about a training set that the library accepts."""
         yield from ()
 
     @property
@@ -159,7 +159,7 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        # Not `refuse`, which goes through the cautions too: `fit` is on the clock.
+        # Not `refuse`, which also evaluates the cautions: `fit` is timed.
         for refusal in self._refusals_in(train):
             raise DataError(refusal.sentence)
         monitor = self.monitor(valid, on_iteration)
@@ -176,11 +176,11 @@ class LibraryRanker(BoostingRanker):
         valid: DataT | None,
         monitor: Monitor,
     ) -> int:
-        """Grows trees until the monitor, or the number of trees, says stop; returns the iterations run.
+        """Grows trees until early stopping or `num_trees` ends the fit; returns the number of iterations run.
 
         Args:
-            grow: boosts iteration i, from 1, and returns the number of trees there are now.
-            scores_of: returns the running scores, (D,), of a data set of the library.
+            grow: runs iteration i, from 1, and returns the number of trees after it.
+            scores_of: returns the current scores, (D,), of a data set of the library.
         """
         num_trees = 0
         for iteration in range(1, self.num_trees + 1):
@@ -223,12 +223,12 @@ class LibraryRanker(BoostingRanker):
         return ranker
 
     def warm_up(self) -> None:
-        """Starts the library's threads on a fit and a prediction of 40 documents."""
-        # Enough that any default of a library lets a tree be split.
+        """Starts the library's threads with a fit and a prediction on 40 documents."""
+        # 40 documents are enough for a split under the default parameters of every library.
         features = np.arange(40, dtype=np.float32).reshape(40, 1)
         labels, query_start = (features[:, 0] >= 20).astype(np.float64), np.array([0, 40])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        # The adapter, because a class derived from it may have fields without a default.
+        # The adapter class, because a class derived from it may have fields without a default.
         bases = reversed(type(self).__mro__)
         adapter = next(
             kind for kind in bases if issubclass(kind, LibraryRanker) and not inspect.isabstract(kind)
@@ -245,9 +245,9 @@ class LibraryRanker(BoostingRanker):
 
     def _all_departures(self) -> Iterator[str]:
         unset = unset_fields(self)
-        defaults = f"{self.library}'s own defaults are used"
+        defaults = f"{self.library}'s default values are used"
         if unset == SHARED_FIELDS:
-            yield f"{defaults}, not the shared parameters{self._departure_from_defaults()}."
+            yield f"{defaults} instead of the shared parameters{self._departure_from_defaults()}."
             return
         left = [name for name in unset if name not in self._inapplicable()]
         if left:
@@ -255,10 +255,10 @@ class LibraryRanker(BoostingRanker):
         yield from (sentence for sentence, applies in self._departures().items() if applies)
 
     def _under_library_names(self, converted: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the parameters that fields set; what is None is left to the library's default.
+        """Returns the library's parameters for the fields; fields that are None are omitted.
 
         Args:
-            converted: field -> value for the library, where that is not the value of the field.
+            converted: field -> value in the library's units, for fields whose value must be converted.
         """
         values = {"num_threads": self._threads, **converted}
         return given(
@@ -270,7 +270,7 @@ class LibraryRanker(BoostingRanker):
 
     @contextlib.contextmanager
     def _refusing_extra(self) -> Iterator[None]:
-        """Raises ConfigError where the library refuses a parameter of `extra`, which it alone knows."""
+        """Converts a library error to a ConfigError if `extra` is set: only the library can check `extra`."""
         try:
             yield
         except self.library_error as error:
@@ -279,26 +279,26 @@ class LibraryRanker(BoostingRanker):
             raise ConfigError(f"{self.library} refuses extra {self.extra}: {error}") from None
 
     def _refuse_fields_without_effect(self, neutral: Mapping[str, Any], setting: str, remedy: str) -> None:
-        """Raises ConfigError where a field is not neutral that a setting such as "loss=YetiRank" lacks.
+        """Raises ConfigError if a field is set that has no effect under a setting such as "loss=YetiRank".
 
         Args:
-            neutral: field -> the only value that it may have.
+            neutral: field -> the only allowed value.
         """
         for name, value in neutral.items():
             if getattr(self, name) != value:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}, which {setting} does not have; set "
+                    f"{name} is {getattr(self, name)}, but has no effect with {setting}; set "
                     f"{name}={json.dumps(value)}, or {remedy}."
                 )
 
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
-    """The shared hyperparameters that are left to the library's own defaults."""
+    """Returns the shared hyperparameters that keep the library's default."""
     return tuple(name for name in SHARED_FIELDS if getattr(ranker, name) is None)
 
 
 def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that are set: a library applies its own default to what is not passed at all.
+    """Returns the parameters that are not None; a library uses its defaults for the others.
 
     >>> given({"eta": 0.2, "max_bin": None})
     {'eta': 0.2}
@@ -307,11 +307,11 @@ def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_collisions(extra: Mapping[str, Any], instead: Mapping[str, str]) -> None:
-    """Raises ConfigError where `extra` sets what a field of the adapter, or the adapter itself, decides.
+    """Raises ConfigError if `extra` contains a parameter that a field or the adapter itself sets.
 
     Args:
-        extra: the parameters that the user passes through.
-        instead: the library's name, or alias, of a parameter -> what to do instead of setting it.
+        extra: library parameters that the user passes through.
+        instead: the library's name, or alias, of a parameter -> remedy.
 
     >>> refuse_collisions({"lambda_l1": 1.0}, {"num_leaf": "set the field num_leaves"})
     """
@@ -321,19 +321,19 @@ def refuse_collisions(extra: Mapping[str, Any], instead: Mapping[str, str]) -> N
 
 
 def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raises ConfigError where `extra` holds a name that the library would pass over in silence."""
+    """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
     names = set(known)
     for name in extra:
         if name not in names:
             close = did_you_mean(name, names)
             raise ConfigError(
-                f"extra.{name} has no effect in {library}{close} Give a parameter's main name, as its "
-                "documentation has it, not an alias."
+                f"extra.{name} has no effect in {library}{close} Use the parameter's main name from the "
+                f"documentation of {library}, not an alias."
             )
 
 
 def set_instead(names: Mapping[str, str]) -> dict[str, str]:
-    """Returns each of the library's names -> the field to set instead.
+    """Returns, for each of the library's names, the remedy "set the field ... instead".
 
     >>> set_instead({"learning_rate": "eta learning_rate"})["eta"]
     'set the field learning_rate instead'
@@ -344,34 +344,35 @@ def set_instead(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def under_same_name(fields: str) -> dict[str, str]:
-    """Returns field -> the library's name, of fields that are called as the library calls them."""
+    """Returns field -> the library's name, for fields that have the library's name."""
     return {field: field for field in fields.split()}
 
 
 def metrics_are_off(library: str, names: str) -> dict[str, str]:
-    """Returns the names of the library's parameters about metrics -> what to do instead of setting one."""
-    remedy = "because every backend is measured by the same ones; set metrics instead"
+    """Returns the library's parameters for metrics -> remedy."""
+    remedy = "because ltrbench evaluates all backends with the same metrics; set metrics instead"
     return dict.fromkeys(names.split(), f"{library}'s metrics are off, {remedy}")
 
 
 def ties_by_row(train: RankingDataset) -> Iterator[Finding]:
-    """A caution of a library whose own metrics leave tied documents in the order of their rows."""
+    """Yields a caution if a library's metrics, which rank tied documents in row order, would be inflated."""
     within = np.diff(train.query_of_document) == 0
     steps = np.diff(train.labels)[within]
     if (steps < 0).any() and (steps <= 0).all():
         yield Finding(
             Severity.CAUTION,
-            "Its own metrics rank tied documents in the order of rows, which stand best first here: they "
-            "flatter a model that ties. Ours count the expected value.",
+            "The library's own metrics rank tied documents in row order. The rows of each query are sorted "
+            "by descending label here, so those metrics are too high for scores with ties. ltrbench's "
+            "metrics are not affected: they are expected values over all orders of tied documents.",
         )
 
 
 def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
-    """A refusal of the first wrong label, if any.
+    """Yields a refusal of the first wrong label, if any.
 
     Args:
-        wrong: (D,), which labels the library does not take.
-        remedy: the rest of the sentence: what it takes, and what to do.
+        wrong: (D,), True for labels that the library does not accept.
+        remedy: end of the sentence: the accepted labels and the remedy.
     """
     rows = np.flatnonzero(wrong)
     if rows.size:
@@ -379,8 +380,8 @@ def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Ite
 
 
 def first_change_of_weight(train: RankingDataset) -> int | None:
-    """Returns the first document whose weight differs from that of the next one of its query; None: all
-    documents of a query weigh alike."""
+    """Returns the first document whose weight differs from the weight of the next document of its query;
+    None: the weights are equal within every query."""
     if train.document_weights is None:
         return None
     changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
@@ -388,71 +389,72 @@ def first_change_of_weight(train: RankingDataset) -> int | None:
 
 
 def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:
-    """Returns (D,) weights; None where all documents weigh alike, which libraries handle faster."""
+    """Returns (D,) weights; None if the data have no weights, because libraries are faster without them."""
     return None if data.query_weights is None else data.weight_of_document
 
 
 def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:
-    """Writes the library's own model file and the settings beside it."""
+    """Writes the library's model file, and the settings into `SETTINGS_FILE`."""
     (folder / model_file).write_bytes(model)
     settings = {"ranker": dataclasses.asdict(ranker), "model_digest": model_digest(model)}
     (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2, default=_as_number) + "\n")
 
 
 def _as_number(value: object) -> object:
-    """A number of NumPy's, as `np.arange` gives settings, as Python's."""
+    """Converts a NumPy number, such as a setting from `np.arange`, to a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written as JSON")
 
 
 def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:
-    """Reads what `write_model` wrote: the ranker with its settings and summary, and the model file's bytes.
+    """Reads the files written by `write_model`; returns the ranker with its settings and summary, and the
+    content of the model file.
 
     Raises:
-        ResultError: where a file is missing, has changed, or does not hold this kind of ranker.
+        ResultError: a file is missing, has changed, or belongs to another class of ranker.
     """
     settings = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "model_digest": str})
     try:
         ranker = _ranker_of(kind, settings["ranker"])
     except (TypeError, KeyError, ValueError, AttributeError, ConfigError) as error:
         raise ResultError(
-            f"{folder / SETTINGS_FILE} does not hold the settings of a {kind.__name__} ({error}); load it "
-            "with the backend, and the version of ltrbench, that saved it."
+            f"{folder / SETTINGS_FILE} does not contain the settings of {kind.__name__} ({error}). Load the "
+            "model with the backend and the version of ltrbench that saved it."
         ) from None
     model = read_bytes(folder / model_file, OF_A_FINISHED_RUN)
     if model_digest(model) != settings["model_digest"]:
         raise ResultError(
-            f"{folder / model_file} is not what was saved: it was changed, or not copied to its end. "
-            f"{COPY_OR_FIT_AGAIN}."
+            f"{folder / model_file} differs from the saved model file: it was changed, or copied only in "
+            f"part. {COPY_OR_FIT_AGAIN}."
         )
     return ranker, model
 
 
 @contextlib.contextmanager
 def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None]:
-    """Raises ResultError where a library refuses a model file.
+    """Converts an error of a library about a model file to a ResultError.
 
     Args:
-        errors: the library's own; the words of any may be broken, too, where they quote the file.
+        errors: the library's exceptions. Their text may be damaged too, because it may quote the file.
     """
     refused: tuple[type[Exception], ...] = (*errors, *_OF_DAMAGED_MODELS)
     try:
         yield
     except refused as error:
-        # Its first line, because a stack of C++ may follow.
+        # The first line only, because a C++ stack trace may follow.
         reason = ascii((str(error).splitlines() or [type(error).__name__])[0])
         raise ResultError(
-            f"{path} is no model that {library} reads ({reason}). {COPY_OR_FIT_AGAIN}."
+            f"{path} is not a model that {library} can read ({reason}). {COPY_OR_FIT_AGAIN}."
         ) from None
 
 
 def refuse_deep(is_deep: bool, library: str) -> None:
-    """Raises ConfigError where a tree is so deep that the library would run out of memory on it."""
+    """Raises ConfigError if a tree is so deep that the library would run out of memory."""
     if is_deep:
         raise ConfigError(
-            f"a tree of the model has more than {MOST_LEVELS:,} levels, too deep to be shown or explained: "
-            f"{library} would run out of memory. Fit with a bound on the depth of trees."
+            f"a tree of the model has more than {MOST_LEVELS:,} levels, so {library} would run out of memory "
+            "when it shows or explains the tree. Fit the model with a maximum depth."
         )
 
 
@@ -467,7 +469,7 @@ def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
 
 
 def _stored_rule(stopping: Mapping[str, Any] | None) -> EarlyStopping | None:
-    """Returns the rule as it was saved; its metric may be a plug-in's, which only a fit needs to know."""
+    """Returns the saved rule. Its metric is not checked: it may be a plug-in's, which only a fit needs."""
     if stopping is None:
         return None
     check_types(stopping, get_type_hints(EarlyStopping))

@@ -1,15 +1,15 @@
 """LightGBM behind the Ranker contract.
 
-LightGBM sets the units of the shared fields: they are its own parameters under other names, and the other
-backends translate. Its metrics are off. Early stopping is fed LightGBM's own running sums of scores (float64)
-through `Booster.eval`, the one public way to them.
+The shared fields are in LightGBM's units: they are LightGBM's parameters under other names, and the other
+backends translate them. LightGBM's metrics are off. Early stopping uses LightGBM's running scores (float64),
+which only `Booster.eval` makes public.
 
-Watching a fit is cheap [measured: 30,000 x 136 to train, 10,000 to validate, 2 cores]. Of an iteration's
-21 ms at most 1 goes into the validation scores and 0.3 into handing them over; the evaluator adds 1.1. A fit
-that takes whole seconds longer has another cause: LightGBM's threads spin while they wait for each other.
-With another process on one of the two cores, 40 iterations took 8 to 28 s instead of 0.9, watched or not, and
-1.0 under OMP_WAIT_POLICY=passive, which has to be in the environment before LightGBM is imported, and costs
-up to a tenth on idle cores.
+Monitoring costs little [measured: 30,000 x 136 training documents, 10,000 validation documents, 2 cores]: an
+iteration takes 21 ms, of which the validation scores take at most 1 ms and passing them on 0.3 ms; the
+evaluator adds 1.1 ms. If a fit takes seconds longer, the cause is another one: LightGBM's threads spin while
+they wait for each other. With another process on one of the two cores, 40 iterations took 8 to 28 s instead
+of 0.9 s, monitored or not, and 1.0 s with OMP_WAIT_POLICY=passive. That variable must be set before LightGBM
+is imported, and costs up to 10 % on idle cores.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ try:
 except ImportError as error:
     raise ImportError("model=lightgbm needs LightGBM: pip install lightgbm") from error
 except OSError as error:
-    # LightGBM's wheel links the system's OpenMP runtime instead of bringing one.
+    # LightGBM's wheel needs the OpenMP runtime of the system.
     raise ImportError(
-        f"LightGBM is installed but not its OpenMP runtime ({error}): apt install libgomp1"
+        f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
     ) from error
 
 HIGHEST_GRADE = 30
-"""The highest label that LightGBM's default gains, 2^l - 1, reach."""
+"""Highest label in LightGBM's default gains, 2^l - 1."""
 MAX_QUERY_SIZE = 10_000
-"""The documents of a query that lambdarank takes at the most."""
+"""Maximum number of documents per query in lambdarank."""
 
 MOST_DOCUMENTS_BINNED = 200_000
-"""Number of documents that bins are chosen from; of more a sample is drawn (bin_construct_sample_cnt)."""
+"""Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
 
 _NAMES = {
     "learning_rate": "learning_rate shrinkage_rate eta",
@@ -95,7 +95,7 @@ _REFUSED_NAMES = set_instead(
 ) | metrics_are_off("LightGBM", "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at")
 
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
-"""Parameters of `extra` that are known to draw no random number."""
+"""Parameters of `extra` that are known not to draw random numbers."""
 
 _OF_FILES = {
     "categorical_feature",
@@ -111,40 +111,41 @@ _OF_FILES = {
     "valid",
     "weight_column",
 }
-"""Parameters of the files that LightGBM's command line reads; they do nothing to arrays."""
+"""Parameters of the data files of LightGBM's command line; they have no effect on arrays."""
 
 
 @dataclass(kw_only=True)
 class LightGBMRanker(LibraryRanker):
-    """LightGBM's LambdaMART, or its cross-entropy NDCG, on the queries of a data set.
+    """LightGBM's LambdaMART, or its cross-entropy objective for NDCG.
 
-    A query's weight is the weight of each of its documents; weights may vary within a query.
+    The weight of a query is the weight of each of its documents; weights may vary within a query.
     """
 
     objective: str = "lambdarank"
-    """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy against NDCG's gains."""
+    """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy with NDCG's gains."""
     label_gain: list[float] | None = None
-    """The gain of label 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
+    """Gains of the labels 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
     lambdarank_norm: bool = True
-    """Divides a pair's weight by 0.01 + |score difference|; scales a query's gradients by log2(1 + S) / S,
-    where S is the sum of its pairs' gradients."""
+    """Divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a query by
+    log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
     sigmoid: float = 1.0
     """Slope of the logistic function of a pair's score difference."""
     lambdarank_position_bias_regularization: float | None = None
-    """Learns a bias of each of `RankingDataset.positions`, with this L2 penalty; None: positions unused."""
+    """L2 penalty of the bias learned for each position in `RankingDataset.positions`; None: positions are not
+    used."""
     bagging_fraction: float = 1.0
-    """Share of the documents, or queries, that a tree is grown on; needs bagging_freq."""
+    """Fraction of the documents, or queries, sampled per tree; needs bagging_freq."""
     bagging_freq: int = 0
-    """A new sample is drawn every so many iterations; 0: every tree sees everything."""
+    """Number of iterations between two samples; 0: no sampling."""
     bagging_by_query: bool = False
     """Samples whole queries instead of documents."""
     feature_fraction: float = 1.0
-    """Share of the features that a tree may use."""
+    """Fraction of the features sampled per tree."""
     feature_fraction_bynode: float = 1.0
-    """Share of those that a split may use."""
+    """Fraction of the tree's features sampled per split."""
     deterministic: bool = True
-    """The same bits on any number of threads: sums are taken in one order, and histograms are built by column
-    instead of in whichever of two ways was faster in a trial at the start."""
+    """Gives the same bits on any number of threads: sums are taken in a fixed order, and histograms are built
+    column-wise instead of by the method that is faster in a trial run."""
 
     library = "LightGBM"
     library_error = lgb.basic.LightGBMError
@@ -167,8 +168,8 @@ class LightGBMRanker(LibraryRanker):
         require("bagging_freq", self.bagging_freq, at_least=0)
         if self.bagging_fraction < 1 and self.bagging_freq == 0:
             raise ConfigError(
-                f"bagging_fraction is {self.bagging_fraction} but bagging_freq is 0, so that nothing would "
-                "be sampled; set bagging_freq=1 for a new sample in every iteration."
+                f"bagging_fraction is {self.bagging_fraction}, but bagging_freq is 0, so nothing would be "
+                "sampled. Set bagging_freq=1 for a new sample in every iteration."
             )
         if self.objective == "rank_xendcg":
             neutral = {
@@ -186,8 +187,8 @@ class LightGBMRanker(LibraryRanker):
         refuse_unknown("LightGBM", self.extra, _parameter_names() - _OF_FILES)
         if self.extra.get("boosting") == "dart" and self.early_stopping is not None:
             raise ConfigError(
-                "extra.boosting is dart, which rescales earlier trees, so that no earlier iteration can be "
-                "returned to; set early_stopping=null."
+                "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
+                "earlier iteration. Set early_stopping=null."
             )
 
     def _boosted(
@@ -195,8 +196,9 @@ class LightGBMRanker(LibraryRanker):
     ) -> tuple[lgb.Booster, int, int]:
         if self.lambdarank_position_bias_regularization is not None and train.positions is None:
             raise ConfigError(
-                "lambdarank_position_bias_regularization is set, but the training data has no positions; "
-                "give RankingDataset(positions=...), or set it to null."
+                "lambdarank_position_bias_regularization is "
+                f"{self.lambdarank_position_bias_regularization}, but the training data have no positions. "
+                "Pass RankingDataset(positions=...), or set the parameter to null."
             )
         with self._refusing_extra():
             train_set = self._dataset(train)
@@ -207,7 +209,7 @@ class LightGBMRanker(LibraryRanker):
             booster.add_valid(valid_set, "valid")
 
         def grow(_: int) -> int:
-            # Without a leaf that can be split LightGBM drops the tree; under sampling the next may stay.
+            # LightGBM drops a tree without a split; with sampling, the next tree may have one.
             booster.update()
             return booster.current_iteration()
 
@@ -216,7 +218,7 @@ class LightGBMRanker(LibraryRanker):
 
         num_iterations = self._boost(grow, scores_of, train_set, valid_set, monitor)
         kept = monitor.best_iteration or booster.current_iteration()
-        # Through the text, as lgb.train does: it drops the trimmed trees and lets go of the training data.
+        # Via text, as lgb.train does: this drops the trimmed trees and releases the training data.
         model = lgb.Booster(model_str=booster.model_to_string(num_iteration=kept))
         return model, kept, num_iterations
 
@@ -240,8 +242,8 @@ class LightGBMRanker(LibraryRanker):
 
     def _shap_values(self, model: lgb.Booster, features: Features) -> NDArray[np.float64] | None:
         if self.extra.get("linear_tree"):
-            return None  # LightGBM has none of linear leaves
-        # A random forest predicts the mean of its trees, but explains their sum.
+            return None  # LightGBM does not support linear leaves here
+        # LightGBM's random forest predicts the mean of its trees but explains their sum.
         divisor = model.num_trees() if self.extra.get("boosting") == "rf" else 1
         return np.asarray(model.predict(features, pred_contrib=True, num_threads=self._threads)) / divisor
 
@@ -263,7 +265,7 @@ class LightGBMRanker(LibraryRanker):
         booster: lgb.Booster = check_fitted(self._model)
         refuse_deep(self._is_deep, "LightGBM")
         model = booster.dump_model()
-        # A random forest (extra.boosting=rf) takes the mean of its trees.
+        # A random forest (extra.boosting=rf) predicts the mean of its trees.
         divisor = len(model["tree_info"]) if model["average_output"] else 1
         return Ensemble(
             tuple(
@@ -282,17 +284,22 @@ class LightGBMRanker(LibraryRanker):
         )
 
     def _departure_from_defaults(self) -> str:
-        return "; but deterministic is on" if self.deterministic else ""
+        return ", except that deterministic is true" if self.deterministic else ""
 
     def _departures(self) -> dict[str, bool]:
         forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
         return {
-            "Bin edges are LightGBM's own, with at least 3 documents in a bin.": True,
-            "A missing value counts as 0 in a feature that had none in training.": True,
-            # Seen with l2=5: LightGBM marks a feature as not splittable, and its children never look at it.
-            "Where no split on a feature gains enough, no split below is tried on it.": forgets,
-            "Rows and features are sampled in LightGBM's own way.": self._samples,
-            "rank_xendcg is another loss than LambdaMART's.": self.objective == "rank_xendcg",
+            "Bin edges differ from other backends: LightGBM bins features by its own algorithm, with at "
+            "least 3 documents per bin.": True,
+            "Missing values are treated as 0 if the feature had no missing values in training.": True,
+            # Observed with l2=5: LightGBM marks a feature as not splittable, and child leaves skip it.
+            "LightGBM skips a feature in all leaves below a leaf where no split on it had enough "
+            "gain.": forgets,
+            "Samples differ from other backends: LightGBM samples documents and features by its own "
+            "algorithm.": self._samples,
+            "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG.": (
+                self.objective == "rank_xendcg"
+            ),
         }
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
@@ -300,15 +307,15 @@ class LightGBMRanker(LibraryRanker):
         yield from refused_labels(
             train.labels,
             (train.labels % 1 != 0) | (train.labels > highest),
-            f"LightGBM takes the grades 0, 1, ..., {highest} only. Map the labels to such grades; label_gain "
-            "gives each grade its gain.",
+            f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
+            "label_gain sets the gain of each grade.",
         )
         largest = int(train.query_sizes.argmax())
         if self.objective == "lambdarank" and train.query_sizes[largest] > MAX_QUERY_SIZE:
             yield Finding(
                 Severity.REFUSED,
                 f"query {train.query_ids[largest]} has {train.query_sizes[largest]} documents; LightGBM's "
-                f"lambdarank takes {MAX_QUERY_SIZE} at the most. Leave some out, or set "
+                f"lambdarank accepts at most {MAX_QUERY_SIZE} per query. Remove documents, or set "
                 "objective=rank_xendcg.",
             )
 
@@ -317,14 +324,14 @@ class LightGBMRanker(LibraryRanker):
         if train.positions is not None and self.lambdarank_position_bias_regularization is None:
             yield Finding(
                 Severity.CAUTION,
-                "positions are not used; set model.lambdarank_position_bias_regularization to learn position "
-                "biases.",
+                "The positions of the training data are not used; set "
+                "model.lambdarank_position_bias_regularization to learn position biases.",
             )
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
     ) -> dict[str, float]:
-        """Returns ndcg@k and map@k of a booster without trees, whose scores begin at these."""
+        """Returns ndcg@k and map@k, from a booster without trees whose initial scores are `scores`."""
         wanted = [name for name in names if name.partition("@")[0] in ("ndcg", "map") and "@" in name]
         if not wanted or self.label_gain is not None:
             return {}
@@ -336,7 +343,7 @@ class LightGBMRanker(LibraryRanker):
             "verbosity": -1,
         }
         data = lgb.Dataset(
-            # LightGBM takes no data without a feature, and its metrics look at none.
+            # LightGBM needs at least one feature; its metrics use none.
             np.zeros((dataset.num_documents, 1), dtype=np.float32),
             label=dataset.labels,
             group=dataset.query_sizes,
@@ -350,7 +357,7 @@ class LightGBMRanker(LibraryRanker):
     def library_parameters(self) -> dict[str, Any]:
         return {
             **self._under_library_names({}),
-            # LightGBM otherwise times both ways of building histograms, and takes the one that won.
+            # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
             "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
             "metric": "none",
             "verbosity": -1,
@@ -359,18 +366,21 @@ class LightGBMRanker(LibraryRanker):
 
 
 def _subtree(node: dict[str, Any], shrinkage: float) -> Node:
-    """A node of LightGBM's dump, whose leaves are shrunk, with all below it."""
+    """Returns a node of LightGBM's dump, in which leaf values include shrinkage, with its subtree."""
     if "leaf_value" in node:
-        # A linear tree's leaf is a sum of features on top of its constant.
+        # A leaf of a linear tree adds a sum over features to its constant.
         if node.get("leaf_features"):
-            raise ConfigError("extra.linear_tree puts linear models into leaves, which a tree does not show.")
+            raise ConfigError(
+                "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
+                "without extra.linear_tree."
+            )
         return Leaf(node["leaf_value"] / shrinkage)
     if node["missing_type"] == "Zero":
         raise ConfigError(
-            "extra.zero_as_missing sends the value 0 another way than its neighbours, which one threshold "
-            "does not show."
+            "trees with extra.zero_as_missing cannot be shown, because one threshold does not describe a "
+            "split that treats 0 as missing. Fit without extra.zero_as_missing."
         )
-    # Where none was missing in training, LightGBM reads a missing value as 0.
+    # Without missing values in training, LightGBM reads a missing value as 0.
     zero_left = node["threshold"] >= 0
     return InnerNode(
         node["split_feature"],
@@ -382,7 +392,7 @@ def _subtree(node: dict[str, Any], shrinkage: float) -> Node:
 
 
 def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:
-    """(D,), the scores that LightGBM has added up so far."""
+    """Returns the (D,) scores of the trees so far."""
     seen: list[Scores] = []
 
     def keep(scores: Scores, _: lgb.Dataset) -> tuple[str, float, bool]:
@@ -396,7 +406,7 @@ def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:
 
 @functools.cache
 def _parameter_names() -> frozenset[str]:
-    """Every parameter that this version of LightGBM knows: it lists them in a model's text."""
+    """Returns all parameters of this version of LightGBM, which it lists in the text of a model."""
     quiet = {"verbosity": -1, "num_threads": 1}
     empty = lgb.Dataset(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), params=quiet)
     return frozenset(re.findall(r"^\[(\w+):", lgb.Booster(quiet, empty).model_to_string(), re.MULTILINE))

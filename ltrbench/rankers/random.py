@@ -1,4 +1,4 @@
-"""The lower yardstick: scores that know nothing. A backend that does not beat it has a bug."""
+"""Random scores, the lower baseline. A backend that is not better than random has a bug."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ _FILE = "random.json"
 
 @dataclass(kw_only=True)
 class RandomRanker(Ranker):
-    """Scores a document by a pseudo-random function of its features and the seed.
+    """Scores each document by a pseudo-random function of its features and the seed.
 
-    A function of the features, so that a document's score does not depend on its batch; documents with equal
-    features get equal scores.
+    The score therefore does not depend on the batch, and documents with equal features have equal scores.
     """
 
     is_yardstick: ClassVar[bool] = True
@@ -50,11 +49,11 @@ class RandomRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         features = check_features(features, check_fitted(self._num_features))
-        # Adding 0 turns -0.0 into 0.0: equal features, equal bits.
+        # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
         words = (features + np.float32(0)).view(np.uint32).astype(np.uint64)
         odd = np.random.default_rng(self.seed).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
         mixed = _mix(_mix(words * odd).sum(axis=1, dtype=np.uint64))
-        # The upper 53 bits fill a float64's mantissa: uniform on [0, 1).
+        # The upper 53 bits fill the mantissa of a float64: uniform on [0, 1).
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def save(self, folder: Path) -> None:
@@ -71,7 +70,8 @@ class RandomRanker(Ranker):
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele, Lea and Flood, 2014): an input bit flips half of the output bits."""
+    """Returns SplitMix64's finaliser of each word (Steele, Lea and Flood, 2014): each input bit changes half
+    of the output bits on average."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""The upper yardstick of no learning at all: the one feature, up or down, that ranks train best."""
+"""A baseline of one feature: the feature, ascending or descending, that ranks the training set best."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ _FILE = "single_feature.json"
 
 @dataclass(kw_only=True)
 class SingleFeatureRanker(Ranker):
-    """Scores a document by one feature or its negative: whichever has the best `metric` on train.
+    """Scores each document by the feature, or negated feature, with the best `metric` on the training set.
 
-    The first of equals is kept, in order of feature, upwards before downwards. A missing value ranks last.
+    Of equal features the first one is kept, and a feature is preferred to its negative. Missing values rank
+    last.
     """
 
     metric: str = "ndcg@10"
-    """What the features are compared by, on train, under the default convention."""
+    """Metric that selects the feature on the training set, under the default convention."""
 
     is_yardstick: ClassVar[bool] = True
 
@@ -88,7 +89,7 @@ class SingleFeatureRanker(Ranker):
         content = read_model_json(folder / _FILE, types)
         with refused_as_saved(folder / _FILE):
             ranker = cls()
-            # Unchecked: a plug-in's metric is not known to a process that only scores, and not needed there.
+            # Not checked: prediction does not need the metric, which may be a plug-in's that is not imported.
             ranker.metric = content["metric"]
             require("feature", content["feature"], at_least=0, at_most=content["num_features"] - 1)
             require("abs(sign)", abs(content["sign"]), at_least=1, at_most=1)

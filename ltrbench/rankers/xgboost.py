@@ -1,13 +1,13 @@
 """XGBoost behind the Ranker contract.
 
 The shared fields are in LightGBM's units. XGBoost's LambdaMART has the same gradient but twice the hessian,
-so that a Newton step is half as long and a gain half as large; `_parameters` makes up for it, and the two
-libraries grow the same trees wherever their bins coincide. XGBoost cannot bound the documents in a leaf. It
-gives the same bits on 1, 2 and 3 threads in all that was run, sampling included, but does not promise to.
+so a Newton step is half as long and a gain half as large. `_parameters` compensates, and the two libraries
+grow the same trees if their bins are equal. XGBoost has no minimum number of documents per leaf. It gave the
+same bits on 1, 2 and 3 threads in every test, also with sampling, but its documentation does not promise it.
 
-XGBoost's metrics are off. Early stopping is fed XGBoost's own scores (float32) of a validation matrix in its
-cache, to which a prediction adds the newest tree only: 1.7 ms an iteration for 10,000 x 136 [measured, beside
-42 ms for the update; a validation matrix of bins instead of values takes ten times as long].
+XGBoost's metrics are off. Early stopping uses XGBoost's scores (float32) of a validation matrix in the
+booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per iteration for 10,000 x 136
+[measured; the update takes 42 ms; a validation matrix of bins instead of values takes ten times as long].
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ except ImportError as error:
     raise ImportError("model=xgboost needs XGBoost: pip install xgboost") from error
 
 DEFAULT_ETA = 0.3
-"""XGBoost's own learning rate."""
+"""XGBoost's default learning rate."""
 NO_CHILD = -1
 HIGHEST_GRADE_OF_GAIN = 31
-"""The highest label that XGBoost's exponential gain, 2^l - 1, reaches."""
+"""Highest label for XGBoost's exponential gain, 2^l - 1."""
 
 _NAMES = {
     "learning_rate": "eta learning_rate",
@@ -81,51 +81,51 @@ _REFUSED_NAMES = (
     )
     | metrics_are_off("XGBoost", "eval_metric disable_default_eval_metric")
     | {
-        "num_parallel_tree": "an iteration grows one tree in every backend; set the field num_trees instead",
-        "num_class": "a ranker has one score; leave it out",
-        "validate_parameters": "a misspelt parameter is always refused; leave it out",
+        "num_parallel_tree": "every backend grows one tree per iteration; set the field num_trees instead",
+        "num_class": "a ranker has one score per document; remove it",
+        "validate_parameters": "misspelt parameters are always refused; remove it",
     }
 )
 
 _WITHOUT_SEED = {"alpha", "reg_alpha"}
-"""Parameters of `extra` that are known to draw no random number."""
+"""Parameters of `extra` that are known not to draw random numbers."""
 
 
 @dataclass(kw_only=True)
 class XGBoostRanker(LibraryRanker):
-    """XGBoost's LambdaMART on the queries of a data set, whose weights XGBoost scales to a mean of 1."""
+    """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
 
     objective: str = "ndcg"
-    """What a pair is weighted by: its change of "ndcg", or of "map" (labels 0 and 1 only); "pairwise": all
-    alike."""
+    """Weight of a pair: "ndcg" or "map" (labels 0 and 1 only): its change of the metric; "pairwise": 1."""
     lambdarank_pair_method: str | None = None
-    """topk: pairs with a document of the top ranks; mean: partners drawn at random, but alike for every seed
-    [run]. None: topk."""
+    """topk: pairs with at least one document in the top ranks; mean: pairs drawn at random, though the draws
+    did not change with the seed in tests. None: topk."""
     lambdarank_num_pair_per_sample: int | None = None
-    """topk: how many ranks are the top, which `truncation` sets too; mean: partners drawn for a document."""
+    """topk: number of top ranks, also set by `truncation`; mean: number of pairs drawn per document."""
     lambdarank_normalization: bool = True
-    """Scales a query's gradients: topk by log2(1 + S) / S, mean by 1 / number of pairs."""
+    """Scales the gradients of a query: topk by log2(1 + S) / S, where S is the sum of the gradients of its
+    pairs; mean by 1 / number of pairs."""
     lambdarank_score_normalization: bool = True
-    """Divides a pair's weight by 0.01 + |score difference|."""
+    """Divides the weight of a pair by 0.01 + |score difference|."""
     lambdarank_unbiased: bool = False
-    """Learns position biases from clicks; a query's documents must stand in the order they were shown in."""
+    """Learns position biases from clicks; the documents of a query must be in the order they were shown."""
     lambdarank_bias_norm: float = 1.0
-    """The norm that regularises those biases: a bias is raised to the power 1 / (1 + norm)."""
+    """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
     ndcg_exp_gain: bool = True
     """Gain of a label: 2^label - 1; false: the label itself."""
     grow_policy: str | None = None
-    """depthwise or lossguide; None: lossguide where num_leaves is set, XGBoost's default otherwise."""
+    """depthwise or lossguide; None: lossguide if num_leaves is set, otherwise XGBoost's default."""
     max_depth: int | None = None
-    """Depth of a tree at the most, 0: no limit; None: no limit where num_leaves is set, else XGBoost's
+    """Maximum depth of a tree, 0: no limit; None: no limit if num_leaves is set, otherwise XGBoost's
     default."""
     subsample: float = 1.0
-    """Share of the documents that a tree is grown on."""
+    """Fraction of the documents sampled per tree."""
     colsample_bytree: float = 1.0
-    """Share of the features that a tree may use."""
+    """Fraction of the features sampled per tree."""
     colsample_bylevel: float = 1.0
-    """Share of those that a level of the tree may use."""
+    """Fraction of the tree's features sampled per level."""
     colsample_bynode: float = 1.0
-    """Share of those that a split may use."""
+    """Fraction of the level's features sampled per split."""
 
     library = "XGBoost"
     library_error = xgb.core.XGBoostError
@@ -152,31 +152,31 @@ class XGBoostRanker(LibraryRanker):
     def _refuse_what_cannot_be(self) -> None:
         if self.min_docs_in_leaf is not None:
             raise ConfigError(
-                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but XGBoost cannot bound the documents in a "
-                "leaf; set it to null, and min_sum_hessian to keep leaves from being small."
+                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but XGBoost has no minimum number of "
+                "documents per leaf. Set min_docs_in_leaf=null, and min_sum_hessian to avoid small leaves."
             )
         if self.truncation is not None and self.lambdarank_num_pair_per_sample is not None:
             raise ConfigError(
                 f"truncation is {self.truncation} and lambdarank_num_pair_per_sample is "
-                f"{self.lambdarank_num_pair_per_sample}, but they set the same number; set one of them to "
+                f"{self.lambdarank_num_pair_per_sample}, but both set the same parameter. Set one of them to "
                 "null."
             )
         if self.truncation is not None and self.lambdarank_pair_method == "mean":
             raise ConfigError(
-                f"truncation is {self.truncation}, which lambdarank_pair_method=mean does not have; set "
-                "truncation=null, and lambdarank_num_pair_per_sample for the partners of a document."
+                f"truncation is {self.truncation}, but has no effect with lambdarank_pair_method=mean. Set "
+                "truncation=null, and lambdarank_num_pair_per_sample to the number of pairs per document."
             )
         if self.num_leaves is not None and self.grow_policy == "depthwise":
             raise ConfigError(
-                f"num_leaves is {self.num_leaves}, for trees grown best-first, but grow_policy is depthwise; "
-                "set one of them to null."
+                f"num_leaves is {self.num_leaves}, which needs trees grown best-first, but grow_policy is "
+                "depthwise. Set one of them to null."
             )
 
     def _check_extra(self) -> None:
         if self.extra.get("booster", "gbtree") != "gbtree":
             raise ConfigError(
                 f"extra.booster is {self.extra['booster']}, but only gbtree can return to an earlier "
-                "iteration; leave it out."
+                "iteration. Remove extra.booster."
             )
         nothing = xgb.DMatrix(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1)
         # Another user of XGBoost in this process may have silenced it.
@@ -187,10 +187,10 @@ class XGBoostRanker(LibraryRanker):
             except (xgb.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
                 reason = str(error).partition("Stack trace")[0].strip()
                 raise ConfigError(f"XGBoost refuses extra {self.extra}: {reason}") from None
-        # XGBoost only warns of a name that it does not know, or that has no effect.
+        # XGBoost only warns about a parameter that is unknown or has no effect.
         ignored = [name for name in self.extra if any(f'"{name}"' in str(each.message) for each in caught)]
         if ignored:
-            raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct it or leave it out.")
+            raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it.")
 
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
@@ -198,7 +198,7 @@ class XGBoostRanker(LibraryRanker):
         train_matrix, valid_matrix = self._train_matrix(train), None
         if valid is not None and monitor.wants_scores:
             valid_matrix = xgb.DMatrix(valid.features, nthread=self._threads)
-        # In the booster's cache, a matrix's prediction costs one tree an iteration instead of all of them.
+        # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
         cached = [train_matrix] if valid_matrix is None else [train_matrix, valid_matrix]
         booster = xgb.Booster(self._parameters(_weight_scale(train)), cached)
 
@@ -211,7 +211,7 @@ class XGBoostRanker(LibraryRanker):
 
         num_iterations = self._boost(grow, scores_of, train_matrix, valid_matrix, monitor)
         kept = monitor.best_iteration or booster.num_boosted_rounds()
-        # A slice holds the kept trees only, and lets go of the training data.
+        # A slice holds only the kept trees, and releases the training data.
         return self._with_threads(booster[:kept]), kept, num_iterations
 
     def _train_matrix(self, train: RankingDataset) -> xgb.DMatrix:
@@ -223,12 +223,12 @@ class XGBoostRanker(LibraryRanker):
         }
         if "tree_method" in self.extra:
             return xgb.DMatrix(train.features, **content)
-        # Bins without a copy of the values, as XGBoost's own XGBRanker does it: the same trees in the same
-        # time, on less memory. The number of bins must be the booster's.
+        # Bins without a copy of the values, as in XGBoost's XGBRanker: the same trees in the same time with
+        # less memory. The number of bins must equal the booster's.
         return xgb.QuantileDMatrix(train.features, **content, **given({"max_bin": self.max_bins}))
 
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
-        # Neither a slice nor a saved model carries its number of threads.
+        # Neither a slice nor a saved model keeps the number of threads.
         booster.set_param({"nthread": self._threads})
         return booster
 
@@ -240,7 +240,8 @@ class XGBoostRanker(LibraryRanker):
         return scores
 
     def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
-        """The expected scores weigh a tree's branches by their hessians, where the others count documents."""
+        """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
+        hessians; the other backends weight them by document counts."""
         matrix = xgb.DMatrix(features, nthread=self._threads)
         return np.asarray(model.predict(matrix, pred_contribs=True), dtype=np.float64)
 
@@ -266,7 +267,7 @@ class XGBoostRanker(LibraryRanker):
         learner = json.loads(bytes(check_fitted(self._model).save_raw("json")))["learner"]
         # A list from version 3.1 on.
         (base_score,) = np.ravel(json.loads(learner["learner_model_param"]["base_score"])).tolist()
-        # The model does not say what its leaves were shrunk by.
+        # The model file does not contain the learning rate that its leaf values include.
         eta = _times(2.0, self.learning_rate) or DEFAULT_ETA
         return Ensemble(
             tuple(
@@ -277,7 +278,7 @@ class XGBoostRanker(LibraryRanker):
         )
 
     def seed_matters(self, num_documents: int) -> bool:
-        # mean draws pairs, and is not known to do so alike for every seed in every version.
+        # mean draws pairs; other versions of XGBoost may use the seed for it.
         draws = self._samples or self.lambdarank_pair_method == "mean"
         return draws or not self.extra.keys() <= _WITHOUT_SEED
 
@@ -286,12 +287,13 @@ class XGBoostRanker(LibraryRanker):
 
     def _departures(self) -> dict[str, bool]:
         return {
-            "XGBoost cannot bound the documents in a leaf: min_docs_in_leaf is not applied.": True,
-            "Bin edges are those of XGBoost's quantile sketch.": True,
-            "A missing value goes right in a feature that had none in training.": True,
-            "XGBoost adds up scores in float32, so that more of them tie.": True,
-            "Rows and features are sampled in XGBoost's own way.": self._samples,
-            f"rank:{self.objective} is another loss than LambdaMART's of NDCG.": self.objective != "ndcg",
+            "min_docs_in_leaf is not applied: XGBoost has no minimum number of documents per leaf.": True,
+            "Bin edges differ from other backends: XGBoost bins features by its quantile sketch.": True,
+            "Missing values follow the right branch if the feature had no missing values in training.": True,
+            "Scores are float32, so more documents have equal scores than with float64.": True,
+            "Samples differ from other backends: XGBoost samples documents and features by its own "
+            "algorithm.": self._samples,
+            f"The objective is rank:{self.objective}, not LambdaMART on NDCG.": self.objective != "ndcg",
         }
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
@@ -306,22 +308,26 @@ class XGBoostRanker(LibraryRanker):
 
     def _refused_labels(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
-            wrong, allowed = labels * (labels - 1) != 0, "objective=map takes the labels 0 and 1"
+            wrong, allowed = labels * (labels - 1) != 0, "objective=map accepts only the labels 0 and 1"
             remedy = "Map the labels to 0 and 1, or set objective=ndcg."
         elif self.objective == "ndcg" and self.ndcg_exp_gain:
             wrong = (labels % 1 != 0) | (labels > HIGHEST_GRADE_OF_GAIN)
-            allowed = f"with the gain 2^label - 1 XGBoost takes the grades 0, 1, ..., {HIGHEST_GRADE_OF_GAIN}"
-            remedy = "Map the labels to such grades, or set ndcg_exp_gain=false."
+            grades = f"0, 1, ..., {HIGHEST_GRADE_OF_GAIN}"
+            allowed = f"with the gain 2^label - 1 XGBoost accepts only the grades {grades}"
+            remedy = "Map the labels to these grades, or set ndcg_exp_gain=false."
         else:
             return
-        yield from refused_labels(labels, wrong, f"{allowed} only. {remedy}")
+        yield from refused_labels(labels, wrong, f"{allowed}. {remedy}")
 
     def _unused_positions(self, train: RankingDataset) -> Iterator[Finding]:
         if train.positions is None:
             return
         if not self.lambdarank_unbiased:
-            sentence = "positions are not used; set model.lambdarank_unbiased=true to learn position biases."
-            yield Finding(Severity.CAUTION, sentence)
+            yield Finding(
+                Severity.CAUTION,
+                "The positions of the training data are not used; set model.lambdarank_unbiased=true to "
+                "learn position biases.",
+            )
             return
         skipped = train.positions - train.ranks_of_rows
         odd = np.flatnonzero(skipped != skipped[0])
@@ -329,15 +335,16 @@ class XGBoostRanker(LibraryRanker):
             row = odd[0]
             yield Finding(
                 Severity.CAUTION,
-                f"positions[{row}] is {train.positions[row]}, but XGBoost takes document "
-                f"{train.ranks_of_rows[row] + 1} of each query for the one that was shown there: it looks at "
-                "the order of the rows only. Give every document that was shown, or use lightgbm.",
+                f"positions[{row}] is {train.positions[row]}, but XGBoost ignores the values and uses the "
+                f"row order, in which the document has rank {train.ranks_of_rows[row] + 1}. Include every "
+                "document that was shown, or use model=lightgbm.",
             )
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
     ) -> dict[str, float]:
-        """Returns ndcg, and map of binary labels, of a booster without trees, whose scores begin at these."""
+        """Returns ndcg, and map for binary labels, from a booster without trees whose initial scores are
+        `scores`."""
         binary = bool((dataset.labels * (dataset.labels - 1) == 0).all())
         known = ("ndcg", "map") if binary else ("ndcg",)
         wanted = [name for name in names if name.partition("@")[0] in known]
@@ -366,10 +373,10 @@ class XGBoostRanker(LibraryRanker):
         return self._parameters(weight_scale=1.0)
 
     def _parameters(self, weight_scale: float) -> dict[str, Any]:
-        """The shared fields in XGBoost's units.
+        """Returns the parameters in XGBoost's units.
 
-        With gradients c g and hessians 2 c h instead of g and h, where c is the scale of the weights, a step
-        -G / (H + l2) is half as long and a gain G^2 / (H + l2) is c / 2 times as large.
+        XGBoost's gradients are c g and its hessians 2 c h instead of g and h, where c is the scale of the
+        weights, so a step -G / (H + l2) is half as long and a gain G^2 / (H + l2) is c / 2 times as large.
         """
         double, half = 2.0 * weight_scale, 0.5 * weight_scale
         leafwise = self.num_leaves is not None
@@ -385,14 +392,14 @@ class XGBoostRanker(LibraryRanker):
             "lambdarank_num_pair_per_sample": self.truncation or self.lambdarank_num_pair_per_sample,
             "objective": f"rank:{self.objective}",
         }
-        # Scores begin at 0 in every backend; XGBoost's own default only shifts them all.
+        # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
         start = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
         return {**self._under_library_names(converted), **start, **no_metrics, **self.extra}
 
 
 def _subtree(tree: dict[str, Any], node: int, eta: float) -> Node:
-    """A node of XGBoost's saved arrays, whose leaves are shrunk, with all below it."""
+    """Returns a node of XGBoost's saved arrays, in which leaf values include shrinkage, with its subtree."""
     left, bound = tree["left_children"][node], tree["split_conditions"][node]
     if left == NO_CHILD:
         return Leaf(bound / eta)
@@ -410,27 +417,27 @@ def _times(factor: float, value: float | None) -> float | None:
 
 
 def _weight_scale(data: RankingDataset) -> float:
-    """What XGBoost multiplies all weights by: the number of queries divided by their sum."""
+    """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
     return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
 
 
 def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
-    """XGBoost takes one weight a query."""
+    """Yields a refusal if weights vary within a query, because XGBoost has one weight per query."""
     row = first_change_of_weight(train)
     if row is None:
         return
-    # Places and not values, because a run has scaled the weights that its user knows.
+    # No values, because a run scales the weights that the user has set.
     rank = int(train.ranks_of_rows[row]) + 1
     yield Finding(
         Severity.REFUSED,
-        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} differ in "
-        "weight; XGBoost takes one weight a query. Give all documents of a query the same, or use lightgbm "
-        "or native.",
+        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} have "
+        "different weights, but XGBoost has one weight per query. Use equal weights within each query, or "
+        "use model=lightgbm or model=native.",
     )
 
 
 def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:
-    """XGBoost takes the order of the rows for the order in which the documents were shown."""
+    """Yields a refusal if rows are not in the order shown, which XGBoost assumes."""
     if train.positions is None:
         return
     falls = (np.diff(train.positions) < 0) & (np.diff(train.query_of_document) == 0)
@@ -438,6 +445,6 @@ def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:
         row = int(np.flatnonzero(falls)[0])
         yield Finding(
             Severity.REFUSED,
-            f"positions[{row}:{row + 2}] is {train.positions[row : row + 2].tolist()} inside a query; with "
-            "lambdarank_unbiased a query's rows must stand in the order shown. Sort them by position.",
+            f"positions[{row}:{row + 2}] is {train.positions[row : row + 2].tolist()} within a query, but "
+            "lambdarank_unbiased needs the rows of a query in the order shown. Sort the rows by position.",
         )

@@ -1,15 +1,16 @@
-"""The one rule of stopping, fed by hand."""
+"""Early stopping, with scores given by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import EarlyStopping, Iteration, Monitor
 
-# Two documents: the reciprocal rank is 1 where the second scores higher, 1/2 where it does not, 3/4 on a tie.
+# Two documents: the reciprocal rank is 1 if the second has the higher score, 1/2 if the first, 3/4 on a tie.
 VALID = RankingDataset(
     features=np.zeros((2, 1), np.float32), labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
 )
@@ -33,8 +34,8 @@ def test_the_earliest_of_equal_iterations_is_the_best() -> None:
     assert stops == [False, False, False, True]
 
 
-def test_what_is_best_is_judged_under_the_rules_convention() -> None:
-    # A tie counts as its orders do on average; in the order of rows, RankLib's, it is no better than WORST.
+def test_the_best_iteration_depends_on_the_convention_of_the_rule() -> None:
+    # By default a tie counts as the mean over its orders; in row order, as in RankLib, it equals WORST.
     for convention, best in (("default", 2), ("ranklib", 1)):
         monitor = Monitor(EarlyStopping("ndcg@2", 9, convention), VALID)
         monitor.should_stop(1, None, WORST)
@@ -47,7 +48,7 @@ def test_without_a_rule_or_without_validation_it_never_stops() -> None:
     assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
 
 
-def test_scores_are_wanted_only_if_someone_looks_at_them() -> None:
+def test_scores_are_wanted_only_if_they_are_used() -> None:
     def look(_: Iteration) -> None:
         raise AssertionError
 
@@ -59,9 +60,9 @@ def test_scores_are_wanted_only_if_someone_looks_at_them() -> None:
 
 
 def test_a_wrong_rule_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown metric 'ndgc@10'"):
+    with pytest.raises(ConfigError, match=naming("metric", "'ndgc@10'")):
         EarlyStopping("ndgc@10")
-    with pytest.raises(ConfigError, match="unknown convention 'ranklab'; did you mean 'ranklib'"):
+    with pytest.raises(ConfigError, match=naming("convention", "'ranklab'", "did you mean", "'ranklib'")):
         EarlyStopping(convention="ranklab")
-    with pytest.raises(ConfigError, match=r"early_stopping.patience is 0"):
+    with pytest.raises(ConfigError, match=naming("early_stopping.patience", "is 0", "early_stopping=null")):
         EarlyStopping(patience=0)

@@ -1,4 +1,4 @@
-"""Importances: what the model says of its features, and what a shuffle of each, or its loss, costs."""
+"""Feature importances: split, gain and SHAP of the model, permutation, and drop-column."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
@@ -50,8 +51,7 @@ STRONG, WEAK, NONE, OF_QUERY = range(4)
 
 @dataclass(kw_only=True)
 class WeighedSum(Ranker):
-    """Scores that are known: 2 x_0 + x_1 + 5 x_3, whatever x_2 is. Keeps how many documents it was asked
-    for."""
+    """Scores documents by 2 x_0 + x_1 + 5 x_3, and records the batch sizes of its predictions."""
 
     batch_sizes: list[int] = field(default_factory=list)
     weights: tuple[float, ...] = (2.0, 1.0, 0.0, 5.0)
@@ -78,7 +78,7 @@ class WeighedSum(Ranker):
 
 
 def make(seed: int, num_queries: int = 120) -> RankingDataset:
-    """Queries of ten documents, graded by 2 x_0 + x_1; x_3 is the same throughout a query."""
+    """Returns queries of ten documents, graded by 2 x_0 + x_1; x_3 is constant within each query."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(10 * num_queries, 4)).astype(np.float32)
     features[:, OF_QUERY] = np.repeat(rng.normal(size=num_queries), 10)
@@ -102,17 +102,19 @@ def judged(splits: Splits) -> RankingDataset:
     return splits.test
 
 
-# What each kind says
+# The kinds
 
 
 @pytest.mark.parametrize("kind", [WITHIN, ACROSS])
-def test_what_the_scores_hang_on_more_falls_further(splits: Splits, kind: str) -> None:
+def test_a_feature_with_more_effect_on_the_scores_has_a_larger_importance(splits: Splits, kind: str) -> None:
     falls = importances(WeighedSum(), splits, SETTINGS, 0).values[kind]
     assert falls[STRONG] > 2 * falls[WEAK] > 0
     assert falls[NONE] == 0
 
 
-def test_shuffled_within_queries_a_feature_of_the_query_falls_by_exactly_0(splits: Splits) -> None:
+def test_a_feature_constant_within_queries_has_permutation_importance_0_within_queries(
+    splits: Splits,
+) -> None:
     values = importances(WeighedSum(), splits, SETTINGS, 0).values
     assert [values[WITHIN + end][OF_QUERY] for end in ("", LOW, HIGH)] == [0, 0, 0]
     assert values[ACROSS][OF_QUERY] > 0.05
@@ -120,7 +122,7 @@ def test_shuffled_within_queries_a_feature_of_the_query_falls_by_exactly_0(split
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_a_shuffle_within_queries_keeps_the_values_of_each_and_one_across_those_of_all(seed: int) -> None:
+def test_shuffles_within_queries_permute_each_query_and_shuffles_across_permute_all(seed: int) -> None:
     judged, rng = make(0, 5), np.random.default_rng(seed)
     values = judged.features[:, STRONG]
     within, across = within_queries(values, judged, rng), across_queries(values, judged, rng)
@@ -128,7 +130,7 @@ def test_a_shuffle_within_queries_keeps_the_values_of_each_and_one_across_those_
     np.testing.assert_array_equal(np.sort(across), np.sort(values))
 
 
-def test_a_fall_is_the_metric_before_less_the_mean_metric_after_the_shuffles(judged: RankingDataset) -> None:
+def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: RankingDataset) -> None:
     falls = permutation_falls(WeighedSum(), judged, across_queries, SETTINGS, 7)
     rng = np.random.default_rng([7, WEAK])
     after = []
@@ -144,7 +146,7 @@ def per_query(judged: RankingDataset, features: Features) -> NDArray[np.float64]
     return evaluate(judged, WeighedSum().predict(features), ["ndcg@10"]).per_query["ndcg@10"]
 
 
-def test_an_interval_is_students_over_the_queries_that_count(splits: Splits) -> None:
+def test_the_interval_is_students_over_the_queries_that_count(splits: Splits) -> None:
     labels = splits.test.labels.copy()
     labels[:30] = 0  # three queries without a relevant document
     test = replace(splits.test, labels=labels)
@@ -158,7 +160,7 @@ def test_an_interval_is_students_over_the_queries_that_count(splits: Splits) -> 
     )
 
 
-def test_a_query_that_weighs_twice_counts_twice(splits: Splits) -> None:
+def test_a_query_with_weight_2_counts_twice(splits: Splits) -> None:
     weights = np.where(np.arange(120) < 60, 2.0, 1.0)
     test = replace(splits.test, query_weights=weights)
     values = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
@@ -166,7 +168,7 @@ def test_a_query_that_weighs_twice_counts_twice(splits: Splits) -> None:
     assert values[WITHIN][WEAK] == pytest.approx(np.average(falls, weights=weights))
 
 
-def test_without_a_feature_the_metric_falls_by_what_a_fit_without_it_loses(splits: Splits) -> None:
+def test_drop_column_is_the_decrease_of_a_fit_without_the_feature(splits: Splits) -> None:
     ranker = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(splits.train, splits.valid)
     falls = drop_column_falls(ranker, splits, SETTINGS)
     parts = [replace(data, features=data.features * np.array([0, 1, 1, 1], np.float32)) for _, data in splits]
@@ -189,7 +191,7 @@ def test_drop_column_is_the_mean_over_seeds(splits: Splits) -> None:
     np.testing.assert_allclose(both, np.mean(alone, axis=0), rtol=0, atol=1e-12)
 
 
-# What is taken of which ranker
+# Kinds per ranker
 
 
 def small(kind: type[BoostingRanker], **fields: object) -> BoostingRanker:
@@ -197,7 +199,7 @@ def small(kind: type[BoostingRanker], **fields: object) -> BoostingRanker:
 
 
 @pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker, XGBoostRanker])
-def test_shares_add_up_to_1_and_an_unused_feature_is_worth_nothing_in_any_kind(
+def test_shares_sum_to_1_and_an_unused_feature_has_importance_0_in_every_kind(
     kind: type[BoostingRanker], splits: Splits
 ) -> None:
     constant = np.array([1, 1, 0, 1], np.float32)
@@ -212,7 +214,7 @@ def test_shares_add_up_to_1_and_an_unused_feature_is_worth_nothing_in_any_kind(
     assert {kind: values[NONE] for kind, values in taken.values.items()} == dict.fromkeys(taken.values, 0.0)
 
 
-def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
+def test_shap_is_computed_on_a_sample_of_the_documents(splits: Splits) -> None:
     ranker = small(LightGBMRanker).fit(splits.train)
     few, all_of_them = (
         importances(ranker, splits, ImportanceSettings(kinds=[SHAP], max_documents=most), 0).values[SHAP]
@@ -225,19 +227,19 @@ def test_shap_is_of_a_sample_of_the_documents(splits: Splits) -> None:
     assert 0 < np.abs(few - all_of_them).max() < 0.2
 
 
-def test_a_ranker_without_trees_has_what_needs_scores_only(splits: Splits) -> None:
+def test_a_ranker_without_trees_has_the_kinds_that_need_only_scores(splits: Splits) -> None:
     taken = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
     assert taken.kinds == FALLS
     assert importances(WeighedSum(), splits, None, 0).values == {}
 
 
-def test_the_kinds_that_were_asked_for_are_taken(splits: Splits) -> None:
+def test_only_the_requested_kinds_are_computed(splits: Splits) -> None:
     ranker = small(LightGBMRanker).fit(splits.train)
     taken = importances(ranker, splits, ImportanceSettings(kinds=[SPLIT, GAIN]), 0)
     assert list(taken.values) == [SPLIT, GAIN]
 
 
-def test_the_seed_decides_the_shuffles_and_nothing_is_changed(splits: Splits) -> None:
+def test_the_seed_determines_the_shuffles_and_the_data_are_not_changed(splits: Splits) -> None:
     before = splits.test.fingerprint
     first, again, other = (
         importances(WeighedSum(), splits, SETTINGS, seed).values[WITHIN] for seed in (0, 0, 1)
@@ -253,7 +255,7 @@ def test_many_queries_are_sampled(splits: Splits) -> None:
     assert max(ranker.batch_sizes) == 300
 
 
-def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: RankingDataset) -> None:
+def test_a_document_with_an_unchanged_value_is_not_scored_again(judged: RankingDataset) -> None:
     features = judged.features.copy()
     features[:, [NONE, OF_QUERY]] = 1.0
     features[:, WEAK] = features[:, WEAK] > 0
@@ -265,13 +267,13 @@ def test_a_document_whose_value_the_shuffle_leaves_is_not_scored_again(judged: R
     assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
 
 
-def test_without_a_relevant_document_nothing_is_said(splits: Splits) -> None:
+def test_without_a_relevant_document_importances_are_nan(splits: Splits) -> None:
     barren = replace(splits, test=replace(splits.test, labels=np.zeros(splits.test.num_documents)))
     values = importances(WeighedSum(), barren, SETTINGS, 0).values
     assert np.isnan([values[WITHIN], values[ACROSS + LOW]]).all()
 
 
-def test_one_query_has_a_fall_and_no_interval(splits: Splits) -> None:
+def test_one_query_has_a_decrease_but_no_interval(splits: Splits) -> None:
     one = replace(splits, test=splits.test.take_queries([3]))
     values = importances(WeighedSum(), one, SETTINGS, 0).values
     assert np.isfinite(values[WITHIN]).all()
@@ -294,7 +296,7 @@ def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only()
     assert values[GAIN] == [1.0]
 
 
-def test_what_a_run_lacks_or_cannot_say_is_left_out_of_the_mean() -> None:
+def test_kinds_that_a_run_does_not_have_are_left_out_of_the_mean() -> None:
     whole = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([0.1])})
     without = Importances(("a",), {WITHIN: np.array([0.1])})
     unknown = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([np.nan])})
@@ -307,13 +309,13 @@ def test_what_a_run_lacks_or_cannot_say_is_left_out_of_the_mean() -> None:
 
 
 def test_an_importance_of_another_length_is_named() -> None:
-    with pytest.raises(ConfigError, match="importance 'gain' has 2 values for 1 features"):
+    with pytest.raises(ConfigError, match=naming("'gain'", "2 values", "1 features", "importance()")):
         Importances(("a",), {"gain": np.zeros(2)})
-    assert EarlyStopping().metric == SETTINGS.metric  # both look at what the tables compare
+    assert EarlyStopping().metric == SETTINGS.metric  # both use the metric of the tables
 
 
 def test_an_unknown_kind_is_named_with_the_one_that_was_meant() -> None:
-    with pytest.raises(ConfigError, match=r"importance\.kinds has 'shapp'; did you mean 'shap'\?"):
+    with pytest.raises(ConfigError, match=naming("importance.kinds", "'shapp'", "did you mean", "'shap'")):
         ImportanceSettings(kinds=["shapp"])
-    with pytest.raises(ConfigError, match=r"importance\.repeats is 0"):
+    with pytest.raises(ConfigError, match=naming("importance.repeats", "is 0")):
         ImportanceSettings(repeats=0)

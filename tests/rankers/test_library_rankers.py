@@ -1,4 +1,4 @@
-"""What holds for every adapter of a library: stopping and trimming, saving, and watching over `extra`."""
+"""Claims for every library adapter: early stopping, saving, and the checks of `extra`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
@@ -26,7 +27,7 @@ both = pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker])
 
 
 def noisy(seed: int, num_queries: int = 80, grades: int = 5) -> RankingDataset:
-    """Queries whose labels are hard to learn, so that a fit soon overfits."""
+    """Returns queries whose labels are hard to learn, so that a fit soon overfits."""
     rng = np.random.default_rng(seed)
     query_start = np.concatenate([[0], np.cumsum(rng.integers(2, 40, num_queries))])
     features = rng.normal(size=(query_start[-1], 6)).astype(np.float32)
@@ -39,7 +40,7 @@ def noisy(seed: int, num_queries: int = 80, grades: int = 5) -> RankingDataset:
 
 
 class Curve:
-    """Keeps what `on_iteration` is told."""
+    """Records the iterations passed to `on_iteration`."""
 
     def __init__(self, valid: RankingDataset) -> None:
         self.valid = valid
@@ -108,7 +109,7 @@ def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[Library
 
     assert curve.train_scores[-1].dtype == ranker.score_dtype
     np.testing.assert_array_equal(curve.train_scores[-1], ranker.predict(train.features))
-    # An array a call: what was handed over earlier has not been written over.
+    # One array per call: earlier scores have not been overwritten.
     assert not np.array_equal(curve.train_scores[0], curve.train_scores[-1])
 
 
@@ -117,7 +118,7 @@ def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[Library
 def test_the_number_of_threads_changes_no_bit(
     kind: type[LibraryRanker], sampled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Three threads even where there are fewer cores.
+    # Three threads even on fewer cores.
     monkeypatch.setattr("ltrbench.rankers.library.resolve_threads", lambda num_threads: num_threads)
     sampling: dict[str, Any] = {
         LightGBMRanker: {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5},
@@ -159,11 +160,11 @@ def test_importance_counts_the_splits_of_the_kept_trees(kind: type[LibraryRanker
 def test_a_folder_without_a_ranker_or_of_another_is_refused(
     kind: type[LibraryRanker], tmp_path: Path
 ) -> None:
-    with pytest.raises(ResultError, match="Give the model folder of a finished run"):
+    with pytest.raises(ResultError, match=naming(tmp_path / "settings.json", "model folder")):
         kind.load(tmp_path)
     kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
     other = LightGBMRanker if kind is XGBoostRanker else XGBoostRanker
-    with pytest.raises(ResultError, match=f"does not hold the settings of a {other.__name__}"):
+    with pytest.raises(ResultError, match=naming("settings.json", other.__name__, "Load the model")):
         other.load(tmp_path)
 
 
@@ -172,10 +173,10 @@ def test_a_damaged_or_missing_model_file_is_refused(kind: type[LibraryRanker], t
     kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
     (model,) = (path for path in tmp_path.iterdir() if path.name != "settings.json")
     model.write_bytes(model.read_bytes()[:-100])
-    with pytest.raises(ResultError, match="not copied to its end"):
+    with pytest.raises(ResultError, match=naming(model, "Copy the folder", "fit again")):
         kind.load(tmp_path)
     model.unlink()
-    with pytest.raises(ResultError, match=r"model.* cannot be read: No such file"):
+    with pytest.raises(ResultError, match=naming(model, "No such file")):
         kind.load(tmp_path)
 
 
@@ -189,7 +190,7 @@ def test_settings_that_cannot_be_read_are_refused(kind: type[LibraryRanker], tmp
     with pytest.raises(ResultError, match="of_a_later_version"):
         kind.load(tmp_path)
     path.write_text("{")
-    with pytest.raises(ResultError, match=r"settings.json .*model folder of a finished run"):
+    with pytest.raises(ResultError, match=naming(path, "model folder")):
         kind.load(tmp_path)
 
 
@@ -209,7 +210,7 @@ def test_documents_of_another_width_are_refused_and_none_at_all_get_no_scores(
     kind: type[LibraryRanker],
 ) -> None:
     ranker = kind(num_trees=1, num_threads=1).fit(noisy(0))
-    with pytest.raises(DataError, match="fitted on 6 features"):
+    with pytest.raises(DataError, match=naming("(2, 5)", "6 features")):
         ranker.predict(np.zeros((2, 5), dtype=np.float32))
     assert ranker.predict(np.zeros((0, 6), dtype=np.float32)).shape == (0,)
 
@@ -254,7 +255,7 @@ def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[LibraryRan
         ("reg_lambda", "l2"),
         ("max_leaves", "num_leaves"),
     ):
-        with pytest.raises(ConfigError, match=rf"extra\.{name} cannot be set: set the field {field} instead"):
+        with pytest.raises(ConfigError, match=naming(f"extra.{name}", f"set the field {field} instead")):
             kind(extra={name: 1})
 
 
@@ -269,14 +270,15 @@ def test_warm_up_needs_no_value_of_a_field_that_a_derived_class_adds() -> None:
 
 @both
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(kind: type[LibraryRanker]) -> None:
-    with pytest.raises(ConfigError, match=r"objective is 'regression'.* one of .*"):
+    choices = {LightGBMRanker: ("lambdarank", "rank_xendcg"), XGBoostRanker: ("ndcg", "map", "pairwise")}
+    with pytest.raises(ConfigError, match=naming("objective", "'regression'", *choices[kind])):
         kind(**dict[str, Any](objective="regression"))
 
 
 @both
-def test_left_to_the_library_nothing_is_said_to_be_matched(kind: type[LibraryRanker]) -> None:
+def test_without_shared_parameters_nothing_is_reported_as_matched(kind: type[LibraryRanker]) -> None:
     (sentence,) = departures_of(kind(num_trees=3))
-    assert "own defaults are used, not the shared parameters" in sentence
+    assert all(part in sentence for part in (kind.library, "default values", "shared parameters"))
     assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))
 
 
@@ -289,5 +291,5 @@ def test_a_fit_refuses_data_but_looks_for_no_cautions_on_the_clock(
 
     monkeypatch.setattr(kind, "_cautions_in", cautions)
     kind(num_trees=1, num_threads=1).fit(noisy(1))
-    with pytest.raises(DataError, match=r"labels\[0\] is 40"):
+    with pytest.raises(DataError, match=naming("labels[0]", 40)):
         kind(num_trees=1, num_threads=1).fit(replace(noisy(1), labels=np.full(noisy(1).num_documents, 40.0)))

@@ -1,9 +1,9 @@
-"""Under shared parameters LightGBM and XGBoost grow the same trees: the proof of the translation.
+"""With equal shared parameters LightGBM and XGBoost grow the same trees: the test of the translation.
 
-The features take a dozen whole values, so that both libraries draw the same bins, and LightGBM's bound on the
-documents in a leaf, which XGBoost lacks, is 1. What remains is XGBoost's float32 scores: they move gradients
-by 1e-7 or so, and after some trees such a difference, or a tie that only one of the libraries sees, chooses
-another split somewhere.
+The features have a dozen integer values, so that both libraries use the same bins, and LightGBM's minimum
+number of documents per leaf, which XGBoost does not have, is 1. The remaining difference is XGBoost's float32
+scores: they change gradients by about 1e-7, and after several trees such a difference, or a tie in only one
+of the libraries, leads to another split.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def few_valued(weighted: bool) -> RankingDataset:
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """What conf/params holds under that name."""
+    """Returns the content of a file in conf/params."""
     content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "params" / f"{name}.yaml"))
     return dict(content)
 
 
 def difference(data: RankingDataset, **fields: Any) -> float:
-    """The largest difference of two scores of a document."""
+    """Returns the largest absolute difference between LightGBM's and XGBoost's score of a document."""
     light = LightGBMRanker(**{**MATCHED, **fields}, min_docs_in_leaf=1, num_threads=1).fit(data)
     extreme = XGBoostRanker(**{**MATCHED, **fields}, num_threads=1).fit(data)
     return float(np.abs(light.predict(data.features) - extreme.predict(data.features)).max())
@@ -75,14 +75,14 @@ def difference(data: RankingDataset, **fields: Any) -> float:
     ids=str,
 )
 def test_the_first_tree_is_the_same(weighted: bool, fields: dict[str, Any]) -> None:
-    # Eight leaves where a split may lose: below a node where no split on a feature gains, LightGBM does not
-    # look at that feature again, so that a deep leaf misses a split that XGBoost finds.
+    # Eight leaves where a gain may be negative: LightGBM skips a feature below a node where no split on it
+    # has enough gain, so that a deep leaf would miss a split that XGBoost finds.
     assert difference(few_valued(weighted), **fields) < 5e-8
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_five_trees_are_the_same(weighted: bool) -> None:
-    # Leaves of some hessian: one of hardly any turns a difference of 1e-7 into one that is seen.
+    # A minimum hessian, because a leaf with almost no hessian amplifies a difference of 1e-7.
     assert difference(few_valued(weighted), num_trees=5, min_sum_hessian=5.0) < 2e-5
 
 
@@ -97,12 +97,12 @@ def test_native_and_lightgbm_learn_the_same_from_weights_that_vary_within_a_quer
 
 
 @pytest.mark.parametrize("name", ["min_sum_hessian", "l2", "max_delta_step", "min_split_gain"])
-def test_the_variants_do_bind(name: str) -> None:
+def test_the_variants_have_an_effect(name: str) -> None:
     data = few_valued(weighted=False)
     value = {"min_sum_hessian": 5.0, "l2": 5.0, "max_delta_step": 0.3, "min_split_gain": 5.0}[name]
-    free = XGBoostRanker(**MATCHED, num_threads=1).fit(data).predict(data.features)
-    bound = XGBoostRanker(**{**MATCHED, name: value}, num_threads=1).fit(data).predict(data.features)
-    assert np.abs(free - bound).max() > 1e-3
+    usual = XGBoostRanker(**MATCHED, num_threads=1).fit(data).predict(data.features)
+    varied = XGBoostRanker(**{**MATCHED, name: value}, num_threads=1).fit(data).predict(data.features)
+    assert np.abs(usual - varied).max() > 1e-3
 
 
 def test_matched_sets_every_shared_parameter_and_library_none() -> None:
@@ -124,7 +124,7 @@ def test_under_params_library_the_libraries_are_passed_no_shared_parameter(model
     }
 
 
-def test_matched_is_what_lightgbm_does_by_default() -> None:
+def test_matched_gives_the_model_of_lightgbms_defaults() -> None:
     data = few_valued(weighted=False)
     matched = {**parameters("matched"), "num_trees": 5}
     expected = LightGBMRanker(num_trees=5, num_threads=1).fit(data).predict(data.features)

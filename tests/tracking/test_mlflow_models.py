@@ -238,7 +238,7 @@ def test_a_run_that_is_not_in_the_store_is_not_said_to_lack_a_model(
 
 
 def test_a_class_outside_ltrbench_is_not_loaded_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'os\.system' is not a class of ltrbench's own"):
+    with pytest.raises(ConfigError, match=r"'os\.system' .*system\.load"):
         load_ranker("os.system", tmp_path)
     with pytest.raises(ConfigError, match="not a ranker of this version"):
         load_ranker("ltrbench.rankers.base.require", tmp_path)

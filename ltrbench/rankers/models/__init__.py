@@ -1,12 +1,12 @@
-"""Trained models: their trees, their importances, and their files.
+"""Trained models: trees, feature importances, and model files.
 
-    trees             trees in one form for every backend
-    importance        importances of features, in kinds that can be compared
+    trees             one representation of trees for all backends
+    importance        feature importances that can be compared across backends
     loading           loads a saved model by the name of its class
-    saved             checks a model that was just saved
-    lightgbm_text     checks of LightGBM's model files
-    xgboost_ubjson    checks of XGBoost's model files
-    splits            checks of nodes, for every format
+    saved             checks the model that a run has saved
+    lightgbm_text     checks LightGBM's model files
+    xgboost_ubjson    checks XGBoost's model files
+    splits            checks the nodes of trees, for every format
 
-Model files of other libraries are checked before their own parsers read them.
+The model files of other libraries are checked before the library's parser reads them.
 """

@@ -1,21 +1,21 @@
-"""Feature importances of a fitted model, in kinds that can be compared across backends.
+"""Feature importances of a fitted model that can be compared across backends.
 
-    split               how often the trees split on the feature, as a share of all splits
-    gain                what its splits gained in training, as a share of all splits' gain
-    shap                how far it moves scores, the mean |contribution| over documents of test, as a share
-                        of all features' (Lundberg et al., 2020, "From Local Explanations to Global
+    split               number of splits on the feature, as a share of all splits
+    gain                gain of the feature's splits in training, as a share of the gain of all splits
+    shap                mean absolute SHAP value of the feature over test documents, as a share of the sum
+                        over features (Lundberg et al., 2020, "From Local Explanations to Global
                         Understanding with Explainable AI for Trees")
-    permutation_within  how far a metric on test falls when the feature's values are shuffled among the
-                        documents of each query
-    permutation_across  likewise, shuffled among all documents (Breiman, 2001, "Random Forests", section 10)
-    drop_column         how far it falls when the model is fitted anew without the feature
+    permutation_within  decrease of a metric on the test set when the feature's values are shuffled within
+                        each query
+    permutation_across  the same, shuffled across all documents (Breiman, 2001, "Random Forests", section 10)
+    drop_column         decrease of the metric when the model is fitted again without the feature
 
-The first three come from the model, where it has them; they are shares because the libraries' own figures
-differ in their unit (XGBoost's gain is half of LightGBM's at equal parameters). The others are in units of
-the metric, ask nothing of a model but scores, and come with an interval: `_low` and `_high` beside the kind.
+The first three come from the model, if it has them. They are shares because the libraries use different units
+(XGBoost's gain is half of LightGBM's at equal parameters). The others are in units of the metric, need only
+scores, and have a confidence interval: the kinds with the suffixes `_low` and `_high`.
 
-What a shuffle within queries leaves as it was is all that a feature says of the query itself: a feature that
-is the same for all documents of a query falls by exactly 0 there, though trees may need it to read others.
+A feature that is constant within each query has an importance of exactly 0 when it is shuffled within
+queries, although trees may use it together with other features.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
 
 SHARES = (SPLIT, GAIN, SHAP)
-"""Kinds that add up to 1 over the features."""
+"""Kinds that sum to 1 over the features."""
 FALLS = (WITHIN, ACROSS, DROP_COLUMN)
-"""Kinds in units of the metric, with an interval."""
+"""Kinds in units of the metric, with a confidence interval."""
 IMPORTANCE_KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
-"""All, in the order in which they are shown; what the features are sorted by is the first that is there."""
+"""All kinds, in the order of display; features are sorted by the first available kind."""
 NAMES = {
     WITHIN: "permutation within queries",
     ACROSS: "permutation across queries",
@@ -50,35 +50,35 @@ NAMES = {
     SPLIT: "splits",
     DROP_COLUMN: "dropping the column",
 }
-"""A kind in words, for tables and sentences."""
+"""Names of the kinds in tables and sentences."""
 LOW, HIGH = "_low", "_high"
 
 YARDSTICKS = ("random", "single_feature")
-"""Models that are left out where features are compared: what a shuffle costs a ranker by lot is noise, and a
-ranker by one feature ignores all others by design."""
+"""Models that are left out of comparisons of features: importances of a random ranker are noise, and a
+single-feature ranker ignores all other features by design."""
 
 Falls = NDArray[np.float64]
-"""(F, Q), how far a metric falls by feature and query; NaN where a query is skipped."""
+"""(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
 
 Shuffle = Callable[[NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]]
-"""(D,) values of a feature -> the same in another order."""
+"""Takes the (D,) values of a feature and returns them in another order."""
 
 
 @dataclass
 class ImportanceSettings:
-    """Which kinds of importance are taken, and how.
+    """Settings of the feature importances.
 
     Attributes:
-        kinds: of IMPORTANCE_KINDS. drop_column fits the model anew for each feature that it uses.
-        metric: what falls.
-        repeats: shuffles a feature, whose mean counts.
-        max_queries: a sample of so many queries is shuffled, where test has more.
-        max_documents: a sample of so many documents is explained by SHAP, where test has more.
-        drop_column_seeds: fits without each feature, and with all, whose mean counts: by the seed of the
-            model and those after it.
+        kinds: kinds from IMPORTANCE_KINDS. drop_column fits the model again for each feature that it uses.
+        metric: metric whose decrease is measured.
+        repeats: number of shuffles per feature, which are averaged.
+        max_queries: maximum number of test queries that are shuffled; a sample of a larger test set.
+        max_documents: maximum number of test documents for SHAP; a sample of a larger test set.
+        drop_column_seeds: number of seeds for the fits of drop_column, which are averaged; the seeds are
+            those of the model and the following ones.
 
     Raises:
-        ConfigError: on an unknown kind or metric, or a number that is not positive.
+        ConfigError: a kind or the metric is unknown, or a number is not positive.
     """
 
     kinds: list[str] = field(default_factory=lambda: [SPLIT, GAIN, WITHIN, ACROSS, SHAP])
@@ -93,7 +93,8 @@ class ImportanceSettings:
             if kind not in IMPORTANCE_KINDS:
                 close = did_you_mean(kind, IMPORTANCE_KINDS)
                 raise ConfigError(
-                    f"importance.kinds has '{kind}'{close} Kinds are {', '.join(sorted(IMPORTANCE_KINDS))}."
+                    f"importance.kinds has the unknown kind '{kind}'{close} Kinds are "
+                    f"{', '.join(sorted(IMPORTANCE_KINDS))}."
                 )
         parse_metric(self.metric)
         require("importance.repeats", self.repeats, at_least=1)
@@ -104,14 +105,14 @@ class ImportanceSettings:
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """The importances of F features.
+    """Importances of F features.
 
     Attributes:
-        feature_names: (F,) text.
+        feature_names: (F,) names.
         values: kind -> (F,) values.
 
     Raises:
-        ConfigError: where a kind has another number of values than there are features.
+        ConfigError: the number of values of a kind differs from the number of features.
     """
 
     feature_names: tuple[str, ...]
@@ -122,24 +123,24 @@ class Importances:
             if len(values) != len(self.feature_names):
                 raise ConfigError(
                     f"importance '{kind}' has {len(values)} values for {len(self.feature_names)} features; "
-                    "a ranker's importance() gives one each."
+                    "the ranker's importance() must return one value per feature."
                 )
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those that are there, in the order of IMPORTANCE_KINDS."""
+        """The available kinds, in the order of IMPORTANCE_KINDS."""
         return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
 
 
 def importances(
     ranker: Ranker, splits: Splits, settings: ImportanceSettings | None, seed: int
 ) -> Importances:
-    """The importances of a fitted ranker.
+    """Computes the importances of a fitted ranker.
 
     Args:
-        splits: test is what the metric falls on; train and valid serve the fits of drop_column only.
-        settings: None: none are taken.
-        seed: of samples and shuffles.
+        splits: the metric is computed on test; train and valid are used only for the fits of drop_column.
+        settings: None: no importances are computed.
+        seed: seed of samples and shuffles.
     """
     if settings is None:
         return Importances(splits.test.feature_names, {})
@@ -160,7 +161,7 @@ def importances(
 
 
 def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values as shares of their sum; what adds up to 0 stays."""
+    """Returns values as shares of their sum; values with a sum of 0 are returned unchanged."""
     total = values.sum()
     return values / total if total > 0 else values
 
@@ -168,7 +169,7 @@ def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shap(
     ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the shares under their kind; nothing where the ranker has no contributions."""
+    """Returns the SHAP shares under their kind; empty if the ranker has no contributions."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(test.num_documents)[:max_documents]
     contributions = contributions_of(ranker, test.features[np.sort(rows)])
@@ -178,14 +179,14 @@ def _shap(
 def within_queries(
     values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Shuffles among the documents of each query."""
+    """Shuffles the values within each query."""
     return values[np.lexsort((rng.random(len(values)), judgments.query_of_document))]
 
 
 def across_queries(
     values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Shuffles among all documents."""
+    """Shuffles the values across all documents."""
     del judgments
     return rng.permutation(values)
 
@@ -196,7 +197,7 @@ SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_querie
 def permutation_falls(
     ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
 ) -> Falls:
-    """The metric of test less that of test with the feature shuffled, the mean over repeats."""
+    """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
@@ -204,11 +205,11 @@ def permutation_falls(
         return falls
     shuffled = test.features.copy()
     for feature in np.flatnonzero(_used(ranker, test.num_features)):
-        # A generator a feature, so that its figure does not depend on which others are used.
+        # One generator per feature, so that its result does not depend on the other features in use.
         rng = np.random.default_rng([seed, int(feature)])
         for _ in range(settings.repeats):
             shuffled[:, feature] = shuffle(test.features[:, feature], test, rng)
-            # Most of the time goes into predictions: a document that got its own value again needs none.
+            # Predictions take most of the time: a document whose value is unchanged needs none.
             changed = shuffled[:, feature] != test.features[:, feature]
             new_scores = scores.copy()
             if changed.any():
@@ -219,10 +220,11 @@ def permutation_falls(
 
 
 def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:
-    """The metric of test less that of a ranker which has learned without the feature, the mean over seeds.
+    """Computes the metric on the test set minus the metric of a ranker trained without a feature, averaged
+    over seeds.
 
-    The column is 0 throughout instead of away, so that settings that name features still hold. A feature that
-    the fits with all features did not use falls by 0.
+    The column is set to 0 instead of removed, so that settings that name features stay valid. The decrease is
+    0 for a feature that the fits with all features do not use.
     """
     seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
     train, valid, test = splits.train, splits.valid, splits.test
@@ -245,7 +247,7 @@ def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
 
 
 def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
-    """(F,), whether a feature may matter at all: what no tree looks at needs no prediction."""
+    """Returns (F,), whether a feature may affect the scores: a feature without splits needs no prediction."""
     splits = importance_of(ranker).get(SPLIT)
     return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
 
@@ -261,14 +263,14 @@ def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:
 def _with_interval(
     kind: str, falls: Falls, query_weights: NDArray[np.float64] | None
 ) -> dict[str, NDArray[np.float64]]:
-    """The mean over the Q queries that count, and Student's 95 % interval of it: mean -+ t(Q - 1) SE.
+    """Returns the mean over the Q queries that count, and Student's 95 % interval: mean -+ t(Q - 1) SE.
 
-    It answers how far the fall would be on other queries of the kind, for this model. So the repeats of a
-    query are averaged first, as more of them tell nothing of other queries (model-PFI in Molnar et al., 2023,
-    "Relating the Partial Dependence Plot and Permutation Feature Importance to the Data Generating Process").
-    The ends are NaN where a query counts alone.
+    The interval is for this model on other queries of the same distribution. The repeats of a query are
+    therefore averaged first, because more repeats give no information about other queries (model-PFI in
+    Molnar et al., 2023, "Relating the Partial Dependence Plot and Permutation Feature Importance to the Data
+    Generating Process"). The interval is NaN if only one query counts.
     """
-    # Half a second, which --help need not wait for.
+    # Imported here because the import takes half a second, which --help does not need.
     from scipy.special import stdtrit
 
     from ltrbench.statistics import CONFIDENCE, PairedSample
@@ -283,11 +285,11 @@ def _with_interval(
 
 
 def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
-    """The mean over folds of the mean over each fold's runs, which are those of its seeds.
+    """Returns the mean over folds of the mean over each fold's runs, which differ in their seeds.
 
-    Kinds that a run lacks, or that are no numbers in one, are left out, and so is everything where the runs
-    differ in their features. The half-width of an interval is the mean over the seeds of a fold, which are
-    judged on the same queries, and sqrt(sum of squares) / J over the J folds, which are judged on others.
+    A kind is left out if a run does not have it or has values that are not finite; all kinds are left out if
+    the runs differ in their features. The half-width of an interval is the mean over the seeds of a fold,
+    which share their test queries, and sqrt(sum of squares) / J over the J folds, which have different ones.
     """
     cells = [list(runs) for runs in folds]
     runs = [run for cell in cells for run in cell]

@@ -1,6 +1,6 @@
-"""A saved model of ltrbench's own classes, loaded by the name of its class.
+"""Loads a saved model by the name of its class, for ltrbench's own classes only.
 
-A run's or a model's folder is not trusted to name code: only what stands in `ltrbench.rankers` is imported.
+The folder of a run or model is not trusted: only classes in `ltrbench.rankers` are imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OURS = "ltrbench.rankers."
 
 
 def is_ours(target: str) -> bool:
-    """Whether a `_target_` names a class of ltrbench's own.
+    """Returns whether a `_target_` names one of ltrbench's own classes.
 
     >>> is_ours("ltrbench.rankers.native.NativeRanker"), is_ours("my_module.MyRanker")
     (True, False)
@@ -25,15 +25,18 @@ def is_ours(target: str) -> bool:
 
 
 def load_ranker(target: str, folder: Path) -> Ranker:
-    """Loads what `save` of the class `target` wrote into a folder.
+    """Loads a model that `save` of the class `target` wrote into a folder.
 
     Raises:
-        ConfigError: where the class is not ltrbench's own, or not there.
-        ResultError: where the folder does not hold such a model.
+        ConfigError: the class is not one of ltrbench's own, or does not exist.
+        ResultError: the folder does not contain such a model.
     """
     module_name, _, class_name = target.rpartition(".")
     if not is_ours(target):
-        raise ConfigError(f"'{target}' is not a class of ltrbench's own, and only those are loaded by name.")
+        raise ConfigError(
+            f"'{target}' is not one of ltrbench's own classes, and only those are loaded by name. Load the "
+            f"model with {class_name}.load in Python."
+        )
     try:
         model_class = getattr(importlib.import_module(module_name), class_name, None)
     except ModuleNotFoundError as error:
@@ -43,5 +46,5 @@ def load_ranker(target: str, folder: Path) -> Ranker:
     if not (isinstance(model_class, type) and issubclass(model_class, Ranker)) or inspect.isabstract(
         model_class
     ):
-        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update it.")
+        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
     return model_class.load(folder)

@@ -1,8 +1,8 @@
-"""Checks of the model that a run has just saved: it must load without running code, and give the same scores.
+"""Checks the model that a run has saved: it must load without running code, and predict the same scores.
 
-It is loaded in the process of the run, while unpickling raises. Another process would take seconds to import
-the libraries, in every job of a sweep; tests/rankers/test_conformance.py does load every backend's model in
-one.
+The model is loaded in the process of the run, with unpickling disabled. A new process would take seconds per
+job of a sweep to import the libraries; tests/rankers/test_conformance.py loads every backend's model in a new
+process.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ _REMEDY = (
 
 
 class SavedModelError(ResultError):
-    """What a ranker's `save` wrote is not what its contract asks for."""
+    """A ranker's `save` or `load` violates the Ranker contract."""
 
 
 def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArray[np.floating[Any]]) -> None:
-    """Loads what a ranker saved into a folder, while unpickling raises, and predicts again.
+    """Loads a saved ranker with unpickling disabled, and predicts again.
 
-    `predict` may unpickle, because numba does so when it compiles a function. A `predict` that reads a pickle
-    of the folder late is found by the bytes of the files, before `load`.
+    `predict` may unpickle, because numba does so when it compiles a function. The files are therefore
+    searched for pickles before `load`, in case `predict` reads one.
 
     Args:
-        features: (D, F), of documents to which the ranker has given `scores`, (D,).
+        features: (D, F) features of documents.
+        scores: (D,) scores of these documents from the ranker that was saved.
 
     Raises:
-        SavedModelError: where the folder holds a pickle, does not load, or predicts other scores.
+        SavedModelError: the folder contains a pickle, does not load, or predicts other scores.
     """
     name = type(ranker).__name__
     for path in pickles_in(folder):
         raise SavedModelError(
-            f"{name}.save wrote a pickle into {_place(path, folder)}, and a pickle may run code when it is "
-            f"loaded. {_REMEDY}"
+            f"{name}.save wrote a pickle to {_place(path, folder)}, and loading a pickle may run code. "
+            f"{_REMEDY}"
         )
     with unpickling_raises() as tried:
         try:
@@ -53,8 +54,8 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
             if tried():
                 raise _unpickles(name, folder) from None
             raise SavedModelError(
-                f"{name}.load cannot read what {name}.save wrote ({type(error).__name__}: {error}). Mend "
-                "them, or the model of the run cannot be used."
+                f"{name}.load cannot read the model written by {name}.save ({type(error).__name__}: "
+                f"{error}). Correct save or load; the model of this run cannot be used."
             ) from error
     if tried():
         raise _unpickles(name, folder)
@@ -62,26 +63,25 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
         again = loaded.predict(features)
     except Exception as error:
         raise SavedModelError(
-            f"{name}.predict fails on what {name}.load read ({type(error).__name__}: {error}). Mend save or "
-            "load, or the model of the run cannot be used."
+            f"{name}.predict fails after {name}.load ({type(error).__name__}: {error}). Correct save or "
+            "load; the model of this run cannot be used."
         ) from error
     if not np.array_equal(again, scores, equal_nan=True):
         raise SavedModelError(
-            f"{name}.load gives other scores than the ranker that was saved: "
-            f"{_difference(again, scores)}. Save all that predict needs, to the last bit."
+            f"{name}.load predicts other scores than the ranker that was saved: "
+            f"{_difference(again, scores)}. Save everything that predict needs, without rounding."
         )
 
 
 def _unpickles(name: str, folder: Path) -> SavedModelError:
     files = ", ".join(_place(path, folder) for path in sorted(folder.rglob("*")) if path.is_file())
     return SavedModelError(
-        f"{name}.load unpickles what {name}.save wrote into {files}, and a pickle may run code when it is "
-        f"loaded. {_REMEDY}"
+        f"{name}.load unpickles {files}, written by {name}.save, and loading a pickle may run code. {_REMEDY}"
     )
 
 
 def _place(path: Path, folder: Path) -> str:
-    """Within the run, because the folder is a temporary one."""
+    """Returns the path within the run, because the folder is temporary."""
     return str(Path(folder.name) / path.relative_to(folder))
 
 

@@ -1,4 +1,4 @@
-"""What holds of the nodes of any tree, in whichever format it is saved."""
+"""Checks of the nodes of a tree, for every model format."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_LEVELS: Final = 1024
-"""Levels of a tree that a library explains or writes out: the memory for contributions grows with their
-square, and LightGBM's dump of a tree calls itself at each level."""
+"""Maximum depth of a tree that a library explains or writes as text: the memory for contributions grows with
+the square of the depth, and LightGBM's dump recurses once per level."""
 
 
 def check_children(children: NDArray[np.int64], parents: NDArray[np.int64], num_nodes: int) -> None:
-    """Raises ValueError where a tree of N nodes, 0 the root, is none.
+    """Raises ValueError if N nodes, with root 0, are not a tree.
 
     Args:
-        children: (N - 1,), every node but the root once.
-        parents: (N - 1,), their parents, each before its child.
+        children: (N - 1,), each node except the root exactly once.
+        parents: (N - 1,), the parent of each child, with a smaller index than the child.
     """
     if len(children) != num_nodes - 1 or (np.sort(children) != np.arange(1, num_nodes)).any():
         raise ValueError("a node is not the child of exactly one other node")
     if (parents >= children).any():
-        raise ValueError("a node stands before its parent")
+        raise ValueError("a node comes before its parent")
 
 
 def check_split_features(features: NDArray[np.number[Any]], num_features: int) -> None:
-    """Raises ValueError where a split is on a feature that there is not."""
+    """Raises ValueError if the feature index of a split is out of range."""
     if ((features < 0) | (features >= num_features)).any():
-        raise ValueError(f"a tree splits on a feature that is none of the {num_features}")
+        raise ValueError(f"a split has a feature index outside 0 to {num_features - 1}")
 
 
 def is_deep(left: NDArray[np.integer[Any]], right: NDArray[np.integer[Any]]) -> bool:
-    """Whether a checked tree has more than `MOST_LEVELS` levels.
+    """Returns whether a checked tree has more than `MOST_LEVELS` levels.
 
     Args:
-        left: (N,), the child of each node, 0 the root; negative: a leaf, or none.
-        right: (N,), likewise.
+        left: (N,), left child of each node, with root 0; negative: a leaf or no child.
+        right: (N,), right child of each node.
     """
     if len(left) <= MOST_LEVELS:
         return False

@@ -1,11 +1,11 @@
-"""A fitted model's trees in one form for every backend that has trees.
+"""One representation of trees for all backends.
 
-With leaf_t(x) the value of the leaf that a document x reaches in tree t, its score is
+The score of a document x is, with leaf_t(x) the value of its leaf in tree t,
 
     base_score + sum over t of weight_t leaf_t(x)
 
-An adapter translates what its library saves, in its `trees`; tests/rankers/test_conformance.py
-holds the sum to `predict`.
+An adapter's `trees` translates its library's model; tests/rankers/test_conformance.py compares the sum with
+`predict`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _LARGEST = np.finfo(np.float32).max
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf with its value before the tree's weight shrinks it."""
+    """A leaf, with its value before it is multiplied by the tree's weight."""
 
     value: float
 
 
 @dataclass(frozen=True)
 class InnerNode:
-    """A node that asks a question of a document.
+    """A split on one feature.
 
     Attributes:
-        feature: the feature it asks for, from 0.
-        threshold: the largest value that goes left; a finite float32, as features are.
+        feature: index of the feature, from 0.
+        threshold: largest value that goes left; a finite float32, like the features.
         missing_left: whether a missing value goes left.
     """
 
@@ -46,7 +46,7 @@ Node = Leaf | InnerNode
 
 @dataclass(frozen=True)
 class WeightedTree:
-    """A tree, and what its leaves' values are multiplied by: the learning rate, in most models."""
+    """A tree with the factor on its leaf values: the learning rate in most models."""
 
     weight: float
     root: Node
@@ -54,14 +54,14 @@ class WeightedTree:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The trees in the order in which they were learned, and the score that all documents start from."""
+    """The trees in the order of training, and the initial score of all documents."""
 
     trees: tuple[WeightedTree, ...]
     base_score: float = 0.0
 
 
 def threshold_at_most(bound: float) -> float:
-    """The largest finite float32 that is not above a bound: the same cut of float32 values.
+    """Returns the largest finite float32 that is not above a bound: the same split of float32 values.
 
     >>> threshold_at_most(0.1) <= 0.1 < threshold_at_most(0.1) + 1e-8
     True
@@ -76,5 +76,6 @@ def threshold_at_most(bound: float) -> float:
 
 
 def threshold_below(bound: float) -> float:
-    """The largest float32 below a float32 bound: where values that equal the bound go right."""
+    """Returns the largest float32 below a float32 bound, for splits where values equal to the bound go
+    right."""
     return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))

@@ -1,7 +1,7 @@
-"""The UBJSON of an XGBoost model: parameters as texts, and trees as arrays over their nodes.
+"""Checks of XGBoost's UBJSON model files: parameters as texts, and trees as arrays over their nodes.
 
-XGBoost refuses what is no UBJSON, but follows children and features without looking. What is checked here is
-what it relies on: the lengths of a tree's arrays, children, features, and finite numbers.
+XGBoost refuses invalid UBJSON, but does not check the indices of children and features. This file checks what
+XGBoost's reader relies on: the lengths of a tree's arrays, child and feature indices, and finite numbers.
 """
 
 from __future__ import annotations
@@ -36,31 +36,34 @@ _OF_CATEGORIES = ("categories", "categories_nodes", "categories_segments", "cate
 
 
 def check_ubjson(content: bytes) -> bool:
-    """Raises ValueError where bytes are none that `Booster.save_raw("ubj")` wrote of a ranker's trees.
+    """Checks the content of a ranking model written by `Booster.save_raw("ubj")`.
 
     Returns:
         Whether a tree `is_deep`.
+
+    Raises:
+        ValueError: the content is not such a model.
     """
     reader = _Reader(content)
     model = reader.value(reader.marker(), _DEPTH)
     if reader.place != len(content):
-        raise ValueError("something follows the model")
+        raise ValueError("the file has further content after the model")
     learner = _part(model, "learner", dict)
     parameters = _part(learner, "learner_model_param", dict)
     num_features = _whole(parameters, "num_feature")
     if _whole(parameters, "num_class") not in (0, 1) or _whole(parameters, "num_target") != 1:
-        raise ValueError("it has more than one score for a document")
+        raise ValueError("the model has more than one score per document")
     if not re.fullmatch(rf"\[?{_FLOAT}\]?", str(parameters.get("base_score"))):
         raise ValueError("base_score is not a number")
     if not str(_part(learner, "objective", dict).get("name")).startswith("rank:"):
-        raise ValueError("the objective is none of ranking")
+        raise ValueError("the objective is not a ranking objective")
     booster = _part(learner, "gradient_booster", dict)
     forest = _part(booster, "model", dict)
     trees = _part(forest, "trees", list)
     if booster.get("name") != "gbtree" or _whole(
         _part(forest, "gbtree_model_param", dict), "num_trees"
     ) != len(trees):
-        raise ValueError("it does not have the number of trees that it declares")
+        raise ValueError("the declared number of trees differs from the actual number")
     _check_rounds(forest, len(trees))
     base_score = abs(float(str(parameters["base_score"]).strip("[]")))
     largest = base_score + sum(_largest(tree, number, num_features) for number, tree in enumerate(trees))
@@ -70,66 +73,66 @@ def check_ubjson(content: bytes) -> bool:
 
 
 def _check_rounds(forest: Mapping[str, Any], num_trees: int) -> None:
-    """Which trees are of one iteration, and the output that each adds to: there is one."""
+    """Checks the assignment of trees to iterations, and to the only output."""
     rounds, outputs = (np.asarray(forest.get(name)) for name in ("iteration_indptr", "tree_info"))
     if len(outputs.shape) != 1 or len(outputs) != num_trees or outputs.any():
-        raise ValueError("tree_info is not 0 for each tree")
+        raise ValueError("tree_info is not 0 for every tree")
     rising = len(rounds.shape) == 1 and len(rounds) > 1 and rounds[0] == 0 and rounds[-1] == num_trees
     if not rising or not (rounds[1:] > rounds[:-1]).all():
-        raise ValueError("iteration_indptr does not rise to the number of trees")
+        raise ValueError("iteration_indptr does not increase from 0 to the number of trees")
 
 
 def _largest(tree: Any, number: int, num_features: int) -> float:
-    """Checks a tree; the largest value, without its sign, of a leaf."""
+    """Checks a tree; returns the largest absolute value of a leaf."""
     parameters = _part(tree, "tree_param", dict)
     num_nodes = _whole(parameters, "num_nodes")
     if _whole(parameters, "num_feature") != num_features or _whole(parameters, "size_leaf_vector") > 1:
-        raise ValueError(f"tree {number} is of other features or outputs than the model")
+        raise ValueError(f"tree {number} has another number of features or outputs than the model")
     if tree.get("id") != number or num_nodes < 1:
-        raise ValueError(f"tree {number} is in another place, or has no node")
+        raise ValueError(f"tree {number} has another id or no nodes")
     for name, dtype in _OF_NODES.items():
         values = _part(tree, name, np.ndarray)
         if values.shape != (num_nodes,) or values.dtype != dtype:
-            raise ValueError(f"{name} of tree {number} is not {num_nodes} numbers of {np.dtype(dtype)}")
+            raise ValueError(f"{name} of tree {number} is not an array of {num_nodes} {np.dtype(dtype)}")
     if tree["split_type"].any() or any(len(tree.get(name, ())) for name in _OF_CATEGORIES):
-        raise ValueError(f"tree {number} splits by categories")
+        raise ValueError(f"tree {number} has categorical splits")
     is_leaf = tree["left_children"] == -1
     _check_nodes(tree["left_children"], tree["right_children"], tree["parents"], is_leaf)
     check_split_features(tree["split_indices"][~is_leaf], num_features)
     if np.isnan(tree["split_conditions"]).any() or not np.isfinite(tree["split_conditions"][is_leaf]).all():
-        raise ValueError(f"tree {number} has a threshold that is no number, or a value that is not finite")
+        raise ValueError(f"tree {number} has a threshold that is not a number, or a leaf value not finite")
     return float(np.abs(tree["split_conditions"][is_leaf]).max(initial=0.0))
 
 
 def _check_nodes(
     left: NDArray[np.int32], right: NDArray[np.int32], parents: NDArray[np.int32], is_leaf: NDArray[np.bool_]
 ) -> None:
-    """A node has one parent at the most, and the root none: then no walk from the root returns. What pruning
-    has left behind has none either."""
+    """Checks that each node has at most one parent and the root has none, so that no path from the root
+    returns to a node. Nodes that pruning has removed have no parent either."""
     inner = np.flatnonzero(~is_leaf)
     children = np.concatenate([left[inner], right[inner]])
     if (right[is_leaf] != -1).any() or ((children < 1) | (children >= len(left))).any():
-        raise ValueError("a child is none of its tree's nodes")
+        raise ValueError("a child index is out of range")
     if len(np.unique(children)) != len(children) or (parents[children] != np.tile(inner, 2)).any():
-        raise ValueError("a node is the child of another node than its parent")
+        raise ValueError("a child and its parent do not refer to each other")
 
 
 def _part(place: Any, name: str, kind: type[Any]) -> Any:
     part = place.get(name) if isinstance(place, dict) else None
     if not isinstance(part, kind):
-        raise ValueError(f"{name} is missing, or is not what XGBoost writes")
+        raise ValueError(f"{name} is missing or has another type than in XGBoost's files")
     return part
 
 
 def _whole(parameters: Mapping[str, Any], name: str) -> int:
     text = parameters.get(name)
     if not isinstance(text, str) or not re.fullmatch(r"\d{1,9}", text):
-        raise ValueError(f"{name} is not a count")
+        raise ValueError(f"{name} is not a non-negative integer")
     return int(text)
 
 
 class _Reader:
-    """Reads UBJSON from a place on; what ends too early or is not known is a ValueError."""
+    """Reads UBJSON from a position; raises ValueError on truncated or unknown content."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.place = content, 0
@@ -137,7 +140,7 @@ class _Reader:
     def take(self, length: int) -> bytes:
         taken = self.content[self.place : self.place + length]
         if len(taken) != length:
-            raise ValueError("it ends too early")
+            raise ValueError("the file is truncated")
         self.place += length
         return taken
 
@@ -161,7 +164,7 @@ class _Reader:
 
     def value(self, marker: str, depth: int) -> Any:
         if depth == 0:
-            raise ValueError("it is nested too deep")
+            raise ValueError("the file is nested too deeply")
         if marker == "{":
             return self.table(depth)
         if marker == "[":
@@ -175,7 +178,7 @@ class _Reader:
         while (marker := self.marker()) != "}":
             name = self.take(self.length(marker)).decode()
             if name in table:
-                raise ValueError(f"{name} comes twice")
+                raise ValueError(f"{name} is given twice")
             table[name] = self.value(self.marker(), depth - 1)
         return table
 
@@ -185,7 +188,7 @@ class _Reader:
             kind, hash_sign = self.marker(), self.marker()
             length = self.length(self.marker())
             if kind not in _NUMBERS or hash_sign != "#":
-                raise ValueError("an array is not of numbers")
+                raise ValueError("an array has values that are not numbers")
             dtype = np.dtype(_NUMBERS[kind])
             return np.frombuffer(self.take(length * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
         if marker == "#":

@@ -1,9 +1,9 @@
 """The native LambdaMART of `ltrbench.native` behind the Ranker contract.
 
-    settings        every setting, as the engine declares it, what is refused, and the engine's settings
-    departures      what was not matched with other backends, in words
+    settings        all settings, their checks, and their translation to the engine's settings
+    departures      the sentences about parameters that are not matched with other backends
 
-and here fitting, predicting and the saved model.
+This file: fitting, predicting, saving and loading.
 """
 
 from __future__ import annotations
@@ -49,18 +49,19 @@ from ltrbench.untrusted.reading import load_npz
 
 MODEL_FILE = "model.npz"
 FEW_DOCUMENTS = 256
-"""So many are scored on one thread: that takes about a millisecond, in which a busy machine may not yet have
-woken another [measured, 100 documents, 300 trees, both cores busy: 0.8 ms on one thread, 9 on two]."""
+"""Maximum number of documents scored on one thread: this takes about a millisecond, less than a busy machine
+may need to wake a second thread [measured, 100 documents, 300 trees, both cores busy: 0.8 ms on one thread, 9
+on two]."""
 
 _POSITIONS = "position_bias_"
-"""What the names of arrays in a saved model begin with that hold what was learned of positions."""
+"""Prefix of the names of the arrays with position biases in a saved model."""
 
 log = logging.getLogger("ltrbench")
 
 
 @dataclass(kw_only=True)
 class NativeRanker(NativeSettings):
-    """Boosted trees on the lambdas of NDCG, or on another objective."""
+    """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,14 +72,14 @@ class NativeRanker(NativeSettings):
 
     @classmethod
     def from_preset(cls, name: str, **fields: Any) -> Self:
-        """Returns a ranker with the settings of conf/model/native_NAME.yaml, those of a library; `native` are
-        the defaults.
+        """Returns a ranker with the settings of conf/model/native_NAME.yaml, which follow a library; the
+        preset `native` has the defaults.
 
         Args:
-            fields: what is to differ, or is not in the YAML, such as num_trees.
+            fields: values that differ from the YAML or are not in it, such as num_trees.
 
         Raises:
-            ConfigError: where there is no such YAML.
+            ConfigError: the preset does not exist.
 
         >>> NativeRanker.from_preset("xgboost", num_trees=50).hessian_factor
         2.0
@@ -139,8 +140,12 @@ class NativeRanker(NativeSettings):
         return AdditiveBias(objective, train, engine_settings(self).learning_rate, self.position_bias_l2)
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:
-        """The model of `warm_start`, which must be of the features of train and have fewer than num_trees
-        trees."""
+        """Returns the model of `warm_start`; None without one.
+
+        Raises:
+            DataError: the model was fitted on other features than the training set has.
+            ConfigError: the model already has `num_trees` trees or more.
+        """
         if self.warm_start is None:
             return None
         folder = Path(self.warm_start)
@@ -149,22 +154,22 @@ class NativeRanker(NativeSettings):
         if model.feature_names != train.feature_names:
             difference = _difference(model.feature_names, train.feature_names)
             raise DataError(
-                f"warm_start: {folder} was fitted on {difference}; continue with the features that it knows, "
-                "in their order."
+                f"warm_start: {folder} was fitted on {difference}. Continue with the features of that model, "
+                "in the same order."
             )
         if forest.num_trees >= self.num_trees:
             raise ConfigError(
-                f"num_trees is {self.num_trees}, but the model of warm_start has {forest.num_trees} trees "
-                "already, which count among them; set params.num_trees higher."
+                f"num_trees is {self.num_trees}, but the model of warm_start already has {forest.num_trees} "
+                "trees, which are included in num_trees. Set params.num_trees higher."
             )
         return model
 
     def _refuse_other_factors(self, learned: Factors, continued: Factors) -> None:
         if learned.keys() != continued.keys():
             raise ConfigError(
-                f"warm_start: {self.warm_start} has learned {', '.join(learned)} of positions, but "
-                f"position_bias={self.position_bias} learns {', '.join(continued)}; set the position_bias "
-                "that it was fitted with."
+                f"warm_start: {self.warm_start} contains the position biases {', '.join(learned)}, but "
+                f"position_bias={self.position_bias} learns {', '.join(continued)}. Set the position_bias "
+                "of that model."
             )
 
     def predict(self, features: Features) -> Scores:
@@ -218,16 +223,16 @@ class NativeRanker(NativeSettings):
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
         expected = ("feature_names", "roots", "weights", *Tree._fields)
         missing = [name for name in expected if name not in arrays]
-        flaw = f"it lacks the array '{missing[0]}'" if missing else _flaw(arrays)
+        flaw = f"the array '{missing[0]}' is missing" if missing else _flaw(arrays)
         if flaw is not None:
-            raise ResultError(f"{path} is not a forest that native saved: {flaw}. {COPY_OR_FIT_AGAIN}.")
+            raise ResultError(f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}.")
         ranker._forest = _forest_of(arrays)
         ranker.feature_names = tuple(arrays["feature_names"].tolist())
         ranker.position_factors = _factors_of(arrays)
         return ranker
 
     def warm_up(self) -> None:
-        """Compiles the engine by fitting four documents, or loads it where this machine has compiled it."""
+        """Compiles the engine by a fit on four documents, or loads it if this machine has compiled it."""
         num_threads = resolve_threads(self.num_threads)
         with announcing_compilation(_announce), threads(num_threads):
             compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
@@ -249,15 +254,16 @@ class NativeRanker(NativeSettings):
         if train.positions is not None and self.position_bias is None:
             yield Finding(
                 Severity.CAUTION,
-                "positions are not used; set model.position_bias to additive or propensity to use them.",
+                "The positions of the training data are not used; set model.position_bias to additive or "
+                "propensity to learn position biases.",
             )
 
     def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
         if self.position_bias is not None and train.positions is None:
             yield Finding(
                 Severity.REFUSED,
-                f"position_bias is {self.position_bias}, but the training data has no positions; give "
-                "RankingDataset(positions=...), or set it to null.",
+                f"position_bias is {self.position_bias}, but the training data have no positions. Pass "
+                "RankingDataset(positions=...), or set position_bias=null.",
             )
 
     def library_parameters(self) -> dict[str, Any]:
@@ -265,15 +271,15 @@ class NativeRanker(NativeSettings):
 
 
 def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
-    """In what the names of features differ, as the end of a sentence.
+    """Returns the first difference between two lists of feature names, as the end of a sentence.
 
     >>> _difference(("a", "b"), ("a", "c"))
-    "feature 'b', where train has 'c'"
+    "feature 'b', but the training set has 'c' in its place"
     """
     if len(fitted) != len(given):
-        return f"{len(fitted)} features, but train has {len(given)}"
+        return f"{len(fitted)} features, but the training set has {len(given)}"
     first = next(pair for pair in zip(fitted, given, strict=True) if pair[0] != pair[1])
-    return f"feature '{first[0]}', where train has '{first[1]}'"
+    return f"feature '{first[0]}', but the training set has '{first[1]}' in its place"
 
 
 def _forest_of(arrays: Mapping[str, NDArray[Any]]) -> Forest:
@@ -289,23 +295,23 @@ def _factors_of(arrays: Mapping[str, NDArray[Any]]) -> Factors:
 
 
 def _flaw(arrays: Mapping[str, NDArray[Any]]) -> str | None:
-    """What is wrong with the arrays of a saved model, which has all of them; None where nothing is."""
+    """Returns the first error in the arrays of a saved model, which must all exist; None without an error."""
     names = arrays["feature_names"]
     if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) != names.size:
-        return "feature_names is not a list of texts that differ"
+        return "feature_names is not a list of different texts"
     for name, values in _factors_of(arrays).items():
         shape = arrays.get(f"{_POSITIONS}position", values).shape
         if values.ndim != 1 or values.shape != shape or values.dtype != np.float64:
-            return f"{_POSITIONS}{name} is not one float64 for each position"
+            return f"{_POSITIONS}{name} does not have one float64 per position"
         if not np.isfinite(values).all():
-            return f"{_POSITIONS}{name} holds a number that is not finite"
+            return f"{_POSITIONS}{name} contains a value that is not finite"
     return first_flaw(_forest_of(arrays), len(names))
 
 
 def _root(tree: Tree) -> Node:
-    """The root of a tree, with all nodes below it."""
+    """Returns the root of a tree, with all its nodes."""
     nodes: dict[int, Node] = {}
-    # Children stand after their parent, so that they are made by then; recursion would bound the depth.
+    # In reverse order children come before their parent; recursion would limit the depth.
     for node in reversed(range(len(tree.feature))):
         feature = int(tree.feature[node])
         if feature == NO_FEATURE:
@@ -322,4 +328,4 @@ def _root(tree: Tree) -> Node:
 
 
 def _announce() -> None:
-    log.info("compiling the native engine, once per machine; this takes half a minute, off the clock")
+    log.info("compiling the native engine (once per machine, half a minute, not part of the fit time)")

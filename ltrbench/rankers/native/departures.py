@@ -1,4 +1,4 @@
-"""In what a NativeRanker departs from what the shared parameters say, and so from the other backends."""
+"""Differences of a NativeRanker from the shared parameters, and therefore from the other backends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ltrbench.rankers.native.settings import NativeSettings, changed_lambdas, si
 
 
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
-    """Returns the sentences of the findings that are unmatched."""
+    """Returns the sentences of the findings with severity `UNMATCHED`."""
     sentences = {
         **_in_general(ranker),
         **_of_the_objective(ranker),
@@ -19,12 +19,12 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
 
 
 def _in_general(ranker: NativeSettings) -> dict[str, bool]:
-    """Sentence -> whether it applies."""
+    """Returns sentence -> whether it applies."""
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
     return {
-        f"Native takes LightGBM's defaults for {', '.join(unset)}.": bool(unset),
-        f"Learning continues from the model in {ranker.warm_start}.": ranker.warm_start is not None,
-        f"{ranker.preset}'s own settings stand in for the shared parameters, num_trees apart.": (
+        f"LightGBM's default values are used for {', '.join(unset)}.": bool(unset),
+        f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
+        f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
             bool(ranker.preset)
         ),
     }
@@ -34,39 +34,40 @@ def _of_the_objective(ranker: NativeSettings) -> dict[str, bool]:
     lambdas = changed_lambdas(ranker)
     is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
     return {
-        f"{_trained_on(ranker)} is another objective than LambdaMART's of NDCG.": is_another,
-        f"A pair weighs the true change of {ranker.metric}: nothing below its cutoff.": "@" in ranker.metric,
-        f"Lambdas depart from native's defaults in {', '.join(lambdas)}.": bool(lambdas),
+        f"The objective is {_trained_on(ranker)}, not LambdaMART on NDCG.": is_another,
+        f"The weight of a pair is its exact change of {ranker.metric}, so a pair with both documents below "
+        "the cutoff has weight 0.": "@" in ranker.metric,
+        f"These settings of the lambdas differ from native's defaults: {', '.join(lambdas)}.": bool(lambdas),
     }
 
 
 def _of_trees(ranker: NativeSettings) -> dict[str, bool]:
     return {
-        "Bin edges are native's own quantiles, and missing values have a bin beside max_bins.": (
-            ranker.binning == "quantile"
+        "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
+        "not count the bin of missing values.": ranker.binning == "quantile",
+        "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
+        "the bin of missing values.": ranker.binning == "equal_width",
+        "Splits are chosen by least squares: min_split_gain and min_sum_hessian apply with every hessian "
+        "equal to 1.": ranker.split_criterion == "least_squares",
+        "The value of a leaf is the mean of its negative gradients, not a Newton step.": (
+            ranker.leaf_value == "mean"
         ),
-        "Features are cut at equal distances, with missing values beside max_bins.": (
-            ranker.binning == "equal_width"
-        ),
-        "Cuts are chosen by least squares: for min_split_gain and min_sum_hessian, hessians are 1.": (
-            ranker.split_criterion == "least_squares"
-        ),
-        "A leaf's value is a mean and no Newton step.": ranker.leaf_value == "mean",
-        "Leaves are shrunk by l1, too.": ranker.l1 > 0,
-        f"Scores are monotone in {', '.join(ranker.monotone)}.": bool(ranker.monotone),
-        f"Trees are grown {ranker.growth.replace('_', ' ')}, and not best-first.": (
-            ranker.growth != "best_first"
-        ),
+        f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
+        f"Scores are constrained to be monotone in {', '.join(ranker.monotone)}.": bool(ranker.monotone),
+        f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth != "best_first",
     }
 
 
 def _of_sampling(ranker: NativeSettings) -> dict[str, bool]:
     sizes = sizes_of_samples(ranker)
     return {
-        "Queries, documents and features are sampled in native's own way.": sizes != (1, 1, 1, 1),
-        "Documents are sampled by GOSS.": ranker.goss_top_rate is not None,
-        "DART leaves trees out and weighs them anew.": ranker.drop_rate > 0,
-        f"Position bias is corrected: {ranker.position_bias}.": ranker.position_bias is not None,
+        "Samples differ from other backends: native samples queries, documents and features by its own "
+        "algorithm.": sizes != (1, 1, 1, 1),
+        "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate is not None,
+        "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate > 0,
+        f"Position bias is corrected (position_bias={ranker.position_bias}).": (
+            ranker.position_bias is not None
+        ),
     }
 
 

@@ -1,11 +1,11 @@
-"""The settings of NativeRanker: the engine's own fields, checked together, and brought back to the engine.
+"""The settings of NativeRanker: the engine's fields, checked together, and passed back to the engine.
 
-Each setting is declared once, in the dataclass of the stage of the engine that uses it: default, range,
-documentation, and what it needs to have an effect. `NativeSettings` inherits them all, and `part` of
-`ltrbench.native.settings` maps them back by name. What stands here is what no single field can say: checks of
-several settings together, and the two settings that are something else in the engine, the objective and the
-convention of its metric. A field that is None takes LightGBM's default: the engine follows LightGBM where the
-literature leaves a choice.
+Each setting is declared once, in the dataclass of the engine stage that uses it, with its default, range,
+documentation, and the settings that it needs to have an effect. `NativeSettings` inherits them all, and
+`part` of `ltrbench.native.settings` maps them back by name. This file adds the checks across several
+settings, and the two settings that have another form in the engine: the objective and the convention of its
+metric. A field that is None has LightGBM's default, because the engine follows LightGBM where the literature
+leaves a choice.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _CRITERION_AND_VALUE_OF_ONE_KIND = (("newton", "newton"), ("least_squares", "mea
 
 @dataclass(kw_only=True)
 class _Preset(BoostingRanker):
-    """In a class of its own, so that records show it before the engine's settings."""
+    """A separate class, so that records show the field before the engine's settings."""
 
     preset: str | None = None
-    """The library whose settings these are; only named, where results say what was not matched."""
+    """Name of the library whose settings these are; used only in the notes about unmatched parameters."""
 
 
 @dataclass(kw_only=True)
@@ -50,18 +50,19 @@ class NativeSettings(
     ObjectiveOptions,
     _Preset,
 ):
-    """Every setting of NativeRanker: those of each stage of the engine, and those that all boosted trees
-    share."""
+    """All settings of NativeRanker: those of the engine's stages, and the hyperparameters that all
+    boosted-tree backends share."""
 
     warm_start: str | None = None
-    """A saved native model, or the folder of its run, to continue from; its trees count among num_trees."""
+    """Folder of a saved native model, or of its run, to continue training from; num_trees includes its
+    trees."""
 
 
 # To the engine.
 
 
 def engine_settings(ranker: NativeSettings) -> BoostingSettings:
-    """Returns the engine's settings, with its own defaults for what is None."""
+    """Returns the engine's settings, with the engine's default for every field that is None."""
     return part(
         ranker,
         BoostingSettings,
@@ -84,13 +85,13 @@ def objective_of(ranker: NativeSettings) -> ObjectiveSettings:
 def pairs_of(ranker: NativeSettings) -> PairSettings:
     """Returns the settings of the pairs of lambdarank and ranknet."""
     metric = None if ranker.objective == "ranknet" else ranker.metric
-    # Where partners are drawn, None means that there is no truncation, and not the engine's default.
+    # If pairs are drawn at random, None means no truncation, not the engine's default.
     drawn = {} if truncates(ranker) else {"truncation": ranker.truncation}
     return part(ranker, PairSettings, metric=metric, convention=_convention(ranker), **drawn)
 
 
 def _convention(ranker: NativeSettings) -> Convention:
-    """Returns what the name of the metric leaves open."""
+    """Returns the metric's convention: gains, relevance threshold and highest grade."""
     gain = linear_gain if ranker.gain == "linear" else exponential_gain
     return replace(
         DEFAULT,
@@ -101,12 +102,12 @@ def _convention(ranker: NativeSettings) -> Convention:
 
 
 def truncates(ranker: NativeSettings) -> bool:
-    """Whether `truncation` means anything to the objective."""
+    """Returns whether `truncation` has an effect on the objective."""
     return ranker.objective in ("lambdarank", "ranknet") and ranker.pairs_per_document is None
 
 
 def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
-    """Whether the engine draws a random number that scores may depend on; each is named here."""
+    """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
     bins_of = BINNINGS[ranker.binning].sample_size
     return (
         (bins_of is not None and num_documents > bins_of)
@@ -119,7 +120,7 @@ def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
 
 
 def sizes_of_samples(ranker: NativeSettings) -> tuple[int | float | str, ...]:
-    """Returns the sizes of the four samples; 1 where nothing is drawn."""
+    """Returns the sizes of the four samples; 1 means no sampling."""
     return (
         ranker.queries_per_tree,
         ranker.documents_per_tree,
@@ -129,13 +130,13 @@ def sizes_of_samples(ranker: NativeSettings) -> tuple[int | float | str, ...]:
 
 
 def changed_lambdas(ranker: NativeSettings) -> list[str]:
-    """Returns the settings of lambdas, the objective and metric apart, that do not have their default."""
+    """Returns the settings of the lambdas, except objective and metric, that differ from their default."""
     names = changed(ranker, ObjectiveOptions, PairOptions)
     return [name for name in names if name not in ("objective", "metric")]
 
 
 def flat_settings(settings: Any) -> dict[str, Any]:
-    """Returns the engine's settings in words, out of their groups, whose names tell a reader nothing."""
+    """Returns the engine's settings as one dictionary, without the names of their groups."""
     flat: dict[str, Any] = {}
     for name, value in vars(settings).items():
         if isinstance(value, Convention):
@@ -148,11 +149,11 @@ def flat_settings(settings: Any) -> dict[str, Any]:
     return flat
 
 
-# What is refused.
+# Checks.
 
 
 def check_settings_of(ranker: NativeSettings) -> None:
-    """Raises ConfigError on the first setting out of its range, without effect, or against another one."""
+    """Raises ConfigError on the first setting that is out of range, has no effect, or contradicts another."""
     check(ranker)
     _check_objective(ranker)
     _check_trees(ranker)
@@ -161,16 +162,16 @@ def check_settings_of(ranker: NativeSettings) -> None:
         correctable(objective_of(ranker))
     if ranker.extra:
         raise ConfigError(
-            f"extra.{next(iter(ranker.extra))} has no effect: the native engine has no parameters but its "
-            f"fields, which are {', '.join(item.name for item in fields(ranker) if item.init)}."
+            f"extra.{next(iter(ranker.extra))} has no effect, because native needs no extra parameters. Set "
+            f"one of its fields: {', '.join(item.name for item in fields(ranker) if item.init)}."
         )
 
 
 def _check_objective(ranker: NativeSettings) -> None:
     if ranker.label_gain is not None and (ranker.gain != "exponential" or len(ranker.label_gain) < 2):
         raise ConfigError(
-            f"label_gain is {ranker.label_gain} beside gain={ranker.gain}; give the gains of two labels or "
-            "more, and leave gain at exponential."
+            f"label_gain is {ranker.label_gain} with gain={ranker.gain}; give the gains of at least two "
+            "labels, and set gain=exponential."
         )
     metric = parse_layout(ranker.metric)[0]
     chosen = {"objective": ranker.objective, "metric": metric, "position_bias": ranker.position_bias}
@@ -187,19 +188,20 @@ def _check_trees(ranker: NativeSettings) -> None:
     kinds = (ranker.split_criterion, ranker.leaf_value)
     if ranker.monotone and kinds not in _CRITERION_AND_VALUE_OF_ONE_KIND:
         raise ConfigError(
-            f"monotone is set beside split_criterion={ranker.split_criterion} and "
-            f"leaf_value={ranker.leaf_value}; cuts bound values of their own kind only: set newton and "
-            "newton, or least_squares and mean."
+            f"monotone is set with split_criterion={ranker.split_criterion} and "
+            f"leaf_value={ranker.leaf_value}, but it needs a criterion and leaf values of the same kind. Set "
+            "split_criterion=newton and leaf_value=newton, or split_criterion=least_squares and "
+            "leaf_value=mean."
         )
     if ranker.equal_cuts == "highest" and engine_settings(ranker).max_bins > COLUMN_BINS:
         raise ConfigError(
-            f"max_bins is {ranker.max_bins}, but equal_cuts=highest can only tell {COLUMN_BINS} bins of a "
-            f"feature apart; set max_bins={COLUMN_BINS} or equal_cuts=lowest."
+            f"max_bins is {ranker.max_bins}, but equal_cuts=highest supports at most {COLUMN_BINS} bins per "
+            f"feature. Set max_bins={COLUMN_BINS} or equal_cuts=lowest."
         )
     if ranker.cut_without_gain and ranker.min_split_gain:
         raise ConfigError(
-            f"min_split_gain is {ranker.min_split_gain}, but cut_without_gain takes every cut; set "
-            "min_split_gain=0 or cut_without_gain=false."
+            f"min_split_gain is {ranker.min_split_gain}, but has no effect with cut_without_gain=true, which "
+            "accepts splits without gain. Set min_split_gain=0 or cut_without_gain=false."
         )
 
 
@@ -207,12 +209,14 @@ def _check_goss(ranker: NativeSettings) -> None:
     top_rate, other_rate = ranker.goss_top_rate, ranker.goss_other_rate
     if (top_rate is None) != (other_rate is None):
         raise ConfigError(
-            f"goss_top_rate is {top_rate} and goss_other_rate is {other_rate}; set both for GOSS, or neither."
+            f"goss_top_rate is {top_rate} and goss_other_rate is {other_rate}; set both for GOSS, or both to "
+            "null."
         )
     if top_rate is not None and other_rate is not None:
         require("goss_top_rate + goss_other_rate", top_rate + other_rate, at_most=1)
         if (ranker.queries_per_tree, ranker.documents_per_tree) != (1, 1):
             raise ConfigError(
-                "goss_top_rate is set beside queries_per_tree or documents_per_tree; GOSS draws the "
-                "documents of a tree itself: leave those at 1.0."
+                f"goss_top_rate is {top_rate} with queries_per_tree={ranker.queries_per_tree} and "
+                f"documents_per_tree={ranker.documents_per_tree}, but GOSS samples the documents of a tree "
+                "itself. Set queries_per_tree=1.0 and documents_per_tree=1.0."
             )

@@ -1,7 +1,7 @@
-"""The base class of backends that are a scikit-learn regressor, fitted to the labels document by document.
+"""Base class of backends that wrap a scikit-learn regressor, fitted to the labels of single documents.
 
 A backend is one file with a dataclass that derives from `SklearnRanker`, and one YAML that begins with
-`defaults: [_yardstick, _self_]`. The dataclass has the settings as fields and one method, `estimator`:
+`defaults: [_yardstick, _self_]`. The fields of the dataclass are the settings; its one method is `estimator`:
 
     @dataclass(kw_only=True)
     class RandomForestRanker(SklearnRanker):
@@ -12,9 +12,9 @@ A backend is one file with a dataclass that derives from `SklearnRanker`, and on
 
 The files, in reading order:
 
-    estimators    seed, threads, weights, missing values and prediction of any regressor
-    model_file    a fitted regressor on disk, without pickle
-    structure     what a fitted regressor that was read from a file must be
+    estimators    seed, threads, weights, missing values and prediction of a regressor
+    model_file    saves and loads a fitted regressor without pickle
+    structure     checks a fitted regressor that was read from a file
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ except ImportError as error:
 
 @dataclass(kw_only=True)
 class SklearnRanker(Ranker):
-    """Scores a document by a regression of the labels on its features; queries play no part (pointwise).
+    """Scores each document by a regression of the labels on its features (pointwise, without queries).
 
-    The seed becomes every `random_state` that `estimator` leaves open, and `num_threads` bounds all threads,
-    whatever `n_jobs` says. Weights of queries and documents become sample weights.
+    The seed becomes each `random_state` that `estimator` leaves at None. `num_threads` is the maximum number
+    of threads and overrides `n_jobs`. Query and document weights become sample weights.
 
     Raises:
-        ConfigError: where `estimator` returns no regressor, or one that could not be saved.
+        ConfigError: `estimator` does not return a regressor, or returns one that cannot be saved safely.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("scikit-learn", "skops")
     trusted_types: ClassVar[tuple[str, ...]] = ()
-    """Full names of further types that a saved model of this class may hold, such as "my_module.Clip"; their
-    content is not checked. The file has no say in this list."""
+    """Full names of further types allowed in a saved model of this class, such as "my_module.Clip"; their
+    content is not checked. A model file cannot extend this list."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,8 +77,8 @@ class SklearnRanker(Ranker):
 
     @abstractmethod
     def estimator(self) -> Any:
-        """A new, unfitted regressor of scikit-learn, or a pipeline that ends in one, with this ranker's
-        settings."""
+        """Returns a new, unfitted scikit-learn regressor, or a pipeline that ends with one, with the settings
+        of this ranker."""
 
     def fit(
         self,
@@ -86,12 +86,12 @@ class SklearnRanker(Ranker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        del valid, on_iteration  # a regressor has no iterations to be watched
+        del valid, on_iteration  # a regressor has no iterations to monitor
         refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:
             self._model = estimators.fit_estimator(self.estimator(), train, self.seed, threads)
-        except ValueError as error:  # scikit-learn's answer to a parameter or data that it cannot use
+        except ValueError as error:  # raised by scikit-learn for invalid parameters or data
             raise ConfigError(
                 f"{type(self).__name__} cannot be fitted: {estimators.reason(error)}"
             ) from error
@@ -106,22 +106,22 @@ class SklearnRanker(Ranker):
             raise DataError(f"{type(self).__name__} cannot score: {estimators.reason(error)}") from error
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
-        """The "gain" of a forest or another model that has `feature_importances_`, in shares of the sum."""
+        """Returns `feature_importances_`, if the model has them, as "gain" in shares of the sum."""
         gains = getattr(check_fitted(self._model), "feature_importances_", None)
         return {} if gains is None else {"gain": np.asarray(gains, dtype=np.float64)}
 
     def trees(self) -> Ensemble:
         raise ConfigError(
-            f"a {type(self).__name__} is a regressor of scikit-learn, whose trees are not available; name "
-            "a model of boosted trees, as native."
+            f"the trees of {type(self).__name__}, a scikit-learn regressor, are not available; choose a run "
+            "of a boosted-tree model, such as model=native."
         )
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         estimator = self.estimator()
         yield Finding(
             Severity.UNMATCHED,
-            f"{type(estimator).__name__} of scikit-learn is fitted to the labels of single documents "
-            "(pointwise): it has its own parameters, none of the shared ones, and no early stopping.",
+            f"scikit-learn's {type(estimator).__name__} is fitted to the labels of single documents "
+            "(pointwise); the shared parameters and early stopping do not apply.",
         )
         if train is not None:
             yield from estimators.refusals(estimator, train)
@@ -141,16 +141,16 @@ class SklearnRanker(Ranker):
             ranker = cls(**content["ranker"])
         except (TypeError, ConfigError) as error:
             raise ResultError(
-                f"{folder / SETTINGS_FILE} does not hold the settings of a {cls.__name__} ({error}); load it "
-                "with the class that saved it."
+                f"{folder / SETTINGS_FILE} does not contain the settings of {cls.__name__} ({error}). Load "
+                "the model with the class that saved it."
             ) from None
         saved_with = str(content["scikit_learn"])
         model = model_file.read_estimator(folder / model_file.NAME, cls.trusted_types, saved_with)
         expected = type(ranker.estimator())
         if type(model) is not expected:
             raise ResultError(
-                f"{folder / model_file.NAME} holds a {type(model).__name__}, but {cls.__name__} is made of a "
-                f"{expected.__name__}; load it with the class that saved it."
+                f"{folder / model_file.NAME} contains a {type(model).__name__}, but {cls.__name__} needs a "
+                f"{expected.__name__}. Load the model with the class that saved it."
             )
         ranker._model = model
         return ranker

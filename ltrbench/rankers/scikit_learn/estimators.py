@@ -1,5 +1,5 @@
-"""What a ranker needs of any regressor of scikit-learn: one seed, a bound of threads, the same score in every
-batch."""
+"""Fits and applies a scikit-learn regressor with one seed, a maximum number of threads, and scores that do
+not depend on the batch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from ltrbench.shapes import Features
 
 VERSION = str(sklearn.__version__)
 ROWS_OF_BLOCK = 2048
-"""Rows that are scored at once: enough to make a call's own time small, few enough to share among threads."""
+"""Number of rows per call of `predict`: enough for a small overhead per call, and few enough to distribute
+over threads."""
 
 _TREES = (DecisionTreeRegressor, ForestRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor)
 
 
 class Estimator(Protocol):
-    """What is used of a fitted regressor of scikit-learn."""
+    """The interface of a fitted scikit-learn regressor."""
 
     n_features_in_: int
 
@@ -42,14 +43,14 @@ class Estimator(Protocol):
 
 
 def check_regressor(estimator: Any, name: str) -> None:
-    """Raises ConfigError on what is no regressor, or has a parameter that its `fit` would refuse."""
+    """Raises ConfigError if the object is not a regressor, or has a parameter that its `fit` would refuse."""
     if isinstance(estimator, type) or not isinstance(estimator, BaseEstimator) or not is_regressor(estimator):
         raise ConfigError(
-            f"{name}.estimator() returns {estimator!r}; it must return a regressor of scikit-learn, such as "
-            "RandomForestRegressor(), or a pipeline that ends in one."
+            f"{name}.estimator() returns {estimator!r}; it must return a scikit-learn regressor, such as "
+            "RandomForestRegressor(), or a pipeline that ends with one."
         )
     for part in (estimator, *estimator.get_params().values()):
-        # A user's own transformer need not say what its parameters may be.
+        # A user's own transformer need not declare its parameters' values.
         if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
             try:
                 part._validate_params()
@@ -58,19 +59,19 @@ def check_regressor(estimator: Any, name: str) -> None:
 
 
 def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
-    """Fits a regressor to the labels, with the weights of the documents if there are any.
+    """Fits a regressor to the labels, with document weights if the data have weights.
 
     Args:
-        estimator: unfitted; it is changed.
-        seed: what becomes of each `random_state` that is None.
+        estimator: unfitted regressor; fitted in place.
+        seed: value for each `random_state` that is None.
     """
     parameters = estimator.get_params()
     seeds = {name: seed for name in _named(parameters, "random_state") if parameters[name] is None}
-    # Copies, as of the features: what a data set holds is read-only.
+    # Copies, because the arrays of a data set are read-only.
     weights = {name: values.copy() for name, values in _weights(estimator, train).items()}
     # None leaves the number of threads to the configuration below.
     estimator.set_params(**seeds, **dict.fromkeys(_named(parameters, "n_jobs")))
-    # On one thread a product of matrices adds up in one order, whatever the number of threads.
+    # On one BLAS thread, the order of summation does not depend on the number of threads.
     with (
         _controller().limit(limits={"openmp": num_threads, "blas": 1}),
         joblib.parallel_config(backend="threading", n_jobs=num_threads),
@@ -80,15 +81,16 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
 
 
 def score_documents(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
-    """(D,), scored in blocks of rows, which are shared out on threads.
+    """Returns (D,) scores, computed in blocks of rows that are distributed over threads.
 
-    Nothing is parallel within a block: a forest would add up its trees in the order in which its threads end.
+    A block is scored on one thread: otherwise a forest would sum its trees in the order in which its threads
+    finish.
     """
     if not len(features):
         return np.zeros(0)
     blocks = [features[start : start + ROWS_OF_BLOCK] for start in range(0, len(features), ROWS_OF_BLOCK)]
     if not _scores_rows_alone(estimator):
-        # The last bits of a product of matrices depend on the number of rows: every block has the same.
+        # The last bits of a matrix product depend on the number of rows, so all blocks have the same number.
         missing = ROWS_OF_BLOCK - len(blocks[-1])
         blocks[-1] = np.pad(blocks[-1], ((0, missing), (0, 0)), mode="edge")
 
@@ -100,7 +102,7 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
         if len(blocks) == 1 or num_threads == 1:
             scored = [score(block) for block in blocks]
         else:
-            # OpenMP counts the threads of each thread apart.
+            # OpenMP has a separate number of threads in each thread.
             with ThreadPoolExecutor(
                 num_threads, initializer=threadpool_limits, initargs=(1, "openmp")
             ) as pool:
@@ -109,61 +111,61 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
 
 
 def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
-    """Yields why a regressor cannot learn from these data."""
+    """Yields the reasons why a regressor cannot learn from a training set."""
     name = type(estimator).__name__
     if not _takes_missing(estimator):
         rows, columns = np.nonzero(np.isnan(train.features))
         if rows.size:
             yield Finding(
                 Severity.REFUSED,
-                f"feature {train.feature_names[columns[0]]} of document {rows[0]} is missing, and {name} "
-                "takes no missing values; put a SimpleImputer before it in a pipeline, or take a regressor "
-                "that does, such as HistGradientBoostingRegressor.",
+                f"feature {train.feature_names[columns[0]]} of document {rows[0]} is missing, but {name} "
+                "does not accept missing values. Use a pipeline with a SimpleImputer before it, or a "
+                "regressor that accepts missing values, such as HistGradientBoostingRegressor.",
             )
     if train.query_weights is not None and _weights_argument(estimator) is None:
         yield Finding(
             Severity.REFUSED,
-            f"{name} takes no weights, and the training set has some; read it without weights.",
+            f"the training set has weights, but {name} does not accept weights. Read the data without "
+            "weights, or use another regressor.",
         )
 
 
 def reason(error: Exception) -> str:
-    """The first line of what scikit-learn or skops says, whose advice may fill paragraphs behind it."""
+    """Returns the first line of a message of scikit-learn or skops, which may continue with paragraphs of
+    advice."""
     return str(error).partition("\n")[0]
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Looks once for the libraries that start threads, which takes milliseconds."""
+    """Returns the controller of libraries with threads; cached, because the search takes milliseconds."""
     return ThreadpoolController()
 
 
 def _as_input(estimator: Any, features: Features) -> NDArray[np.floating[Any]]:
-    """A copy, because scikit-learn refuses read-only arrays in places.
-
-    It is of float32 for trees, which compare that, and of float64 for all else.
-    """
+    """Returns a copy of the features, because parts of scikit-learn refuse read-only arrays: float32 for
+    trees, which compare float32 values, and float64 for other estimators."""
     return features.astype(np.float32 if isinstance(estimator, _TREES) else np.float64)
 
 
 def _scores_rows_alone(estimator: Any) -> bool:
-    """Whether the bits of a row's score cannot depend on the other rows: no product of matrices is taken."""
+    """Returns whether the bits of a row's score cannot depend on other rows, as no matrix product is used."""
     return isinstance(estimator, _TREES) and getattr(estimator, "init", None) in (None, "zero")
 
 
 def _named(parameters: dict[str, Any], name: str) -> list[str]:
-    """The parameters of this name, of the estimator and of those inside it."""
+    """Returns the full names of the parameters with this name, including nested estimators."""
     return [key for key in parameters if key == name or key.endswith(f"__{name}")]
 
 
 def _takes_missing(estimator: Any) -> bool:
-    # A pipeline states what its last step takes, but it is the first that is given the data.
+    # A pipeline has the tags of its last step, but its first step receives the data.
     first = estimator[0] if isinstance(estimator, Pipeline) else estimator
     return bool(get_tags(first).input_tags.allow_nan)
 
 
 def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.float64]]:
-    """The argument of `fit` that holds the weight of each document; none where all count alike."""
+    """Returns the argument of `fit` with the document weights; empty without weights."""
     name = _weights_argument(estimator)
     if name is None or train.query_weights is None:
         return {}
@@ -173,7 +175,7 @@ def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.floa
 
 
 def _weights_argument(estimator: Any) -> str | None:
-    """What `fit` calls the weights of documents; None where it takes none."""
+    """Returns the name of the argument of `fit` for weights; None if `fit` accepts no weights."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         inner = _weights_argument(last)

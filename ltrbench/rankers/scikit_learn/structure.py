@@ -1,8 +1,8 @@
-"""What a regressor that was read from a file must be, so that its `predict` reads no memory but its own.
+"""Checks of a regressor that was read from a file, so that its `predict` stays within its own memory.
 
-scikit-learn's trees follow the indices of their nodes without looking whether they are in range. A file may
-hold any, so that all are checked, in time linear in the nodes. Of the other estimators only those are let
-through whose `predict` and `transform` are NumPy; libsvm, for one, trusts its arrays.
+scikit-learn's trees do not check the indices of their nodes, and a file may contain any index. All indices
+are therefore checked, in time linear in the number of nodes. Other estimators are allowed only if their
+`predict` and `transform` use NumPy; libsvm, for example, does not check its arrays.
 """
 
 from __future__ import annotations
@@ -36,27 +36,30 @@ MODULES = (
     "sklearn.preprocessing",
     "sklearn.tree",
 )
-"""Where the regressors and transformers come from that a model may be made of."""
+"""Modules of the regressors and transformers that a model may contain."""
 MOST_FEATURES_OF_A_MODEL = 1_000_000
-"""A model that a file says to be wider would take gigabytes for its first documents."""
+"""Maximum number of features in a model file: more would take gigabytes for the first documents."""
 
 
 def check_supported(model: Any, trusted_types: Sequence[str]) -> None:
-    """Raises ConfigError where an estimator, fitted or not, is made of what could not be loaded safely."""
+    """Raises ConfigError if an estimator, fitted or not, contains a part that cannot be loaded safely."""
     for part in parts(model):
         if issparse(part):
-            raise ConfigError(f"a {type(part).__name__} is not taken: a sparse matrix holds indices.")
+            raise ConfigError(
+                f"the model contains a {type(part).__name__}, whose indices cannot be loaded safely; use "
+                "dense arrays."
+            )
         if isinstance(part, BaseEstimator):
             _check_estimator(part, trusted_types)
 
 
 def check_fitted_model(model: Any, trusted_types: Sequence[str]) -> None:
-    """Raises ConfigError on a fitted regressor that is not supported, or has a tree that is none."""
+    """Raises ConfigError if a fitted regressor is not supported, or has an invalid tree."""
     check_supported(model, trusted_types)
     if not 1 <= _num_features(model) <= MOST_FEATURES_OF_A_MODEL:
         raise ConfigError(
-            f"a {type(model).__name__} of {getattr(model, 'n_features_in_', 'no')} features is not taken; it "
-            f"must be fitted on 1 to {MOST_FEATURES_OF_A_MODEL}."
+            f"{type(model).__name__} has {getattr(model, 'n_features_in_', 'no')} features; it must be "
+            f"fitted on 1 to {MOST_FEATURES_OF_A_MODEL}."
         )
     for part in parts(model):
         if isinstance(part, BaseDecisionTree):
@@ -68,7 +71,7 @@ def check_fitted_model(model: Any, trusted_types: Sequence[str]) -> None:
 
 
 def parts(model: Any) -> Iterator[Any]:
-    """The object and all that it is made of, each once."""
+    """Yields the object and all objects that it contains, each once."""
     waiting, seen = [model], set()
     while waiting:
         part = waiting.pop()
@@ -97,30 +100,34 @@ def _check_estimator(estimator: BaseEstimator, trusted_types: Sequence[str]) -> 
     )
     if not is_known or not is_part:
         raise ConfigError(
-            f"{name} cannot be saved so that it loads safely. Regressors and transformers of "
-            f"{', '.join(MODULES)} can; one of your own can be listed in the class's trusted_types."
+            f"{name} cannot be saved in a way that is safe to load. Use regressors and transformers of "
+            f"{', '.join(MODULES)}, or add a class of your own to the class's trusted_types."
         )
     shadows = [key for key in vars(estimator) if callable(getattr(kind, key, None))]
     if shadows:
-        raise ConfigError(f"the {kind.__name__} has a value in the place of its method {shadows[0]}.")
+        raise ConfigError(
+            f"{kind.__name__} has a value in place of its method {shadows[0]}: the model was changed."
+        )
 
 
 def _check_tree(estimator: BaseDecisionTree) -> None:
     tree = getattr(estimator, "tree_", None)
-    if tree is None:  # a setting of an ensemble, from which it made its trees
+    if tree is None:  # not fitted: the template of an ensemble's trees
         return
     if not (1 <= tree.node_count <= tree.capacity and tree.n_features == estimator.n_features_in_):
         raise ConfigError(
-            f"a tree of the {type(estimator).__name__} has {tree.node_count} nodes, of {tree.capacity}, and "
-            f"{tree.n_features} features."
+            f"a tree of {type(estimator).__name__} has {tree.node_count} nodes with room for "
+            f"{tree.capacity}, and {tree.n_features} features instead of {estimator.n_features_in_}: the "
+            "model was changed."
         )
     is_leaf = tree.children_left == -1
     _check_nodes(estimator, is_leaf, tree.children_left, tree.children_right, tree.feature)
 
 
 def _check_members(ensemble: BaseEnsemble) -> None:
-    """The trees of an ensemble that checks the features of the first one only, and adds up in one column."""
-    if not hasattr(ensemble, "estimators_"):  # not fitted: a setting of another ensemble
+    """Checks the trees of an ensemble: scikit-learn checks the features of the first tree only, and assumes
+    one output."""
+    if not hasattr(ensemble, "estimators_"):  # not fitted: a parameter of another ensemble
         return
     members = np.asarray(ensemble.estimators_, dtype=object)
     boosted = isinstance(ensemble, GradientBoostingRegressor)
@@ -131,7 +138,10 @@ def _check_members(ensemble: BaseEnsemble) -> None:
         or counts != {ensemble.n_features_in_}
         or (members.ndim == 2 and members.shape[1] == 1) != boosted
     ):
-        raise ConfigError(f"the trees of the {type(ensemble).__name__} do not belong together.")
+        raise ConfigError(
+            f"the trees of {type(ensemble).__name__} differ in type, features or outputs: the model was "
+            "changed."
+        )
 
 
 def _check_histogram_trees(estimator: HistGradientBoostingRegressor) -> None:
@@ -140,7 +150,7 @@ def _check_histogram_trees(estimator: HistGradientBoostingRegressor) -> None:
             nodes = predictor.nodes
             if not isinstance(predictor, TreePredictor) or len(nodes) == 0 or nodes["is_categorical"].any():
                 raise ConfigError(
-                    f"a tree of the {type(estimator).__name__} is empty or splits by categories; leave out "
+                    f"a tree of {type(estimator).__name__} is empty or has categorical splits; fit without "
                     "categorical_features."
                 )
             _check_nodes(
@@ -155,9 +165,9 @@ def _check_nodes(
     right: NDArray[Any],
     features: NDArray[Any],
 ) -> None:
-    """Raises ConfigError on an inner node whose child or feature is out of range.
+    """Raises ConfigError if a child or feature index of an inner node is out of range.
 
-    A child stands behind its parent and before the end, so that each way down ends in a leaf.
+    A child must have a greater index than its parent, so that every path ends in a leaf.
     """
     inner = np.flatnonzero(~is_leaf)
     children = np.stack([left[inner], right[inner]]).astype(np.int64)
@@ -169,7 +179,7 @@ def _check_nodes(
         or (of_node >= _num_features(estimator)).any()
     ):
         raise ConfigError(
-            f"a tree of the {type(estimator).__name__} has a child or a feature out of range: the model was "
+            f"a tree of {type(estimator).__name__} has a child or feature index out of range: the model was "
             "changed."
         )
 

@@ -1,4 +1,4 @@
-"""`model=native_ranklib` against RankLib's own output on MQ2008."""
+"""`model=native_ranklib` against RankLib's output on MQ2008."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make(*overrides: str) -> NativeRanker:
 
 
 def whole_fit() -> NativeRanker:
-    """As RankLib fits by default: it ends at the 101st tree without improvement."""
+    """Returns RankLib's default fit, which stops after 101 trees without improvement."""
     return make(
         "params.num_trees=1000",
         "early_stopping={metric: ndcg@10, patience: 101, convention: ranklib}",
@@ -42,7 +42,7 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
     for num_trees, tree in enumerate(trees, start=1):
         expected += ranklib_scores(tree, train.features)
         got = make(f"params.num_trees={num_trees}", "early_stopping=null").fit(train).predict(train.features)
-        # RankLib adds up a leaf's lambdas in float32, and its outputs are float32.
+        # RankLib sums the lambdas of a leaf in float32, and its outputs are float32.
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
@@ -56,20 +56,20 @@ def test_the_whole_model_is_ranklibs(letor_data: Callable[[str], Path]) -> None:
     assert ranker.summary.num_trees == len(model)
     expected = np.sum([ranklib_scores(tree, train.features) for tree in model], axis=0)
     np.testing.assert_allclose(ranker.predict(train.features), expected, rtol=0, atol=1e-4)
-    # Cuts of different features may part the documents of train alike, and RankLib's rounding choose another
-    # than ours, so that single documents of test go elsewhere.
+    # Splits on different features may separate the training documents equally. RankLib's rounding may then
+    # choose another split, so that single test documents reach other leaves.
     differences = ranker.predict(test.features) - [float(line.split()[-1]) for line in printed]
     assert np.mean(np.abs(differences) > 1e-4) < 0.001
 
 
 @pytest.mark.parametrize(("fold", "printed"), RANKLIB_NDCG.items())
-def test_early_stopped_it_ranks_test_as_ranklib_does(
+def test_with_early_stopping_it_has_ranklibs_test_ndcg(
     fold: int, printed: float, letor_data: Callable[[str], Path]
 ) -> None:
     folder = letor_data("MQ2008") / f"Fold{fold}"
     train, valid, test = (read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test"))
     scores = whole_fit().fit(train, valid).predict(test.features)
     got = evaluate(test, scores, ["ndcg@10"], convention=preset("ranklib")).means["ndcg@10"]
-    # The bound asked for is 0.01 on the mean of the folds. They agree to the printed digits where this was
-    # written; near ties that rounding decides may let a fold's trees part elsewhere.
+    # The required tolerance is 0.01 on the mean of the folds. The values agreed to the printed digits when
+    # this was written; near ties that rounding decides may give other splits on another machine.
     assert got == pytest.approx(printed, abs=0.01)

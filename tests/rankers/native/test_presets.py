@@ -1,6 +1,6 @@
-"""The presets of the native engine, conf/model/native_*.yaml, against the libraries whose names they bear.
+"""The presets of the native engine, conf/model/native_*.yaml, against the libraries that they follow.
 
-RankLib's has a file of its own, test_native_ranklib.py.
+RankLib's preset is tested in test_native_ranklib.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+from messages import naming
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
@@ -47,7 +48,7 @@ def made_up(seed: int = 0) -> RankingDataset:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_preset_from_python_is_that_of_the_command_line(name: str) -> None:
+def test_a_preset_from_python_equals_the_preset_of_the_command_line(name: str) -> None:
     assert NativeRanker.from_preset(name, num_trees=7, seed=3) == make(name, "params.num_trees=7", "seed=3")
 
 
@@ -55,19 +56,19 @@ def test_a_preset_from_python_is_that_of_the_command_line(name: str) -> None:
 def test_explain_shows_the_pairs_that_a_preset_learns_from(name: str) -> None:
     shown, learned_from = pair_settings(name, {}), objective_of(make(name))
     assert isinstance(learned_from, PairSettings)
-    # Only `explain` refuses labels that the library refuses, under its name.
+    # Only `explain` refuses labels that the library refuses.
     assert shown.convention.gain == learned_from.convention.gain
     assert replace(shown, convention=DEFAULT) == replace(learned_from, convention=DEFAULT)
 
 
-def test_the_defaults_are_a_preset_and_what_is_none_is_refused() -> None:
+def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
     assert NativeRanker.from_preset("native") == NativeRanker()
-    with pytest.raises(ConfigError, match="preset 'lightgmb' is unknown; did you mean 'lightgbm'"):
+    with pytest.raises(ConfigError, match=naming("preset 'lightgmb'", "did you mean", "'lightgbm'")):
         NativeRanker.from_preset("lightgmb")
 
 
 def test_every_yaml_of_the_engine_gives_each_number_the_type_of_its_field() -> None:
-    # 1e-3 is a number to Hydra, and a word to other readers of YAML, which want 1.0e-3.
+    # Hydra reads 1e-3 as a number; other YAML readers need 1.0e-3.
     types = get_type_hints(NativeRanker)
     for path in conf_dir().glob("model/native*.yaml"):
         settings = settings_in("model", path.stem)
@@ -76,7 +77,7 @@ def test_every_yaml_of_the_engine_gives_each_number_the_type_of_its_field() -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_of_the_shared_parameters_a_preset_takes_the_number_of_trees_only(name: str) -> None:
+def test_a_preset_uses_only_num_trees_of_the_shared_parameters(name: str) -> None:
     others = ("learning_rate=0.7", "num_leaves=3", "min_docs_in_leaf=9", "l2=8.0", "max_bins=16")
     changed = make(name, "params.num_trees=7", *(f"params.{other}" for other in others))
     assert changed == make(name, "params.num_trees=7")
@@ -84,7 +85,7 @@ def test_of_the_shared_parameters_a_preset_takes_the_number_of_trees_only(name: 
 
 
 def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
-    # As pyltr does: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
+    # As in pyltr: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
     data, num_trees = made_up(), 5
     objective = prepare(data, objective_of(make("pyltr")))
     scores = np.zeros(data.num_documents)
@@ -98,10 +99,11 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
     np.testing.assert_allclose(ours, scores, rtol=0, atol=1e-9)
 
 
-def test_the_highest_of_equal_cuts_needs_bins_that_a_byte_can_tell_apart() -> None:
-    with pytest.raises(ConfigError, match="max_bins is 300, but equal_cuts=highest can only tell 255 bins"):
+def test_the_highest_of_equal_cuts_needs_at_most_255_bins() -> None:
+    parts = ("max_bins is 300", "equal_cuts=highest", "Set max_bins=255", "equal_cuts=lowest")
+    with pytest.raises(ConfigError, match=naming(*parts)):
         make("lightgbm", "model.max_bins=300")
 
 
-def test_a_preset_without_a_name_is_not_said_to_be_one() -> None:
+def test_a_preset_without_a_name_is_not_reported() -> None:
     assert departures_of(NativeRanker(preset="")) == departures_of(NativeRanker())
