@@ -1,4 +1,4 @@
-"""The shared parameters: what they mean, and what each backend says of them."""
+"""Tables of the shared parameters: their meaning, the presets, and the parameters that are not matched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.capabilities import departures_of, library_parameters_of
 from ltrbench.rankers.native import NativeRanker
 
-# Settings that may bring further sentences of `unmatched`; what a backend does not have is passed over.
+# Settings that may cause further findings; a setting that a backend does not have is skipped.
 _PROBES = (
     "params.l2=1",
     "params.min_split_gain=1",
@@ -44,10 +44,11 @@ _PROBES = (
 
 @cache
 def ranker_of(model: str, *overrides: str) -> Ranker:
-    """The unfitted ranker of `model=NAME` under these settings.
+    """Returns the unfitted ranker of `model=NAME` with these settings.
 
     Raises:
-        ConfigError: where it cannot be built so; HydraException where there is no such key.
+        ConfigError: the ranker refuses the settings.
+        HydraException: a key does not exist.
     """
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
@@ -57,14 +58,14 @@ def ranker_of(model: str, *overrides: str) -> Ranker:
 
 @cache
 def boosting_models() -> dict[str, BoostingRanker]:
-    """Name -> ranker under params=matched, of all models that take the shared parameters."""
+    """Returns name -> ranker under params=matched, of all models with the shared parameters."""
     rankers = {name: ranker_of(name) for name in choices("model") if name not in preset_models()}
     return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
 
 
 @cache
 def preset_models() -> dict[str, NativeRanker]:
-    """Name -> ranker, of the models that are settings of the native engine under the name of a library."""
+    """Returns name -> ranker of the presets of the native engine that follow a library."""
     rankers = {name: ranker_of(name) for name in choices("model")}
     return {
         name: ranker
@@ -74,7 +75,7 @@ def preset_models() -> dict[str, NativeRanker]:
 
 
 def presets() -> str:
-    """A row a setting in which a preset departs from `model=native`, a column a preset."""
+    """Returns a table with one row per setting that differs from `model=native` and one column per preset."""
     native = ranker_of("native")
     names = [
         field.name
@@ -90,7 +91,7 @@ def presets() -> str:
 
 
 def shared_parameters() -> str:
-    """The shared parameters: what each means, and its value under params=matched and params=library."""
+    """Returns a table of the shared parameters with their meaning and their value under params=matched."""
     meanings = field_docstrings(BoostingRanker)
     matched, library = (
         {key.name.removeprefix("params."): key for key in item.keys}
@@ -102,11 +103,11 @@ def shared_parameters() -> str:
         [code(f"params.{name}"), meanings[name], code(key.value), key.comment, library[name].comment]
         for name, key in matched.items()
     ]
-    return table(["parameter", "meaning", "matched", "why", "with params=library"], rows)
+    return table(["parameter", "meaning", "matched", "reason", "with params=library"], rows)
 
 
 def given_to_libraries() -> str:
-    """All that each library is given under params=matched, seeds and threads included."""
+    """Returns all library parameters of each backend under params=matched, including seeds and threads."""
     blocks = []
     for model, ranker in boosting_models().items():
         lines = "\n".join(f"{name}: {value}" for name, value in library_parameters_of(ranker).items())
@@ -115,7 +116,7 @@ def given_to_libraries() -> str:
 
 
 def unmatched() -> str:
-    """What each backend says of itself: always, under params=library, and under settings that bring more."""
+    """Returns, per backend, a table of its unmatched parameters and the settings under which they apply."""
     sections = []
     for model, ranker in boosting_models().items():
         under = {sentence: ["`params=matched`"] for sentence in departures_of(ranker)}
@@ -126,7 +127,7 @@ def unmatched() -> str:
                 if sentence not in departures_of(ranker):
                     under.setdefault(sentence, []).append(" with ".join(map(code, probe.split())))
         rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
-        sections.append(f"### `model={model}`\n\n{table(['what is said', 'under'], rows)}")
+        sections.append(f"### `model={model}`\n\n{table(['not matched', 'applies with'], rows)}")
     return "\n\n".join(sections)
 
 

@@ -1,4 +1,4 @@
-"""What each shared parameter becomes in each backend, found out by setting it."""
+"""The translation of each shared parameter in each backend, found by setting the parameter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltrbench.rankers.library import SHARED_FIELDS
 
 
 def translation() -> str:
-    """A row a shared parameter, a column a backend: what the parameter becomes there."""
+    """Returns a table of library parameters with one row per shared parameter and one column per backend."""
     models = boosting_models()
     rows = [
         [code(field), *(_translated(ranker, field) for ranker in models.values())] for field in SHARED_FIELDS
@@ -24,7 +24,7 @@ def translation() -> str:
 
 
 def _translated(ranker: BoostingRanker, field: str) -> str:
-    """Found by three settings of the field: its matched value, another one, and null."""
+    """Returns the translation of a field, found with its matched value, another value, and null."""
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
@@ -52,9 +52,8 @@ def _varied(ranker: BoostingRanker, field: str, value: Any) -> BoostingRanker:
 
 
 def _relation(name: str, usual: tuple[float, Any], other: tuple[float, Any]) -> str:
-    """How a library's parameter follows from ours, from two points of a straight line; "" where it does not.
-
-    The name alone where the value is taken as it is.
+    """Returns the linear relation between a library's parameter and ltrbench's, from two points; "" if there
+    is none, and the name alone if the value is unchanged.
 
     >>> _relation("eta", (0.1, 0.2), (0.2, 0.4)), _relation("border_count", (255, 254), (127, 126))
     ('`eta = 2 * value`', '`border_count = value - 1`')

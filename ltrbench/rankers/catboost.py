@@ -319,7 +319,7 @@ class CatBoostRanker(LibraryRanker):
 
     def _departure_from_defaults(self) -> str:
         reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
-        return f", except that l2 is 0, {reason}" if self._loss == LAMBDAMART else ""
+        return f", but l2 is 0, {reason}" if self._loss == LAMBDAMART else ""
 
     def _inapplicable(self) -> tuple[str, ...]:
         return "min_docs_in_leaf", "min_sum_hessian", "l2" if self._loss == LAMBDAMART else "truncation"

@@ -245,7 +245,7 @@ class LibraryRanker(BoostingRanker):
 
     def _all_departures(self) -> Iterator[str]:
         unset = unset_fields(self)
-        defaults = f"{self.library}'s default values are used"
+        defaults = f"{self.library}'s defaults are used"
         if unset == SHARED_FIELDS:
             yield f"{defaults} instead of the shared parameters{self._departure_from_defaults()}."
             return

@@ -284,7 +284,7 @@ class LightGBMRanker(LibraryRanker):
         )
 
     def _departure_from_defaults(self) -> str:
-        return ", except that deterministic is true" if self.deterministic else ""
+        return ", but deterministic is true" if self.deterministic else ""
 
     def _departures(self) -> dict[str, bool]:
         forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0

@@ -278,7 +278,7 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(kind: type[Library
 @both
 def test_without_shared_parameters_nothing_is_reported_as_matched(kind: type[LibraryRanker]) -> None:
     (sentence,) = departures_of(kind(num_trees=3))
-    assert all(part in sentence for part in (kind.library, "default values", "shared parameters"))
+    assert all(part in sentence for part in (kind.library, "defaults", "shared parameters"))
     assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))
 
 

@@ -403,7 +403,7 @@ def test_minimums_of_0_are_accepted_and_have_no_effect() -> None:
 
 def test_differences_of_catboost_are_reported_when_they_apply() -> None:
     (sentence,) = departures_of(CatBoostRanker(num_trees=3))
-    assert all(part in sentence for part in ("CatBoost", "default values", "shared parameters"))
+    assert all(part in sentence for part in ("CatBoost", "defaults", "shared parameters"))
     (sentence,) = departures_of(CatBoostRanker(num_trees=3, loss="LambdaMart"))
     assert "l2 is 0" in sentence
     plain = CatBoostRanker(**LOSSES["LambdaMart"])

@@ -1,4 +1,4 @@
-"""A backend as a user would write one: a single file outside the package, named by one YAML."""
+"""A user's backend: one file outside the package, named by one YAML."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ltrbench.shapes import Features
 
 @dataclass(kw_only=True)
 class MeanFeatureRanker(Ranker):
-    """Scores a document by its features, each weighted by its covariance with the labels on train."""
+    """Scores a document by the sum of its features, weighted by their covariance with the training labels."""
 
     power: float = 1.0
-    """Of the covariance, sign kept."""
+    """Exponent of the absolute covariance; the sign is kept."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,7 +45,7 @@ class MeanFeatureRanker(Ranker):
     def predict(self, features: Features) -> NDArray[np.float64]:
         weights = check_fitted(self._weights)
         features = check_features(features, len(weights))
-        # Not a matrix product: its order of summation, and so the last bit, depends on the number of rows.
+        # Not a matrix product: its order of summation, and therefore the last bit, depends on the batch size.
         scores: NDArray[np.float64] = (np.nan_to_num(features.astype(np.float64)) * weights).sum(axis=1)
         return scores
 

@@ -1,4 +1,4 @@
-"""A regressor of scikit-learn as a backend: what a user writes of it."""
+"""A user's backend on a scikit-learn regressor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ltrbench.rankers.scikit_learn import SklearnRanker
 
 @dataclass(kw_only=True)
 class RandomForestRanker(SklearnRanker):
-    """Scores a document by the mean of the trees of a random forest, fitted to the labels."""
+    """Scores a document by a random forest that is fitted to the labels."""
 
     num_trees: int = 100
     min_docs_in_leaf: int = 5
     features_per_split: float = 0.33
-    """Share of the features that each split chooses from."""
+    """Fraction of the features sampled per split."""
 
     def __post_init__(self) -> None:
         require("num_trees", self.num_trees, at_least=1)

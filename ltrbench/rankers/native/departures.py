@@ -22,7 +22,7 @@ def _in_general(ranker: NativeSettings) -> dict[str, bool]:
     """Returns sentence -> whether it applies."""
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
     return {
-        f"LightGBM's default values are used for {', '.join(unset)}.": bool(unset),
+        f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
         f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
         f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
             bool(ranker.preset)
