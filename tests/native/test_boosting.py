@@ -77,7 +77,7 @@ import numba
 from engine_cases import make_dataset
 from ltrbench.compilation import threads
 from ltrbench.native.boosting import BoostingSettings, boost
-# More documents and bins than FEW_WORDS and FEW_CELLS, below which one thread works alone.
+# A larger data set than in the other tests, so that there is work for several threads.
 data = make_dataset(0, num_queries=400, num_features=100)
 for num_threads in (1, 2, 4):
     with threads(num_threads):
