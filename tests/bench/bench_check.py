@@ -60,7 +60,7 @@ def main() -> None:
                 loader.load_sweep_config(master, job)
             composed = (time.process_time() - checked) / len(jobs[:: max(len(jobs) // 10, 1)])
             each = (checked - began) / len(jobs)
-            print(f"{name}: {1e3 * each:.1f} ms a job; composed by Hydra alone: {1e3 * composed:.0f} ms")
+            print(f"{name}: {1e3 * each:.1f} ms per job; Hydra's composition: {1e3 * composed:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ def bench(num_queries: int, num_docs: int, repeats: int) -> None:
         first, _ = seconds([ltrbench_of(each, scores) for each in fresh])
         later, _ = seconds([ltrbench_of(judgments, scores)] * repeats)
         print(f"{NAME} of {num_queries:,} queries x {num_docs}, {what}, one core:")
-        print(f"  ltrbench: {first:.3f} s the first time, with the ideal ranking; {later:.3f} s from then on")
+        print(f"  ltrbench: first call, with the ideal ranking: {first:.3f} s; later calls: {later:.3f} s")
         for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):
             time, figure = seconds([theirs(judgments, scores)] * repeats)
-            own = evaluate(judgments, scores, [NAME], preset(name)).means[NAME]
+            ours = evaluate(judgments, scores, [NAME], preset(name)).means[NAME]
             print(
-                f"  {name}: {time:.3f} s; ltrbench takes {first / time:.2f} of it the first time, "
-                f"{later / time:.2f} from then on; figures differ by {abs(figure - own):.0e}"
+                f"  {name}: {time:.3f} s; ltrbench / {name}: first call {first / time:.2f}, later calls "
+                f"{later / time:.2f}; values differ by {abs(figure - ours):.0e}"
             )
 
 

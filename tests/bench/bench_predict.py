@@ -63,7 +63,7 @@ def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) ->
     for name, times in taken.items():
         median = statistics.median(times)
         ratio = "" if name == "native" else f"; native / {name} = {native / median:.2f}"
-        print(f"  {name:9} {median:6.2f} us a document, from {min(times):.2f} to {max(times):.2f}{ratio}")
+        print(f"  {name:9} {median:6.2f} us per document, from {min(times):.2f} to {max(times):.2f}{ratio}")
 
 
 def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: int) -> None:
@@ -75,7 +75,7 @@ def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: i
             taken[name].append(1e3 * seconds(partial(ranker.predict, documents)))
     for name, times in taken.items():
         print(
-            f"  {name:9} {statistics.median(times):6.3f} ms a query of {QUERY_SIZE}, "
+            f"  {name:9} {statistics.median(times):6.3f} ms per query of {QUERY_SIZE}, "
             f"99% within {np.quantile(times, 0.99):.3f}, all within {max(times):.3f}"
         )
 
