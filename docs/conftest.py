@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import run_forked_command
 
 from docs.isolation import modules_of
 from docs.pages import ROOT, environment_of_commands, marked_commands, titled_files, write_files
@@ -45,11 +47,18 @@ def _a_folder_of_its_own(
 
 
 def _run(command: str, folder: Path) -> None:
-    """A shell block whose python is the one that runs the tests."""
+    """Runs a shell block with the Python of the tests. Commands of ltrbench alone need no shell."""
+    environment = environment_of_commands()
+    lines = command.replace("\\\n", " ").splitlines()
+    if all(line.startswith("python -m ltrbench ") for line in lines):
+        for line in lines:
+            each = run_forked_command(shlex.split(line, comments=True)[3:], folder, environment)
+            assert each.returncode == 0, f"{command}\n{each.stdout}{each.stderr}"
+        return
     done = subprocess.run(
         ["bash", "-e", "-c", command],
         cwd=folder,
-        env=environment_of_commands(),
+        env=environment,
         capture_output=True,
         text=True,
         check=False,

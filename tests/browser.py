@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from command_line import run
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 LTRBENCH = (sys.executable, "-m", "ltrbench")
@@ -85,7 +86,7 @@ def ui_of_sweep(folder: Path, *overrides: str) -> Iterator[UI]:
 
 
 def _run_sweep(folder: Path, *overrides: str) -> None:
-    done = subprocess.run([*LTRBENCH, *overrides, "-m"], cwd=folder, capture_output=True, text=True)
+    done = run(*overrides, "-m", folder=folder, check=None)
     if done.returncode != 0:
         raise RuntimeError(f"the sweep failed:\n{done.stderr}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import run as run_command
 from messages import naming
 from omegaconf import OmegaConf
 from run_cases import finished_run
 
-import ltrbench
 from docs.isolation import modules_of
 from ltrbench.cli import main
 from ltrbench.compare import compare
@@ -320,18 +319,10 @@ def test_no_code_is_loaded_because_a_run_folder_names_it(
 
 @pytest.fixture
 def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Returns a function that runs `python -m ltrbench` in a new process."""
+    """Returns a function that runs the command line in a new process."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        root = str(Path(ltrbench.__file__).parents[1])
-        return subprocess.run(
-            [sys.executable, "-m", "ltrbench", *words],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        return run_command(*words, folder=folder, check=None)
 
     return run
 

@@ -5,7 +5,7 @@ A YAML is enough for a new backend to be tested; no new test is needed.
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from forked import run_forked
 from hydra import compose, initialize_config_dir
 from messages import naming
 from numpy.typing import NDArray
@@ -193,9 +194,7 @@ def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
         "    scores = kind.load(Path('model')).predict(np.load('features.npy'))\n"
         "    sys.exit('tried to unpickle') if tried() else np.save('scores.npy', scores)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_forked(code, [], folder, os.environ)
     assert done.returncode == 0, done.stderr
     scores: NDArray[Any] = np.load(folder / "scores.npy")
     return scores

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +92,12 @@ class ConfigFile:
     groups: tuple[Key, ...] = ()
 
 
-def config_files() -> list[ConfigFile]:
+@cache
+def config_files() -> tuple[ConfigFile, ...]:
     """All of conf/: the top level first, then a group after the other, what is inherited from first."""
     folder = conf_dir()
     paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
-    return [_read_config_file(path, path.relative_to(folder)) for path in paths]
+    return tuple(_read_config_file(path, path.relative_to(folder)) for path in paths)
 
 
 def _read_config_file(path: Path, place: Path) -> ConfigFile:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import COMMAND, run, statuses
+from command_line import COMMAND, run, run_process, statuses
 from paths import USER_BACKEND
 
 from ltrbench.cli import main
@@ -36,9 +36,10 @@ def only(folder: Path, pattern: str) -> Path:
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the demo's command was typed."""
+    """The folder in which the demo's command was typed, with fewer queries and trees."""
     folder = tmp_path_factory.mktemp("sweep")
-    done = run("model=native,lightgbm,xgboost", "-m", folder=folder)
+    small = ("data.num_queries=100", "params.num_trees=30")
+    done = run_process("model=native,lightgbm,xgboost", "-m", *small, folder=folder)
     (folder / "stdout.txt").write_text(done.stdout)
     (folder / "stderr.txt").write_text(done.stderr)
     return folder
