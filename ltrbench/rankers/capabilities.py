@@ -1,4 +1,4 @@
-"""Optional methods of a ranker, beside `fit`, `predict`, `save` and `load`: one protocol per method.
+"""Optional methods of a ranker, in addition to `fit`, `predict`, `save` and `load`: one protocol per method.
 
 A ranker has a capability if its class defines the method; it need not register or derive from the protocol.
 Python compares names only, so no field of a ranker may have the name of a method below.

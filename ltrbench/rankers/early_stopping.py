@@ -41,7 +41,7 @@ OnIteration = Callable[[Iteration], None]
 """Called after each iteration."""
 
 
-# Not frozen, because OmegaConf takes the fields of a frozen dataclass for read-only.
+# Not frozen, because OmegaConf makes the fields of a frozen dataclass read-only.
 @dataclass
 class EarlyStopping:
     """Early stopping: ends a fit when `metric` on the validation set has not improved for `patience`

@@ -62,7 +62,7 @@ def stopped(kind: type[LibraryRanker], patience: int = 5) -> LibraryRanker:
 
 
 @both
-def test_the_kept_trees_score_the_best_value_that_was_seen(kind: type[LibraryRanker]) -> None:
+def test_the_kept_trees_have_the_best_validation_value(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     curve = Curve(valid)
     ranker = stopped(kind).fit(train, valid, curve)
@@ -93,7 +93,7 @@ def test_without_a_rule_or_a_validation_set_every_tree_is_kept(kind: type[Librar
 
 
 @both
-def test_a_fit_that_nobody_watches_grows_the_same_trees(kind: type[LibraryRanker]) -> None:
+def test_a_fit_without_a_monitor_grows_the_same_trees(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     watched = stopped(kind).fit(train, valid, Curve(valid))
     clean = watched.clean_copy().fit(train)
@@ -102,7 +102,7 @@ def test_a_fit_that_nobody_watches_grows_the_same_trees(kind: type[LibraryRanker
 
 
 @both
-def test_the_scores_handed_over_are_those_of_the_trees_so_far(kind: type[LibraryRanker]) -> None:
+def test_the_monitor_gets_the_scores_of_the_current_trees(kind: type[LibraryRanker]) -> None:
     train, valid = noisy(0), noisy(1)
     curve = Curve(valid)
     ranker = kind(num_trees=7, num_threads=1).fit(train, valid, curve)
@@ -195,13 +195,13 @@ def test_settings_that_cannot_be_read_are_refused(kind: type[LibraryRanker], tmp
 
 
 @both
-def test_a_ranker_that_is_not_fitted_says_so(kind: type[LibraryRanker], tmp_path: Path) -> None:
+def test_a_ranker_that_is_not_fitted_is_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
     for use in (
         lambda: kind().predict(noisy(0).features),
         lambda: importance_of(kind()),
         lambda: kind().save(tmp_path),
     ):
-        with pytest.raises(ConfigError, match="not fitted"):
+        with pytest.raises(ConfigError, match=naming("not fitted", "call fit")):
             use()
 
 
@@ -237,7 +237,7 @@ def test_a_document_alone_scores_the_same_bits(kind: type[LibraryRanker]) -> Non
     ids=["constant", "missing", "irrelevant", "equal", "single", "one"],
 )
 @pytest.mark.parametrize("watched", [False, True])
-def test_data_without_anything_to_learn_give_finite_constant_scores(
+def test_data_without_information_give_finite_constant_scores(
     kind: type[LibraryRanker], features: Any, labels: Any, query_start: Any, watched: bool
 ) -> None:
     data = RankingDataset(features=features, labels=labels, query_start=query_start)

@@ -219,7 +219,7 @@ def test_yetirank_follows_the_queries_that_weigh_more() -> None:
         assert sign * np.corrcoef(scores, data.features[:, 0])[0, 1] > 0.5
 
 
-def test_lambdamart_takes_no_weights_but_equal_ones() -> None:
+def test_lambdamart_accepts_only_equal_weights() -> None:
     usual = LOSSES["LambdaMart"]
     alike = scores_of(graded(query_weights=np.full(60, 3.0)), **usual)
     np.testing.assert_array_equal(alike, scores_of(graded(), **usual))
@@ -230,7 +230,7 @@ def test_lambdamart_takes_no_weights_but_equal_ones() -> None:
 
 
 @both
-def test_the_scores_handed_over_are_those_of_the_trees_so_far(fields: dict[str, Any]) -> None:
+def test_the_monitor_gets_the_scores_of_the_current_trees(fields: dict[str, Any]) -> None:
     train, valid = graded(0), graded(1)
     valid = replace(valid, features=np.where(valid.features < -1.5, np.nan, valid.features))
     curve = Curve()
@@ -307,7 +307,7 @@ def test_the_number_of_threads_changes_no_bit(
     np.testing.assert_array_equal(three, one)
 
 
-def test_a_missing_value_counts_as_lower_than_any_other() -> None:
+def test_a_missing_value_is_treated_as_lower_than_every_other() -> None:
     data = graded()
     ranker = fitted(data, **LOSSES["LambdaMart"])
     missing, low = data.features.copy(), data.features.copy()
@@ -335,7 +335,7 @@ def test_grades_beyond_a_doubles_exponent_are_named() -> None:
     assert np.isfinite(scores_of(data, num_leaves=4, exponential_gain=False)).all()
 
 
-def test_a_query_whose_pairs_fill_the_memory_is_a_caution_of_yetirank_only() -> None:
+def test_a_query_with_too_many_pairs_for_the_memory_is_a_caution_of_yetirank_only() -> None:
     size = LARGE_QUERY_SIZE + 1
     data = dataset(np.zeros((size, 1)), np.zeros(size), [0, size])
     (caution,) = concerns_of(CatBoostRanker(loss="YetiRank"), data)
@@ -390,7 +390,7 @@ def test_an_unsupported_setting_is_refused_with_the_remedy(
         CatBoostRanker(**fields)
 
 
-def test_a_value_of_extra_that_catboost_refuses_is_the_users_mistake() -> None:
+def test_a_value_of_extra_that_catboost_refuses_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=naming("CatBoost", "extra", "{'model_size_reg': 'much'}")):
         scores_of(graded(), extra={"model_size_reg": "much"})
 

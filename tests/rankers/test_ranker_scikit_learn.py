@@ -271,7 +271,7 @@ def test_it_reports_that_shared_parameters_and_early_stopping_do_not_apply() -> 
     assert all(part in sentence for part in parts)
 
 
-def test_a_missing_package_is_named_with_what_to_install() -> None:
+def test_a_missing_package_is_named_with_the_pip_command() -> None:
     code = (
         "import sys; sys.modules['skops'] = None\n"
         "from ltrbench.config import find_class\n"

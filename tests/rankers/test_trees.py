@@ -138,7 +138,7 @@ def test_features_are_shown_by_their_names(native_run: Path, trees: Callable[...
     assert trees(native_run).splitlines()[1].startswith(f"{names[root['feature']]} <= ")
 
 
-def test_text_says_where_a_missing_value_goes_and_what_scores_start_from() -> None:
+def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None:
     missing = InnerNode(
         0, LARGEST, missing_left=False, left=replace(STUMP, missing_left=True), right=Leaf(-3)
     )
@@ -158,7 +158,7 @@ def test_text_says_where_a_missing_value_goes_and_what_scores_start_from() -> No
     ]
 
 
-def test_json_holds_what_scores_start_from_as_a_last_tree() -> None:
+def test_json_has_the_initial_score_as_a_last_tree() -> None:
     assert as_nested(BIASED) == [
         {
             "weight": 0.1,

@@ -46,7 +46,7 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
-def test_the_whole_model_is_ranklibs(letor_data: Callable[[str], Path]) -> None:
+def test_the_whole_model_equals_ranklibs(letor_data: Callable[[str], Path]) -> None:
     folder = letor_data("MQ2008") / "Fold1"
     model = ranklib_trees(golden_file("ranklib_MQ2008_Fold1_model.xml"))
     printed = golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()

@@ -456,7 +456,7 @@ def make_narrow() -> RankingDataset:
     )
 
 
-def test_predict_takes_any_layout_and_no_documents_at_all(data: RankingDataset) -> None:
+def test_predict_accepts_any_memory_layout_and_zero_documents(data: RankingDataset) -> None:
     ranker = small().fit(data)
     expected = ranker.predict(data.features)
     np.testing.assert_array_equal(ranker.predict(np.asfortranarray(data.features)), expected)
