@@ -1,4 +1,4 @@
-"""Keys of queries: the same documents have the same key, whatever a file calls them and in whatever order."""
+"""Query keys: queries with the same documents have the same key, whatever their ids and order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltrbench.data.splits import _judged_list
 
 
 def dataset(sizes: list[int], seed: int = 0, num_features: int = 3) -> RankingDataset:
-    """Few different values, so that queries of few documents are often alike."""
+    """Returns data with few distinct values, so that small queries are often equal."""
     rng, num_documents = np.random.default_rng(seed), sum(sizes)
     return RankingDataset(
         features=rng.choice(np.array([0, 0.5, 1, np.nan], np.float32), (num_documents, num_features)),
@@ -32,7 +32,7 @@ def splitmix(number: int) -> int:
 
 def linear(words: list[int], seed: int) -> int:
     constants = [splitmix((place * _STEP + seed) % 2**64) | 1 for place in range(1, len(words) + 1)]
-    return sum((word ^ (word >> 16)) * own for word, own in zip(words, constants, strict=True)) % 2**64
+    return sum((word ^ (word >> 16)) * factor for word, factor in zip(words, constants, strict=True)) % 2**64
 
 
 def by_formula(data: RankingDataset, query: int, seed: int) -> int:
@@ -49,7 +49,7 @@ def by_formula(data: RankingDataset, query: int, seed: int) -> int:
 
 
 def shuffled(data: RankingDataset, seed: int) -> RankingDataset:
-    """The documents of each query in another order."""
+    """Returns the data with the documents of each query in another order."""
     order = np.lexsort((np.random.default_rng(seed).random(data.num_documents), data.query_of_document))
     return replace(data, features=data.features[order], labels=data.labels[order])
 
@@ -60,15 +60,15 @@ def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
 ) -> None:
     data = dataset(sizes, seed, num_features=2)
     documents = [
-        sorted(zip(data.features[own].view(np.uint32).tolist(), data.labels[own].tolist(), strict=True))
-        for own in map(slice, data.query_start[:-1], data.query_start[1:])
+        sorted(zip(data.features[rows].view(np.uint32).tolist(), data.labels[rows].tolist(), strict=True))
+        for rows in map(slice, data.query_start[:-1], data.query_start[1:])
     ]
-    told = [_judged_list(data, query) is not None for query in range(data.num_queries)]
+    identified = [_judged_list(data, query) is not None for query in range(data.num_queries)]
     content = [
-        repr(own) if distinct else f"{own} of {query_id}"
-        for own, distinct, query_id in zip(documents, told, data.query_ids, strict=True)
+        repr(of_query) if distinct else f"{of_query} of {query_id}"
+        for of_query, distinct, query_id in zip(documents, identified, data.query_ids, strict=True)
     ]
-    pairs = {(key, own) for key, own in zip(data.query_keys.tolist(), content, strict=True)}
+    pairs = set(zip(data.query_keys.tolist(), content, strict=True))
     assert len(pairs) == len(set(content)) == len(set(data.query_keys.tolist()))
 
 
@@ -122,15 +122,15 @@ def test_negative_zero_is_zero_and_every_missing_value_is_the_same() -> None:
     bits = np.array([[0x80000000, 0xFFC00001], [0x3F800000, 0]], np.uint32)
     plain = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
     labels, start = np.array([0.0, 1.0]), np.array([0, 2])
-    odd, own = (
+    odd, ordinary = (
         RankingDataset(features=features, labels=labels, query_start=start)
         for features in (bits.view(np.float32), plain)
     )
-    assert odd.query_keys == own.query_keys
+    assert odd.query_keys == ordinary.query_keys
 
 
 def test_keys_are_the_same_on_every_machine() -> None:
-    """By the formula in whole numbers, of which no machine rounds any."""
+    """The formula uses integers only, so that no machine rounds."""
     data = dataset([3, 1, 2])
     expected = [
         "".join(f"{by_formula(data, query, seed):016x}" for seed in _SEEDS)

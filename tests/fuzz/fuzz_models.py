@@ -1,20 +1,20 @@
-"""Mutates saved models of every backend, and checks that each is refused or predicts as any other model.
+"""Mutates saved models of every backend, and checks that each is rejected or predicts like a valid model.
 
     python tests/fuzz/fuzz_models.py [--seed 1] [--count 5000] [--backend native] [--number 17]
 
-Half of the mutations are of native: of its arrays, and of the bytes of its archive. The others are of the
-model files of LightGBM, XGBoost and CatBoost, and of the settings of all backends. The digest of a model file
-is computed anew, but for one in twenty, because who changes a model can do that too; a CatBoost model's only
-where its size changes, which is all that ltrbench looks at of it.
+Half of the mutations change models of native: its arrays, and the bytes of its archive. The others change the
+model files of LightGBM, XGBoost and CatBoost, and the settings of all backends. The digest of a model file is
+recomputed, except in one of twenty mutations, because an attacker can do so as well; for a CatBoost model
+only if its size changes, because ltrbench checks nothing else in it.
 
-A mutation is made of the seed and its number alone, so that `--number 17` makes it again. Models are loaded
-in processes of their own, a batch in each: one that crashes or hangs costs itself only. Prints how many were
+A mutation depends only on the seed and its number: `--number 17` repeats it. Separate processes load the
+models in batches, so that a crash or a hang affects only one model. Prints the number of mutations that were
 
-    refused    an error of ltrbench's own, of one paragraph
-    harmless   finite scores, the same after loading twice, and likewise importances and contributions
+    refused    rejected with an error of ltrbench of one paragraph
+    harmless   finite scores, importances and contributions, equal after loading twice
     failed     a crash, a hang, another exception, or scores that are not finite or differ
 
-and each that failed, with exit code 1 where one did.
+and every failed mutation, with exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ Rng = np.random.Generator
 
 BATCH = 250
 SECONDS = 10
-"""In which a mutated model is loaded and has predicted; an ordinary one takes a tenth of a second."""
+"""Time limit for loading a mutated model and predicting; a valid model takes a tenth of a second."""
 MEMORY = 8 * 2**30
 MARK = "@ "
-"""What the lines of a worker begin with, because libraries print lines as well."""
+"""Prefix of the output lines of a worker, because libraries print lines as well."""
 
 BACKENDS: dict[str, Callable[[], Ranker]] = {
     "native": lambda: NativeRanker(num_trees=6, num_leaves=9),
@@ -75,11 +75,11 @@ BACKENDS: dict[str, Callable[[], Ranker]] = {
 SHARES = (0.4, 0.1, 0.12, 0.12, 0.06, 0.06, 0.06, 0.08)
 
 
-# What is mutated
+# Mutations
 
 
 def mutate(rng: Rng, folder: Path) -> str:
-    """Changes a saved model; returns in words what was changed."""
+    """Changes a saved model; returns a description of the change."""
     settings = next(folder.glob("*.json"))
     models = [path for path in folder.iterdir() if path != settings]
     if not models or rng.random() < 0.15:
@@ -93,7 +93,7 @@ def mutate(rng: Rng, folder: Path) -> str:
     else:
         content, change = mutate_bytes(rng, model.read_bytes())
         model.write_bytes(content)
-    # CatBoost reads its own format without looking, and ltrbench does not read it: no mutation is safe.
+    # CatBoost does not validate its format, and ltrbench does not read it: no mutation is safe.
     unchecked = model.suffix == ".cbm" and model.stat().st_size == size
     if unchecked or rng.random() < 0.05:
         return f"{model.name}: {change}, digest as before"
@@ -111,7 +111,7 @@ def mutate_arrays(rng: Rng, path: Path) -> str:
         name = str(rng.choice(list(arrays)))
         how = MUTATIONS_OF_ARRAYS[rng.integers(len(MUTATIONS_OF_ARRAYS))]
         with contextlib.suppress(IndexError, ValueError, TypeError, OverflowError):
-            # What cannot be done to an array, as an empty one has no element to change, is left out.
+            # Impossible changes are skipped, such as changing an element of an empty array.
             arrays[name] = how(rng, arrays[name])
             changes.append(f"{name} {how.__name__}")
     if rng.random() < 0.05:
@@ -187,7 +187,7 @@ MUTATIONS_OF_ARRAYS = (
 
 
 def interesting(rng: Rng, array: NDArray[Any]) -> Any:
-    """A value of an array's dtype at a limit of it, near another of its values, or of any bits."""
+    """Returns a value of the array's dtype: a limit of the dtype, near a value of the array, or special."""
     if array.dtype.kind == "f":
         most = np.finfo(array.dtype).max
         return rng.choice([np.nan, np.inf, -np.inf, most, -most, 1e-300, 0.0, -0.0, 1.0])
@@ -215,12 +215,12 @@ def interesting(rng: Rng, array: NDArray[Any]) -> Any:
 
 
 def mutate_numbers(rng: Rng, path: Path) -> str:
-    """Puts other numbers into a text."""
+    """Replaces numbers in a text file."""
     text = path.read_text()
     numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
     changes = []
     for _ in range(rng.integers(1, 3, endpoint=True)):
-        found = numbers[rng.integers(len(numbers))]
+        match = numbers[rng.integers(len(numbers))]
         other = str(
             rng.choice(
                 ["-1", "0", "1", "-7", "2000000000", "-2147483648", "99999999999", "1e308", "nan", "inf", ""]
@@ -228,9 +228,9 @@ def mutate_numbers(rng: Rng, path: Path) -> str:
             if rng.random() < 0.7
             else numbers[rng.integers(len(numbers))][0]
         )
-        line = text.rfind("\n", 0, found.start()) + 1
-        changes.append(f"{text[line : found.start()].partition('=')[0]}: {found[0]} to {other}")
-        text = text[: found.start()] + other + text[found.end() :]
+        line = text.rfind("\n", 0, match.start()) + 1
+        changes.append(f"{text[line : match.start()].partition('=')[0]}: {match[0]} to {other}")
+        text = text[: match.start()] + other + text[match.end() :]
         numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
     path.write_text(text)
     return ", ".join(changes)
@@ -249,16 +249,16 @@ def mutate_bytes(rng: Rng, content: bytes) -> tuple[bytes, str]:
     if kind == 2:
         length = int(rng.integers(1, 64))
         del changed[place : place + length]
-        return bytes(changed), f"{length} bytes left out at {place}"
+        return bytes(changed), f"{length} bytes removed at {place}"
     if kind == 3:
         source, length = int(rng.integers(len(content))), int(rng.integers(1, 256))
         changed[place:place] = content[source : source + length]
-        return bytes(changed), f"{length} bytes from {source} put in at {place}"
+        return bytes(changed), f"{length} bytes from {source} inserted at {place}"
     if kind == 4:
         values = [2**31 - 1, 2**31, 2**32 - 1, 0, 1, 45, 100_000, 0x7F800000, 0x7FC00000]
         value = int(rng.choice(values))
         changed[place : place + 4] = struct.pack("<I" if rng.random() < 0.5 else ">I", value)
-        return bytes(changed), f"{value} put at {place}"
+        return bytes(changed), f"{value} written at {place}"
     length = int(rng.integers(1, 9))
     changed[place : place + length] = rng.bytes(length)
     return bytes(changed), f"{length} random bytes at {place}"
@@ -313,11 +313,11 @@ VALUES: list[Any] = [
 ]
 
 
-# How a mutated model is judged
+# Outcome of a mutation
 
 
 class Workplace:
-    """The saved models that are mutated, and documents to predict."""
+    """Saved models to mutate, and documents to predict."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -338,7 +338,7 @@ class Workplace:
             make().fit(clicked if "positions" in name else train).save(self.folder / name)
 
     def mutated(self, seed: int, number: int, backend: str | None) -> tuple[str, str, Path]:
-        """The backend, what was changed, and the folder of the changed model."""
+        """Returns the backend, the change, and the folder of the changed model."""
         rng = np.random.default_rng([seed, number])
         name = str(rng.choice(list(BACKENDS), p=SHARES))
         name = backend or name
@@ -349,7 +349,7 @@ class Workplace:
 
 
 def judge(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> str:
-    """What becomes of a mutated model."""
+    """Returns the outcome for a mutated model."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             one, other = (use(kind, folder, features) for _ in range(2))
@@ -357,7 +357,7 @@ def judge(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> st
         return "refused" if "\n\n" not in str(error) else f"failed: more than a paragraph: {error}"
     except Exception as error:
         return f"failed: {type(error).__name__}: {error}"
-    # The one feature of a single_feature model may be missing: such documents rank last.
+    # The feature of a single_feature model may be missing: such documents rank last.
     if not (np.isfinite(one[0]) | (kind is SingleFeatureRanker) & (one[0] == -np.inf)).all():
         return "failed: scores are not finite"
     if any(not np.array_equal(left, right, equal_nan=True) for left, right in zip(one, other, strict=True)):
@@ -366,19 +366,19 @@ def judge(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> st
 
 
 def use(kind: type[Ranker], folder: Path, features: NDArray[np.float32]) -> list[NDArray[Any]]:
-    """All that a user may ask of a saved model."""
+    """Returns scores, importances and contributions of a saved model."""
     ranker = load_ranker(f"{kind.__module__}.{kind.__name__}", folder)
     results = [ranker.predict(features), *importance_of(ranker).values()]
     explained = contributions_of(ranker, features[:20])
     if explained is not None:
         results.append(explained)
-    with contextlib.suppress(LtrbenchError):  # no backend but those of trees has any
+    with contextlib.suppress(LtrbenchError):  # only tree backends have trees
         trees_of(ranker)
     return results
 
 
 def work(folder: Path, seed: int, backend: str | None) -> None:
-    """Judges the numbers that stand in a file, and prints what it begins and how it ends."""
+    """Runs the mutations whose numbers are in a file, and prints the start and the outcome of each."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     place = Workplace(folder)
     assert place.features is not None
@@ -394,7 +394,7 @@ def work(folder: Path, seed: int, backend: str | None) -> None:
 def outcomes(
     folder: Path, seed: int, numbers: list[int], backend: str | None
 ) -> Iterator[tuple[int, str, str, str]]:
-    """The number, backend, change and outcome of each, from one process after the other."""
+    """Yields the number, backend, change and outcome of each mutation; processes run one after another."""
     left = numbers
     while left:
         (folder / "numbers").write_text(" ".join(map(str, left[:BATCH])))
@@ -407,13 +407,13 @@ def outcomes(
             check=False,
         )
         lines = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]
-        told = [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in lines]
         judged = 0
-        for begun, outcome in zip(told[::2], [*told[1::2], _death(done)], strict=False):
+        for begun, outcome in zip(records[::2], [*records[1::2], _death(done)], strict=False):
             judged += 1
             yield *begun, outcome
         if judged == 0:
-            raise RuntimeError(f"a process judged nothing: {done.stderr}")
+            raise RuntimeError(f"a process ran no mutation: {done.stderr}")
         left = left[judged:]
 
 
@@ -448,7 +448,7 @@ def main() -> int:
 
 
 def report(counts: dict[str, Counter[str]]) -> int:
-    """Prints a line a backend and the sums; returns the exit code."""
+    """Prints one line per backend and the totals; returns the exit code."""
     total: Counter[str] = sum(counts.values(), Counter())
     print(f"{'mutations of':24}{'refused':>10}{'harmless':>10}{'failed':>10}")
     for name, of_backend in [*counts.items(), ("all", total)]:

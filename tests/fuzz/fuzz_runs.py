@@ -1,11 +1,11 @@
-"""Mutates the files of a run folder by lot and gives them to every verb that reads run folders.
+"""Mutates the files of a run folder at random and runs every verb that reads run folders.
 
     python tests/fuzz/fuzz_runs.py --seed 1 --count 5000 [--only 17] [--publish-every 250]
 
-A verb may read a mutated folder, or refuse it with exit code 2 and one paragraph. It fails where another
-exception escapes, where it takes more than a second or 4 GB of memory, and where its process dies. The exit
-code is 1 where any verb failed. The same seed gives the same mutations; `--only` repeats one of them. The
-folder of the model is left as it is: saved models have a corpus of their own.
+A verb may read a mutated folder, or reject it with exit code 2 and one paragraph. It fails if another
+exception escapes, if it needs more than a second or 4 GB of memory, or if its process dies. The exit code is
+1 if any verb failed. The same seed gives the same mutations; `--only` repeats one of them. The model folder
+is not changed: `fuzz_models.py` mutates saved models.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 
 SECONDS = 1.0
-"""Of the processor, that a verb may take; a loaded machine does not lengthen them."""
+"""Maximum processor time of a verb, which does not depend on the load of the machine."""
 _PATIENCE = 20.0
 _MEMORY = 4 * 2**30
 DATA = "documents.txt"
@@ -65,13 +65,13 @@ ODD_CELLS = (
 )
 
 _OF_TWO_RUNS = ("were not made on the same data", "nothing is fused", "there is nothing to fuse")
-"""In refusals of runs that can be read, and cannot be compared."""
+"""Parts of the messages about runs that are readable but cannot be compared."""
 
 Rng = np.random.Generator
 
 
 def make_runs(folder: Path) -> None:
-    """Two finished runs on one small data set, the documents of its test set, and scores for them."""
+    """Writes two finished runs on a small data set, the documents of its test set, and their scores."""
     source = Synthetic(name="synthetic", num_queries=24)
     write_letor(source.load().test, folder / DATA)
     num_documents = source.load().test.num_documents
@@ -94,7 +94,7 @@ def make_runs(folder: Path) -> None:
         run(experiment, folder / "runs" / name)
 
 
-# A mutation changes one file of a run and says what it did.
+# A mutation changes one file of a run and returns a description of the change.
 
 
 def mutate(folder: Path, rng: Rng) -> str:
@@ -106,7 +106,7 @@ def mutate(folder: Path, rng: Rng) -> str:
         ),
     }
     names = list(kinds)
-    # Most of what readers look at stands in the first two.
+    # The first two files contain most of the fields that readers validate.
     name = names[rng.choice(len(names), p=[0.45, 0.25, 0.05, 0.1, 0.1, 0.05])]
     mutations = kinds[name]
     if rng.random() < 0.3:
@@ -134,7 +134,7 @@ def _odd_bytes(path: Path, rng: Rng) -> str:
 
 
 def _odd_place(path: Path, rng: Rng) -> str:
-    """Something else than a file."""
+    """Replaces a file by something that is not a regular file."""
     path.unlink()
     kind = ("absent", "folder", "pipe", "link to itself", "link to nothing", "endless")[rng.integers(6)]
     if kind == "folder":
@@ -156,7 +156,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def _picked(record: Any, rng: Rng) -> tuple[Any, Any, str]:
-    """A place by lot, outer places as often as inner ones: what it is in, its key, and its name."""
+    """Returns a random place, at any depth with equal probability: its container, its key, and its name."""
     places = list(_places(record))
     depth = rng.integers(1, 1 + max(map(len, places)))
     *outer, key = [place for place in places if len(place) <= depth][
@@ -243,7 +243,7 @@ def _odd_array(path: Path, rng: Rng) -> str:
     changed = changes[kind]()
     if changed is not None:
         arrays[name] = changed
-    np.savez(path, **arrays)  # what is an object is pickled
+    np.savez(path, **arrays)  # object arrays are pickled
     return f"{name} {kind}"
 
 
@@ -252,7 +252,7 @@ def _first_replaced(array: NDArray[Any], value: float) -> NDArray[Any]:
 
 
 def _forged_shape(path: Path, rng: Rng) -> str:
-    """An array that declares another size, dtype or version than its bytes have; its checksum is right."""
+    """Writes an array whose declared size, dtype or version is wrong and whose checksum is valid."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     name = list(members)[rng.integers(len(members))]
@@ -273,7 +273,7 @@ def _forged_shape(path: Path, rng: Rng) -> str:
 
 
 def verbs(folder: Path, number: int) -> dict[str, Callable[[], int]]:
-    """Name -> what gives its exit code."""
+    """Returns verb -> function that returns its exit code."""
     runs, mutated = str(folder / "runs"), str(folder / "runs" / "lightgbm")
     output = str(folder / "output")
     formats = ("trec-run", "qrels", "ranklib-idv", "scores")
@@ -301,7 +301,7 @@ def _look_for_store(folder: Path) -> None:
 
 
 def _mirror(folder: Path) -> None:
-    """What is read of a run before anything is sent to MLflow."""
+    """Reads everything that the MLflow export needs, without sending it."""
     from ltrbench.results import read_run
     from ltrbench.tracking.mlflow import read_all
     from ltrbench.tracking.mlflow_entities import run_inputs, run_params, run_tags
@@ -323,15 +323,15 @@ def _code(call: Callable[[], None]) -> int:
 
 
 def _publish(folder: Path) -> int:
-    """The files of a comparison, which take longer than a second to draw."""
+    """Publishes a comparison, which takes longer than a second."""
     return main(["compare", str(folder / "runs"), "--draws", "50", "--output", str(folder / "published")])
 
 
 def judge(name: str, call: Callable[[], int], seconds: float, unnamed: bool = False) -> tuple[str, str]:
-    """ "read", "refused" or "FAILED", and why.
+    """Returns "read", "refused" or "FAILED", and the reason.
 
     Args:
-        unnamed: whether a refusal need not say which run is damaged.
+        unnamed: whether the error may omit the name of the damaged run.
     """
     output, errors = io.StringIO(), io.StringIO()
     begun = time.process_time()
@@ -354,7 +354,7 @@ def judge(name: str, call: Callable[[], int], seconds: float, unnamed: bool = Fa
 
 
 def work(connection: Connection, pristine: Path, seed: int, publish_every: int) -> None:
-    """Judges the mutations whose numbers come in, and sends their outcomes."""
+    """Runs the mutations whose numbers it receives, and sends their outcomes."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     warnings.simplefilter("error")
     with tempfile.TemporaryDirectory() as place:
@@ -371,7 +371,7 @@ def work(connection: Connection, pristine: Path, seed: int, publish_every: int) 
             shutil.copytree(pristine, folder)
             what = mutate(folder / "runs" / "lightgbm", np.random.default_rng([seed, number]))
             connection.send(what)
-            # A folder without result.json is no run, and not looked at.
+            # A folder without result.json is not a run, and is not read.
             unnamed = what == "result.json: absent"
             outcomes = [judge(name, call, SECONDS, unnamed) for name, call in verbs(folder, number).items()]
             if number % publish_every == 0:
@@ -381,7 +381,7 @@ def work(connection: Connection, pristine: Path, seed: int, publish_every: int) 
 
 
 class Worker:
-    """A process that is started again when a mutation ends it."""
+    """Worker process that restarts after a mutation ended it."""
 
     def __init__(self, *given: Any) -> None:
         self._given = given

@@ -1,4 +1,4 @@
-"""Names with control characters, HTML and what formats reserve, in every output format."""
+"""Names with control characters, HTML and reserved characters, in every output format."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from ltrbench.results import LearningCurve, Run, read_run, write_run
 from ltrbench.tracking.mlflow_entities import model_name, run_inputs, run_name, run_params, run_tags
 
 HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"
-"""Moves the cursor, turns text round, ends lines; is HTML, a cell's end, mathematics, an image, a formula."""
+"""Cursor movement, text direction, line breaks, HTML, the end of a cell, mathematics, an image, a formula."""
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    """Two runs in which every name is hostile."""
+    """Returns two runs in which every name is hostile."""
     folder = tmp_path_factory.mktemp("runs")
     judged = toy_runs.judgments(1)
     ids = [f"{HOSTILE}{number}" for number in range(judged.num_queries)]
     judged = Judgments(labels=judged.labels, query_start=judged.query_start, query_ids=np.array(ids))
-    found = []
+    written = []
     for number, model in enumerate((f"{HOSTILE} 1", f"{HOSTILE} 2")):
         run = toy_runs.write(
             folder / str(number),
@@ -58,12 +58,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
         data = {**run.result.data, "test": {**run.result.data["test"], **sizes}}
         data["train"] = {**data["train"], "features": 2, "feature_names": [HOSTILE, "b"]}
         names = (HOSTILE, "b")
-        worth = Importances(names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])})
+        importances = Importances(names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])})
         scored = {"test": run.scored("test")}
         curve = run.learning_curve()
-        write_run(run.path, replace(run.result, data=data), scored=scored, curve=curve, importances=worth)
-        found.append(read_run(run.path))
-    return found
+        write_run(
+            run.path, replace(run.result, data=data), scored=scored, curve=curve, importances=importances
+        )
+        written.append(read_run(run.path))
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +101,12 @@ def test_a_comparison_prints_no_control_character(
     printed = capsys.readouterr().out
     assert not UNSEEN.search(printed)
     assert r"\x1b[31m\u202e\r\n" in printed
-    # A terminal shows HTML as it is, Markdown would run it.
+    # A terminal displays HTML literally; Markdown would interpret it.
     assert ("<img" in printed) == (columns is not None)
 
 
 def cells_of_markdown(line: str) -> list[str]:
-    """The cells as GitHub's parser finds them: a backslash makes what follows a character."""
+    """Returns the cells as GitHub's parser splits them: a backslash escapes the next character."""
     return re.findall(r"((?:\\.|[^|\\])+)\|", line.strip().removeprefix("|"))
 
 
@@ -156,7 +158,7 @@ def test_the_report_shows_names_as_text(published: Path) -> None:
 
 
 def test_a_picture_is_drawn_with_dollars_in_its_names(published: Path) -> None:
-    # What matplotlib took for mathematics would raise.
+    # matplotlib would raise an error on invalid mathematics between dollars.
     assert {path.name for path in published.glob("*.png")} >= {"importances.png", "learning_curves.png"}
 
 
