@@ -226,7 +226,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         return metric, None
     if not (cutoff.isascii() and cutoff.isdigit()) or int(cutoff) == 0:
         raise ConfigError(
-            f"metric '{name}': the cutoff '{cutoff}' must be a positive whole number, as in ndcg@10."
+            f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
         )
     if int(cutoff) > LONGEST:
         raise ConfigError(f"metric '{name}': the largest cutoff is {LONGEST}; write {word} for no cutoff.")
@@ -369,9 +369,9 @@ def _check_highest_grade(metric: str, judgments: Judgments, convention: Conventi
         return
     row = int(judgments.labels.argmax())
     raise DataError(
-        f"labels[{row}] is {highest:g}, above the highest grade of {metric.upper()} in the convention "
-        f"{convention.name}, {convention.highest_grade:g}; set highest_grade to the highest grade of your "
-        "scale, or map the labels to smaller grades."
+        f"labels[{row}] is {highest:g}, above {metric.upper()}'s highest grade, "
+        f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to the "
+        "highest grade of your scale, or map the labels to smaller grades."
     )
 
 

@@ -43,7 +43,7 @@ LIGHTGBM = Convention(
         "A query without a relevant document has the value 1, so the mean rises with their share.",
         "In the weighted NDCG such a query adds 1 to the sum, regardless of its weight, and its weight to "
         "the divisor.",
-        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "Tied documents keep their row order, so rows sorted by descending label increase the value.",
         "The weight of a query is the mean of the weights of its rows, summed in float32.",
         "A query with more than 10,000 documents is an error in NDCG.",
     ),
@@ -72,7 +72,7 @@ XGBOOST = Convention(
         "A query without a relevant document has the value 1 in NDCG and AP, 0 in precision.",
         "In the weighted NDCG such a query adds 1 to the sum, regardless of its weight, and its weight to "
         "the divisor; a resulting mean above 1 is an error.",
-        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "Tied documents keep their row order, so rows sorted by descending label increase the value.",
         "A name without a cutoff has the cutoff 32: ndcg is ndcg@32.",
         "Scores are rounded to float32; scores that become equal are tied.",
     ),
@@ -148,7 +148,7 @@ RANKLIB = Convention(
     quirks=(
         "A query without a relevant document has the value 0, so the mean falls with their share.",
         "AP ignores its cutoff: map@k is map.",
-        "Tied documents keep the order of their rows. If rows are sorted by label, ties increase the value.",
+        "Tied documents keep their row order, so rows sorted by descending label increase the value.",
         "The highest grade of ERR is 4 for any labels, unless -gmax sets it.",
         "The reciprocal rank is rounded to float32.",
     ),

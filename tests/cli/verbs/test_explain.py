@@ -193,10 +193,10 @@ def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
 @pytest.mark.parametrize(
     ("label", "words", "message"),
     [
-        ("2", ["--set", "gain=[0,1]"], "the table of gains ends with label 1"),
-        ("2000", [], "whose gain is infinite"),
-        ("0.5", [], "is meant for whole grades"),
-        ("40", ["--preset", "lightgbm"], "lightgbm takes labels up to 30"),
+        ("2", ["--set", "gain=[0,1]"], "label 1;"),
+        ("2000", [], "labels[0] is 2000, with an infinite gain"),
+        ("0.5", [], "labels[0] is 0.5"),
+        ("40", ["--preset", "lightgbm"], "labels up to 30"),
     ],
 )
 def test_a_label_without_a_gain_cannot_be_explained(
