@@ -63,7 +63,7 @@ def test_scores_that_float32_cannot_tell_apart_are_tied_as_in_trec_eval() -> Non
 
 def test_trec_evals_preset_needs_document_ids() -> None:
     nameless = replace(judged_queries(), document_ids=None)
-    with pytest.raises(UndefinedMetricError, match="document"):
+    with pytest.raises(UndefinedMetricError, match=naming("document ids", "# docid = ID")):
         evaluate(nameless, tied_scores(nameless), ["ndcg@10"], preset("trec_eval"))
 
 
