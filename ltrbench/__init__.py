@@ -1,12 +1,12 @@
-"""ltrbench: learning-to-rank backends, compared so that the comparison holds up.
+"""ltrbench compares learning-to-rank backends on one split, with one evaluator and one clock.
 
-The packages, each importing only from those before it:
+The packages, each of which imports only from the ones before it:
 `data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare -> cli`.
 CONTRIBUTING.md has the map of all folders and files.
 
-The names that most users need are attributes of `ltrbench` itself. Each is imported when it is first used, so
-that `import ltrbench` takes milliseconds and loads no backend. A new one goes into `_NAMES_OF` and, for type
-checkers, among the imports below it.
+The names that most users need are attributes of `ltrbench` itself. Each is imported on first use, so that
+`import ltrbench` takes milliseconds and loads no backend. To add a name, add it to `_NAMES_OF` and, for type
+checkers, to the imports below it.
 
 >>> import ltrbench
 >>> data = ltrbench.RankingDataset(features=[[0.1], [0.9]], labels=[0, 1], query_start=[0, 2])
@@ -52,7 +52,7 @@ _NAMES_OF = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
-# A package and a function in one: see there.
+# `ltrbench.compare` is a package that can be called; its module explains why.
 _COMPARE = "compare"
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from ltrbench.metrics import Convention, Evaluation, evaluate, preset, with_settings
     from ltrbench.rankers import EarlyStopping, Ranker
 
-    # Under its own name and not in __all__, because `from ltrbench import *` must not ask for CatBoost.
+    # Imported as itself and absent from __all__, because `from ltrbench import *` must not require CatBoost.
     from ltrbench.rankers.catboost import CatBoostRanker as CatBoostRanker
     from ltrbench.rankers.lightgbm import LightGBMRanker
     from ltrbench.rankers.native import NativeRanker
@@ -119,11 +119,11 @@ __all__ = [
 ]
 
 
-# Hidden from type checkers, which would otherwise take any attribute for one that exists.
+# Hidden from type checkers, which would otherwise accept any attribute name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A public name that is used for the first time (PEP 562)."""
+        """Imports a public name on its first use (PEP 562)."""
         if name == _COMPARE:
             return importlib.import_module("ltrbench.compare")
         if name not in _MODULE_OF:

@@ -1,4 +1,4 @@
-"""`python -m ltrbench`."""
+"""Runs the command line: `python -m ltrbench`."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""The typed schema of an experiment, where conf/ is, and how a YAML's `_target_` becomes an object.
+"""The typed schema of an experiment, and the construction of objects from the `_target_` of a YAML.
 
-The schema types the top level only. A model, data set or tracker is typed by its own dataclass, which `build`
-checks the YAML against, so that adding one adds no line here."""
+The schema types the top level only. `build` checks the YAML of a model, data set or tracker against the
+dataclass that `_target_` names, so a new one needs no line here."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from ltrbench.user_modules import import_user_module
 Built = TypeVar("Built")
 
 PROGRESS = ("auto", "plain", "none")
-"""How the progress of a fit may be shown; conf/config.yaml explains each."""
+"""Ways to show the progress of a fit; conf/config.yaml explains each."""
 
 
 @dataclass
 class Params:
-    """The parameters that boosted trees share; `BoostingRanker` says what each means. null: the library's
-    own."""
+    """Parameters shared by all boosted-tree backends, as defined in `BoostingRanker`. null: the default of
+    the library."""
 
     num_trees: int = MISSING
     learning_rate: float | None = None
@@ -57,7 +57,7 @@ class Params:
 
 @dataclass
 class Replicates:
-    """Resamples of the training queries; `TrainingResample` says what each value means."""
+    """Resamples of the training queries; `TrainingResample` defines each field."""
 
     number: int | None = None
     kind: str = BOOTSTRAP
@@ -68,7 +68,7 @@ class Replicates:
 
 @dataclass
 class Config:
-    """What conf/config.yaml holds; each key is explained there."""
+    """The top level of conf/config.yaml, which explains each key."""
 
     model: dict[str, Any] = MISSING
     params: Params = field(default_factory=Params)
@@ -90,7 +90,7 @@ class Config:
 
 
 def register_schema() -> None:
-    """Makes the schema known to Hydra under the name that conf/config.yaml begins with."""
+    """Registers the schema with Hydra under the name that the defaults list of conf/config.yaml uses."""
     ConfigStore.instance().store(name="schema", node=Config)
 
 
@@ -101,29 +101,29 @@ def build_experiment(
     sweep: str | None,
     swept: Mapping[str, Sequence[str]] | None = None,
 ) -> Experiment:
-    """The experiment that a composed configuration describes. Builds, and so checks, everything but runs
-    nothing.
+    """Builds and checks the experiment that a composed configuration describes, without running it.
 
     Args:
-        choices: config group -> the name of the YAML chosen from it.
-        swept: the settings in which the jobs of the sweep differ -> all of their values.
+        choices: config group -> the name of the chosen YAML.
+        sweep: the folder of the sweep; None for a single run.
+        swept: each setting that differs between the jobs of the sweep -> all of its values.
 
     Raises:
-        ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
+        ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
     load_plugins(config.plugins, "plugins")
     if config.early_stopping is not None:
-        # Built for its checks: a model that does not stop early would otherwise let a mistake in it pass.
+        # Checked here too, because a model without early stopping never builds it.
         OmegaConf.to_object(config.early_stopping)
     if config.progress not in PROGRESS:
         raise ConfigError(f"progress is '{config.progress}'; it must be one of {', '.join(PROGRESS)}.")
     if config.cv is not None and "cv" not in config.data:
         raise ConfigError(
-            f"cv is {config.cv}, but data={choices['data']} brings its own test set; leave out cv (the "
-            "publisher's folds are run over with data.fold=1,2,3,4,5 -m), or give your files to data=letor "
-            "or data=table."
+            f"cv is {config.cv}, but data={choices['data']} has a fixed test set. Leave out cv (to run the "
+            "publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
+            "data=table."
         )
-    # Resolved once: an interpolation takes ten times as long as the check of its value.
+    # Resolved once, because resolving an interpolation takes ten times as long as checking its value.
     settings = _resolved(config, "the configuration")
     settings["metrics"] = _metrics(settings["metrics"])
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
@@ -146,10 +146,10 @@ def build_experiment(
 
 
 def run_study(config: DictConfig) -> Path:
-    """Runs what `config.study` describes, with its models and data sets, and returns the table it wrote.
+    """Runs the study of `config.study` with its models and data sets, and returns the path of its table.
 
     Raises:
-        ConfigError: on a setting that does not exist, has the wrong type, or is out of range.
+        ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
     load_plugins(config.plugins, "plugins")
     study = build(config.study, "what", Study)
@@ -159,18 +159,18 @@ def run_study(config: DictConfig) -> Path:
 
 
 def _metrics(given: Any) -> list[str]:
-    """The metrics as a list; one alone needs no brackets."""
+    """Returns the metrics as a list; a single metric may be a plain string."""
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"metrics is {given!r}; give names of metrics, as in 'metrics=[ndcg@10,map]'.")
+        raise ConfigError(f"metrics is {given!r}; list metric names, as in 'metrics=[ndcg@10,map]'.")
     return names
 
 
 def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
-    """The resample that a job trains on; None: all training queries.
+    """Returns the resample that a job trains on; None: all training queries.
 
     Raises:
-        ConfigError: where one of number and index is given without the other, or a value is out of range.
+        ConfigError: Only one of number and index is set, or a value is out of range.
     """
     if settings is None:
         return None
@@ -180,66 +180,67 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
         return None
     if number is None:
         raise ConfigError(
-            f"replicates.index is {index} without a number of resamples; set replicates.number to 2 or more, "
-            "or replicates.index=null."
+            f"replicates.index is {index}, but replicates.number is not set. Set replicates.number to 2 or "
+            "more, or set replicates.index=null."
         )
     if index is None and number >= 2:
         raise ConfigError(
-            f"replicates.number is {number} without an index; name the resample with replicates.index=1 to "
-            f"{number}; or give one number and add -m, to train on all of them."
+            f"replicates.number is {number}, but replicates.index is not set. Choose one resample with "
+            f"replicates.index=1 to {number}, or add -m to train on all of them."
         )
-    # A number below 2 is refused whatever the index.
+    # TrainingResample rejects a number below 2, whatever the index.
     return TrainingResample(**{**settings, "index": 1 if index is None else index})
 
 
 def _refuse_unused(settings: Mapping[str, Any]) -> None:
     """
     Raises:
-        ConfigError: where a setting of `replicates` would silently change nothing.
+        ConfigError: A setting of `replicates` would have no effect.
     """
     defaults = asdict(Replicates())
     changed = [name for name in ("kind", "share", "seed") if settings[name] != defaults[name]]
     if settings["number"] is None and changed:
         raise ConfigError(
-            f"replicates.{changed[0]} is {settings[changed[0]]} without a number of resamples; add "
-            "replicates=5 and -m, or replicates=null to train once on all training queries."
+            f"replicates.{changed[0]} is {settings[changed[0]]}, which has no effect without a number of "
+            "resamples. Add replicates=5 and -m, or set replicates=null to train once on all training "
+            "queries."
         )
     if settings["kind"] == BOOTSTRAP and "share" in changed:
         raise ConfigError(
-            f"replicates.share is {settings['share']}, but a bootstrap draws as many queries as there are; "
-            "add replicates.kind=subsample, or leave the share out."
+            f"replicates.share is {settings['share']}, but a bootstrap draws as many queries as the training "
+            "set has. Add replicates.kind=subsample, or leave out replicates.share."
         )
 
 
 def _importance(config: DictConfig) -> ImportanceSettings | None:
     settings = config.importance
     node = None if settings is None else OmegaConf.to_object(settings)
-    assert node is None or isinstance(node, ImportanceSettings)  # as the schema has it
+    assert node is None or isinstance(node, ImportanceSettings)  # typed by the schema
     return node
 
 
 def build_tracker(config: DictConfig) -> Tracker:
-    """The tracker that a composed configuration names, not yet opened.
+    """Builds the tracker that a composed configuration names, without opening it.
 
     Raises:
-        ConfigError: on a setting that it does not have, or where a model is to be registered and it cannot.
+        ConfigError: A setting does not exist, or `register` is set and the tracker has no model registry.
     """
     tracker = build(config, "tracking", Tracker)
     if config.register is not None and not tracker.has_registry:
         raise ConfigError(
-            f"register is '{config.register}', but these runs go where there is no registry; set "
+            f"register is '{config.register}', but the chosen tracking has no model registry. Set "
             "tracking=mlflow and tracking.models=true, or register=null."
         )
-    # Told before hours of training: the name becomes part of the address models:/NAME@champion.
+    # Checked before hours of training: the name becomes part of the address models:/NAME@champion.
     if config.register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", config.register):
         raise ConfigError(
-            f"register is '{config.register}'; give a name without / and :, as in register=shop, or null."
+            f"register is '{config.register}'; use a name without / and :, as in register=shop, or null."
         )
     return tracker
 
 
 def to_record(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """The resolved configuration with passwords masked, as a result keeps it."""
+    """Returns the resolved configuration with passwords masked, as stored in result.json."""
     return {str(key): _masked(value) for key, value in settings.items()}
 
 
@@ -252,22 +253,22 @@ def _masked(value: Any) -> Any:
 
 
 def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -> Built:
-    """Makes the object that `config[key]` describes, checking every field against the class that `_target_`
-    names.
+    """Builds the object that `config[key]` describes, and checks every field against the class in `_target_`.
 
     Args:
-        config: as composed, or resolved into plain values.
+        config: composed by Hydra, or already resolved into plain values.
+        kind: the base class that the class in `_target_` must have.
 
     Raises:
-        ConfigError: on a class that is not there or not of the kind, an unknown field, or a value of another
-            type.
+        ConfigError: The class cannot be imported or is not a `kind`, a field is unknown, or a value has the
+            wrong type.
     """
     node = config[key]
     settings = _resolved(node, key) if isinstance(node, DictConfig) else dict(node)
     target = settings.pop("_target_", None)
     if target is None:
         raise ConfigError(
-            f"{key} has no _target_; its YAML must name the class, as in _target_: my_module.MyRanker."
+            f"{key} has no _target_. Name the class in its YAML, as in _target_: my_module.MyRanker."
         )
     built_class: Any = find_class(str(target), kind, key)
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
@@ -285,13 +286,13 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
     except ConfigError as error:
         message = str(error)
         raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
-    assert isinstance(instance, kind)  # what find_class made sure of; said again for the type checker
+    assert isinstance(instance, kind)  # find_class checked it; repeated for the type checker
     return instance
 
 
 @functools.cache
 def _defaults(built_class: Any) -> Mapping[Any, Any]:
-    """Field -> its default as a plain value; shared, and only read."""
+    """Returns field -> default as a plain value. The result is shared: do not modify it."""
     defaults = OmegaConf.to_container(OmegaConf.structured(built_class))
     assert isinstance(defaults, dict)
     return defaults
@@ -299,10 +300,10 @@ def _defaults(built_class: Any) -> Mapping[Any, Any]:
 
 @functools.cache
 def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
-    """Some fields of a dataclass as OmegaConf checks values against them; shared, and only read.
+    """Returns an OmegaConf schema of some fields of a dataclass. The result is shared: do not modify it.
 
-    Not all, because OmegaConf takes about as long for a field as `built_class` for its own checks, and most
-    settings of a YAML are the default.
+    It has only the fields that differ from their default, because OmegaConf needs about as long for one field
+    as `built_class` for all of its checks, and most settings of a YAML are the default.
     """
     types = typing.get_type_hints(built_class)
     wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
@@ -313,15 +314,15 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether two plain values are equal and of one type: 1, 1.0 and True are three values."""
+    """Returns whether two plain values are equal and have the same type: 1, 1.0 and True all differ."""
     return type(value) is type(other) and repr(value) == repr(other)
 
 
 def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
-    """Imports the class that a `_target_` names; its module may stand in the current folder.
+    """Imports the class that a `_target_` names; its module may be in the current folder.
 
     Raises:
-        ConfigError: where it cannot be imported, or is not a dataclass of that kind.
+        ConfigError: It cannot be imported, or is not a dataclass derived from `kind`.
     """
     module_name, _, class_name = target.rpartition(".")
     try:
@@ -329,8 +330,8 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     except ModuleNotFoundError as error:
         if error.name and module_name.startswith(error.name):
             raise ConfigError(
-                f"{key}._target_ is '{target}', but the current folder and the environment "
-                f"have no module '{error.name}'."
+                f"{key}._target_ is '{target}', but neither the current folder nor the environment has a "
+                f"module '{error.name}'."
             ) from None
         raise ConfigError(
             f"{key}._target_ is '{target}', which needs the package '{error.name}'; install it."
@@ -343,7 +344,8 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         target_class
     ):
         raise ConfigError(
-            f"{key}._target_ is '{target}', which is not a dataclass that makes a {kind.__name__} whole."
+            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__} that "
+            "implements all of its abstract methods."
         )
     return target_class
 
@@ -364,14 +366,14 @@ def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
 
 
 def _missing(name: str) -> str:
-    """The message about a key that must be given and was not."""
+    """Returns the error message about a required key without a value."""
     if name == "data.train":
         return (
-            "data.train is not given, and this data set has no training file of its own. Name yours, as in "
+            "data.train is not set, and this data set has no default training file. Name your file, as in "
             "data.train=train.txt or 'data.train=[a.txt,b.txt]'; without data.valid and data.test, queries "
-            "of it are held out for them."
+            "of the training file are held out for validation and test."
         )
-    return f"{name} has no value and must be given, as in {name}=VALUE."
+    return f"{name} has no value; set it, as in {name}=VALUE."
 
 
 def _first_line(error: BaseException) -> str:

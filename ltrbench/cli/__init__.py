@@ -1,15 +1,16 @@
-"""The command line: a known verb goes to its command, all else to Hydra. Only this folder and `config` know
-Hydra.
+"""The command line: runs the command of a known verb, and passes everything else to Hydra.
 
-    verbs             the commands on runs, scores and data, a file each
-    run               runs and sweeps, which Hydra composes
-    help              what can be typed: --help and shell completion
-    errors            what is printed of a mistake, and the exit codes
-    files             what verbs read and write
-    program           how this process was called
+Only this folder and `config` import Hydra.
+
+    verbs             commands on runs, scores and data, one file each
+    run               runs and sweeps, composed by Hydra
+    help              --help, shell completion and the explained settings
+    errors            error messages and exit codes
+    files             options, input and output that verbs share
+    program           the name under which this process was called
     lesson            the numbers of the verb `walkthrough`
-    lesson.md         its words
-    hydra_internals   the private modules of Hydra
+    lesson.md         the text of the verb `walkthrough`
+    hydra_internals   imports from private modules of Hydra
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from ltrbench.user_modules import search_current_folder
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command line; returns its exit code: 0, 1 for a failed run, 2 for a mistake of the user."""
+    """Runs one command line and returns its exit code: 0, 1 for a failed run, 2 for a user error."""
     words = sys.argv[1:] if arguments is None else arguments
     if COMPLETING in os.environ:
         from ltrbench.cli.help.completion import complete
 
         complete(words)
         return 0
-    # Read when a library starts its threads: threads that spin while they wait slow the next backend down
-    # tenfold.
+    # OpenMP reads it when a library starts its threads. Threads that spin while waiting slow the next backend
+    # down tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # MLflow otherwise sends reports of its use over the network; who wants that sets it to false.
+    # By default MLflow sends usage reports over the network; set this variable to false to allow them.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         return _dispatch(words)
@@ -49,25 +50,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    # Imported late: a verb needs no Hydra, and a run needs none of the verbs.
+    # Imported late, because a verb needs no Hydra and a run needs no verb.
     if words and _is_verb_like(words[0]):
         from ltrbench.cli.verbs import all_verbs, find_verb, verbs
 
         if find_verb(words[0]) is None:
             known = list(all_verbs())
             raise ConfigError(
-                f"unknown verb '{words[0]}'{did_you_mean(words[0], known)} Verbs are {', '.join(known)}; "
-                "anything else is an override, key=value, or a flag."
+                f"unknown verb '{words[0]}'{did_you_mean(words[0], known)} The verbs are {', '.join(known)}. "
+                "Everything else is an override, key=value, or a flag."
             )
         outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     from ltrbench.cli.run.launch import launch
 
-    # Before a job starts, because with hydra.job.chdir=true each runs in its own folder.
+    # Before a job starts, because with hydra.job.chdir=true each job changes into its folder.
     search_current_folder()
     return launch(words)
 
 
 def _is_verb_like(word: str) -> bool:
-    # "~key" deletes and "+key=value" adds in Hydra's grammar; neither is a verb.
+    # In Hydra's grammar "~key" deletes and "+key=value" adds; neither is a verb.
     return not word.startswith(("-", "+", "~")) and "=" not in word

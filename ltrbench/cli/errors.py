@@ -1,5 +1,5 @@
-"""How the command line speaks of errors: one paragraph on standard error, and an exit code that tells whose
-it is."""
+"""Error output of the command line: one paragraph on standard error, and an exit code that separates user
+errors from failed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OK, RUN_FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
 
 def as_paragraph(error: BaseException) -> str:
-    """What a person reads: the message of a mistake, or the kind of a failure with its message."""
+    """Returns the printed text: the message of a user error, or the type and message of a failure."""
     return visible(_message(error), lines=True)
 
 
@@ -29,17 +29,17 @@ def _message(error: BaseException) -> str:
 
 
 class VisibleFormatter(logging.Formatter):
-    """Log messages without control characters, which names in them may hold."""
+    """Formats log messages with control characters escaped; names in a message may contain them."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record), lines=True)
 
 
 def debugging() -> bool:
-    """Whether tracebacks are wanted."""
+    """Returns whether tracebacks are shown: LTRBENCH_DEBUG=1."""
     return os.environ.get("LTRBENCH_DEBUG") == "1"
 
 
 def exit_code(error: BaseException) -> int:
-    """2 for a mistake that the user can mend, 1 for a failed run."""
+    """Returns 2 for an error that the user can fix, 1 for a failed run."""
     return USER_MISTAKE if isinstance(error, LtrbenchError | click.UsageError) else RUN_FAILED

@@ -1,4 +1,4 @@
-"""What verbs read and write: options as they are typed, data, JSON, and files that are written whole."""
+"""Input and output that verbs share: options, data, JSON, and files that are replaced in one step."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option(
-    "--json", "as_object", is_flag=True, help="One JSON object on standard output instead of the table."
+    "--json", "as_object", is_flag=True, help="Print one JSON object instead of the table."
 )
 READ_OPTION = click.option(
     "--read",
     "reading",
     metavar="KEY=VALUE",
     multiple=True,
-    help="An option of DATA's reader: sort_queries=true, first_index=0, absent=nan, feature_names=FILE, ...; "
+    help="Option for reading DATA: sort_queries=true, first_index=0, absent=nan, feature_names=FILE, ...; "
     "may be repeated.",
 )
 
@@ -48,19 +48,19 @@ PLUGIN_OPTION = click.option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="A module with metrics of your own, in the current folder or installed; may be repeated.",
+    help="Module with your own metrics, in the current folder or installed; may be repeated.",
 )
-"""Loads plug-ins before anything of the verb runs, so that it needs no argument for them."""
+"""Loads plug-ins before the verb runs, so that the verb needs no argument for them."""
 
 
 def read(
     data: Path | Sequence[Path], reading: Sequence[str], num_features: int | None = None, **also: Any
 ) -> RankingDataset:
-    """The data that a verb was given.
+    """Reads the DATA argument of a verb.
 
     Args:
-        reading: the reader's options as `--read` gives them.
-        also: options of the verb's own; what was typed goes before them.
+        reading: the values of `--read`, each KEY=VALUE.
+        also: options that the verb sets; `--read` overrides them.
     """
     from ltrbench.data.formats.reading import read_data
 
@@ -68,7 +68,7 @@ def read(
 
 
 def typed_options(reading: Sequence[str]) -> dict[str, Any]:
-    """The reader's options as `--read` gives them.
+    """Returns the options of the reader, parsed from the values of `--read`.
 
     >>> typed_options(["first_index=0", "label=grade"])
     {'first_index': 0, 'label': 'grade'}
@@ -77,24 +77,26 @@ def typed_options(reading: Sequence[str]) -> dict[str, Any]:
 
 
 def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
-    """`["gain=linear", "ties=worst"]` -> {"gain": "linear", "ties": "worst"}.
+    """Parses `["gain=linear", "ties=worst"]` into {"gain": "linear", "ties": "worst"}.
 
     Raises:
-        ConfigError: where one is not key=value, or a key is given twice.
+        ConfigError: A setting is not key=value, or a key is given twice.
     """
     values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not (key and equals):
-            raise ConfigError(f"{option} {setting}: key=value was expected, as in {option} key=value.")
+            raise ConfigError(f"{option} {setting}: expected key=value, as in {option} key=value.")
         if key in values:
-            raise ConfigError(f"{option} {key} is given twice, as '{values[key]}' and '{value}'; keep one.")
+            raise ConfigError(
+                f"{option} {key} is given twice, as '{values[key]}' and as '{value}'; keep one of them."
+            )
         values[key] = value
     return values
 
 
 def parse_value(text: str) -> Any:
-    """A value as overrides of a run are written: true, 3, 0.5, nan, null, a list [a,b], and all else text.
+    """Parses a value in the syntax of overrides: true, 3, 0.5, nan, null, a list [a,b]; the rest is text.
 
     >>> [parse_value(text) for text in ("True", "3", "[a,b]", "grade", '"7"')]
     [True, 3, ['a', 'b'], 'grade', '7']
@@ -111,7 +113,7 @@ def parse_value(text: str) -> Any:
 
 @contextlib.contextmanager
 def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
-    """The file to write to, or standard output. A reader of the file never sees half of it."""
+    """Opens the output file, or standard output for None. The file appears only when it is complete."""
     if output is None:
         yield sys.stdout
         return
@@ -121,7 +123,11 @@ def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
-    """A path to write to, which takes the place of `output` when all is written."""
+    """Yields a temporary path, which replaces `output` when the block ends without an error.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
     partial = output.with_name(f".{output.name}.partial")
     try:
         yield partial
@@ -133,20 +139,20 @@ def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that standard output is; None for a file or a pipe."""
+    """Returns the width of the terminal in columns; None when standard output is a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def echo_json(record: dict[str, Any]) -> None:
-    """Prints one JSON object; NaN, which JSON does not have, must be null in it already."""
+    """Prints one JSON object. NaN is not valid JSON: the caller must have replaced it by null."""
     click.echo(json.dumps(record, indent=2, allow_nan=False))
 
 
 def echo(text: str, err: bool = False) -> None:
-    """Prints text for people, the control characters of names in it as escapes."""
+    """Prints text with control characters escaped."""
     click.echo(visible(text, lines=True), err=err)
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """A paragraph in lines of at most 100 columns, later ones indented."""
+    """Wraps a paragraph to 100 columns; `indent` begins every line but the first."""
     return paragraph(text, 100, indent)

@@ -1,10 +1,10 @@
-"""What ltrbench needs of Hydra's private modules, which no other file imports.
+"""All imports from private modules of Hydra; no other file has one.
 
-`get_args_parser`            Hydra's own parser of flags: overrides are told from flags as Hydra tells them
-`apply_overrides`            values set as Hydra sets them, without its reading every YAML again for each job
-`BasicSweeper`               the sweeper that `CheckedSweeper` derives from, and whose place it takes
-`Hydra`                      the loader of YAMLs, which completion asks without running a job
-`create_config_search_path`  where that loader looks, before --config-dir is put in its place
+`get_args_parser`            Hydra's parser of flags, which separates overrides from flags
+`apply_overrides`            sets values as Hydra does, without reading every YAML again for each job
+`BasicSweeper`               the base class of `CheckedSweeper`, which replaces it
+`Hydra`                      the loader of YAMLs, which completion uses without running a job
+`create_config_search_path`  the search path of that loader, before --config-dir is added
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.plugins import Plugins
 
-# Hydra's first look for plug-ins loads their modules anew: a class imported before it would be another one
-# than Hydra's.
+# Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
+# be the class that Hydra uses.
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 

@@ -1,7 +1,7 @@
-"""What the verb `walkthrough` prints: LambdaMART on ten documents, from their labels to the second iteration.
+"""The text of the verb `walkthrough`: LambdaMART on ten documents, from their labels to the second iteration.
 
-`lesson.md` has the words, with a name in braces for each number, table and function; this file computes
-what stands there, by the functions of the engine that the text speaks of, so that no number is typed.
+`lesson.md` is the template, with a name in braces for each number, table and function. This file computes the
+values with the engine functions that the text names, so no number is typed.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ FEATURE_VALUES = {
     1: (0.002736, 0.025992, 0.001368, 0.188782, 0.077975, 0.075239, 0.079343, 0.147743, 0.058824, 0.071135),
     5: (0.002736, 0.027360, 0.001368, 0.195622, 0.086183, 0.077975, 0.084815, 0.147743, 0.058824, 0.073871),
 }
-"""RankLib's worked example, query 1830: number of a feature -> its values."""
+"""RankLib's worked example, query 1830: feature number -> its values."""
 TUTORIAL_THRESHOLD = np.float32(0.058824)
-"""Where the tutorials cut feature 1."""
+"""The threshold at which the tutorials split feature 1."""
 
 DIALECTS = {
     name: pairs_of(NativeRanker.from_preset(name))
     for name in ("native", "lightgbm", "xgboost", "ranklib", "pyltr")
 }
 DIALECT = DIALECTS["ranklib"]
-"""The lambdas of Burges, 2010, as they are; its truncation leaves no pair of ten documents out."""
+"""The lambdas of Burges, 2010, unchanged; with ten documents its truncation excludes no pair."""
 SETTINGS = BoostingSettings(
-    num_leaves=2,  # a tree of one cut can be followed by hand
-    binning="equal_width",  # of so few values each is a threshold
+    num_leaves=2,  # a tree with one split can be computed by hand
+    binning="equal_width",  # with so few values, every value is a threshold
     split_criterion="least_squares",
     objective=DIALECT,
     splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0),
@@ -58,22 +58,22 @@ NAMED = (
     *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
     *(reference_split, by_deviance, find_split, newton_step, Grower, PairSettings),
 )
-"""What the text points to."""
+"""Functions and classes that the text names."""
 WIDTH = 100  # columns
 
-ValueOfDocument = NDArray[np.float64]  # (10,), one a document
-DocumentMask = NDArray[np.bool_]  # (10,), which documents
+ValueOfDocument = NDArray[np.float64]  # (10,), one value per document
+DocumentMask = NDArray[np.bool_]  # (10,), True for the selected documents
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What the engine computed.
+    """Trees, scores and lambdas that the engine computed for the ten documents.
 
     Attributes:
-        data: the ten documents, one query.
-        trees: one an iteration.
-        scores: before the first tree and after each, (10,).
-        pairs: what the pairs come to at each of these scores.
+        data: one query with ten documents.
+        trees: one per iteration.
+        scores: (10,) each: before the first tree, and after each tree.
+        pairs: the lambdas of all pairs at each of these scores.
     """
 
     data: RankingDataset
@@ -87,7 +87,7 @@ class Walk:
 
 
 def walk() -> Walk:
-    """Fits the ten documents, and keeps what happens on the way."""
+    """Fits the ten documents and records the scores and lambdas of every iteration."""
     data = RankingDataset(
         features=np.array(list(FEATURE_VALUES.values()), dtype=np.float32).T.copy(),
         labels=np.array(LABELS, dtype=np.float64),
@@ -105,11 +105,11 @@ def walk() -> Walk:
 
 
 def tell() -> str:
-    """The whole walk as Markdown."""
+    """Returns the whole text as Markdown."""
     walked = walk()
-    words = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     places = {item.__name__: _place(item) for item in NAMED}
-    filled = words.format(
+    filled = template.format(
         **places,
         **_of_ranking(walked),
         **_of_lambdas(walked),
@@ -122,7 +122,8 @@ def tell() -> str:
 
 
 def _wrapped(block: str) -> str:
-    """A paragraph in lines of one width, whatever was filled in; a heading, formula or table as it is."""
+    """Wraps a paragraph to WIDTH after the values are filled in; leaves headings, formulas and tables as
+    is."""
     if block.startswith(("#", " ", "|")):
         return block
     return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -132,7 +133,7 @@ def _place(item: Callable[..., object]) -> str:
     return f"`{item.__name__}` in `{item.__module__.replace('.', '/')}.py`"
 
 
-# A function for each part of the text: its names in braces -> what stands there.
+# One function per part of the text. Each returns name in braces -> value.
 
 
 def _of_ranking(walked: Walk) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def _of_histogram(walked: Walk) -> dict[str, Any]:
     quantised, start = quantise(pairs.gradients, pairs.hessians), bin_starts(binned)
     histogram = np.empty(int(start[-1]), dtype=np.int64)
     build_histogram(binned, start, np.arange(len(LABELS), dtype=np.uint32), quantised.packed, histogram)
-    sums = histogram[: binned.num_bins[0] - 1]  # without the bin of missing values, which is empty
+    sums = histogram[: binned.num_bins[0] - 1]  # without the bin for missing values, which is empty
     pushes, hessians = -quantised.gradient_unit * (sums >> 32), quantised.hessian_unit * (sums & 0xFFFFFFFF)
     columns = {
         "bin": [str(number) for number in range(len(sums))],
@@ -189,17 +190,17 @@ def _of_histogram(walked: Walk) -> dict[str, Any]:
 
 
 class Cut(NamedTuple):
-    """A cut of one feature, and what it is worth for the first tree.
+    """A split of one feature, with its gains for the first tree.
 
     Attributes:
-        threshold: the largest value that goes left.
-        left: (10,), who goes left.
-        mean_left: of their lambdas.
-        mean_right: of the others' lambdas.
-        error_left: the squared distances of lambdas from their mean, added up.
-        error_right: likewise.
-        least_squares: the gain by least squares.
-        newton: the gain to second order.
+        threshold: the largest value on the left side.
+        left: (10,), True for the documents on the left side.
+        mean_left: mean lambda of the left side.
+        mean_right: mean lambda of the right side.
+        error_left: sum of squared differences between the lambdas of the left side and their mean.
+        error_right: the same for the right side.
+        least_squares: gain by least squares.
+        newton: gain by the Newton criterion, to second order.
     """
 
     threshold: np.float32
@@ -213,7 +214,7 @@ class Cut(NamedTuple):
 
 
 def cuts_of(walked: Walk, feature: int) -> list[Cut]:
-    """All cuts of one of FEATURE_VALUES, by rising threshold."""
+    """Returns all splits of one feature of FEATURE_VALUES, in ascending order of threshold."""
     values = walked.data.features[:, list(FEATURE_VALUES).index(feature)]
     return [_cut(walked.pairs[0], values <= threshold, threshold) for threshold in np.sort(values)[:-1]]
 
@@ -237,11 +238,12 @@ def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
 
 
 def _only_split(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> Split:
-    """The split of a column that can be cut in one way: a bin for the left, one for the right."""
+    """Returns the only split of a feature with two bins: bin 0 for the left side, bin 1 for the right
+    side."""
     bins = np.where(left, 0, 1).astype(np.uint8)[None, :]
-    num_bins = np.array([3])  # the last for missing values
+    num_bins = np.array([3])  # the last bin is for missing values
     split = reference_split(pairs.gradients, hessians, bins, num_bins, SETTINGS.splits)
-    assert split is not None  # any cut gains where lambdas differ
+    assert split is not None  # every split has a positive gain when the lambdas differ
     return split
 
 
@@ -254,7 +256,7 @@ def best_cut(walked: Walk, feature: int) -> Cut:
 
 
 class OneCut(NamedTuple):
-    """A tree of one cut; the feature is a key of FEATURE_VALUES."""
+    """A tree with one split; the feature is a key of FEATURE_VALUES."""
 
     feature: int
     threshold: np.float32
@@ -296,14 +298,14 @@ def _of_cuts(walked: Walk) -> dict[str, Any]:
 
 
 def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
-    """The first two of which least squares prefers the one and Newton the other."""
+    """Returns the first pair of splits such that least squares prefers the first and Newton the second."""
     return next(
         (a, b) for a in cuts for b in cuts if a.least_squares > b.least_squares and a.newton < b.newton
     )
 
 
 def leaf_values(walked: Walk, left: DocumentMask, leaf_value: str) -> list[float]:
-    """What the two leaves come to of a tree that can be cut in one way only."""
+    """Returns the values of the left and the right leaf of a tree with the given split."""
     data = RankingDataset(
         features=np.where(left, 0, 1).astype(np.float32)[:, None],
         labels=walked.data.labels,
@@ -320,7 +322,7 @@ def _of_leaves(walked: Walk) -> dict[str, Any]:
         "feature 1": [f"{sign} {cut.threshold:.6f}" for cut in cuts for sign in ("up to", "above")],
         "documents": [_documents(side) for side in sides],
         "sum of lambda": _cells([-pairs.gradients[side].sum() for side in sides]),
-        "of hessian": _cells([pairs.hessians[side].sum() for side in sides]),
+        "sum of hessian": _cells([pairs.hessians[side].sum() for side in sides]),
         "mean lambda": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "mean")]),
         "Newton step": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "newton")]),
     }
@@ -345,9 +347,9 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
     history = {
         "trees": [str(k) for k in shown],
         "NDCG": _cells([walked.metric("ndcg", walked.scores[k]) for k in shown]),
-        "score of the relevant": _cells([walked.scores[k].max() for k in shown]),
-        "of the others": _cells([walked.scores[k].min() for k in shown]),
-        "all that pushes up": _cells(pushes),
+        "score, relevant": _cells([walked.scores[k].max() for k in shown]),
+        "score, irrelevant": _cells([walked.scores[k].min() for k in shown]),
+        "sum of positive lambda": _cells(pushes),
     }
     dialects = {
         name: _cells(-pair_lambdas(walked.data.labels, walked.scores[0], settings).gradients)
@@ -366,7 +368,7 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
 
 
 def _pairs_table(labels: ValueOfDocument, matrix: NDArray[np.float64], with_sums: bool = True) -> str:
-    """Of a symmetric (10, 10) matrix the part that is not 0: irrelevant by relevant documents."""
+    """Returns the part of a symmetric (10, 10) matrix that is not 0: irrelevant by relevant documents."""
     relevant, irrelevant = np.flatnonzero(labels), np.flatnonzero(labels == 0)
     block = matrix[np.ix_(irrelevant, relevant)]
     ends = ["pushed up"] if with_sums else []
@@ -398,10 +400,10 @@ def _table(columns: dict[str, list[str]]) -> str:
 
 
 def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:
-    # z: what rounds to 0 has no sign.
+    # z: no minus sign on a value that rounds to 0.
     return [f"{value:z.{digits}f}" for value in np.asarray(values, dtype=np.float64)]
 
 
 def _documents(rows: DocumentMask) -> str:
-    """Their numbers from 1, as in the text."""
+    """Returns the numbers of the selected documents, counted from 1 as in the text."""
     return " ".join(str(row + 1) for row in np.flatnonzero(rows))

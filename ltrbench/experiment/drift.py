@@ -1,4 +1,4 @@
-"""Whether a library itself computes the metrics that ltrbench computes under its convention."""
+"""Compares the metrics that a library computes with those of ltrbench under the library's convention."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from ltrbench.results import ScoredSplit
 
 log = logging.getLogger("ltrbench")
 
-# XGBoost prints its metrics with an error of about 5e-7.
+# The metrics that XGBoost prints have a rounding error of about 5e-7.
 DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
-# The libraries keep weights, and add them up, in float32.
+# The libraries store and sum weights in float32.
 DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
 
 
 def check_drift(
     ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Compares the library's metrics of the same scores with ours under its convention; see RunResult.
+    """Compares the library's metrics with ltrbench's for the same scores, under the library's convention.
 
-    A drift is a warning and a mark, never a failure: the metrics of the run do not depend on it.
+    A difference is logged and recorded, but it is no failure: the metrics of the run do not depend on it.
+
+    Returns:
+        The record of `RunResult.drift`; empty if the ranker's library has no metrics.
     """
     if not isinstance(ranker, SupportsLibraryMetrics):
         return {}
@@ -36,14 +39,14 @@ def check_drift(
     try:
         theirs = ranker.library_metrics(test, scored.scores, names)
     except Exception as error:
-        # Whatever a foreign library raises here must not cost the run that it only checks.
-        log.warning("The figures of %s could not be checked: %s", convention, error)
-        # Its first line, because a stack of C++ may follow.
+        # An error of the library must not fail the run, because this is only a check.
+        log.warning("the metrics of %s could not be checked: %s", convention, error)
+        # Only the first line, because a C++ stack trace may follow.
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return {"convention": convention, "drifted": False, "error": reason}
     ours: dict[str, float] = {}
     for name in theirs:
-        # What the convention does not define on these data is not held against anything.
+        # A metric that the convention does not define on these data is not compared.
         with contextlib.suppress(UndefinedMetricError):
             ours |= evaluate(test, scored.scores, [name], preset(convention)).means
     tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
@@ -52,7 +55,7 @@ def check_drift(
     drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
     for name in drifted:
         log.warning(
-            "%s drifts: %s itself computes %.9f, ltrbench %.9f",
+            "%s drifts: %s computes %.9f, ltrbench computes %.9f under the same convention",
             name,
             convention,
             theirs[name],

@@ -1,6 +1,6 @@
-"""Inspection: the content of a data set, and what each backend would refuse or mishandle in it.
+"""Summarizes a data set, and lists what each backend would reject or ignore in it.
 
-`inspect_data` counts; it changes nothing and prints nothing. The findings are the backends' own.
+`inspect_data` changes nothing and prints nothing. Each backend reports its own concerns.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ltrbench.rankers.capabilities import concerns_of
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
-_ROWS_AT_ONCE = 1 << 16  # the features are looked at in parts, so that no copy of the whole is made
+_ROWS_AT_ONCE = 1 << 16  # features are processed in blocks of rows, to avoid a copy of the whole matrix
 
 
 @dataclass(frozen=True)
 class FeatureFaults:
-    """The features in which something is wrong or empty.
+    """Features with missing or constant values.
 
     Attributes:
-        missing: name -> the number of documents without a value, for the features that lack some.
-        constant: the names of those with one value in all documents, or with none.
-        constant_within_queries: the names of those that differ between queries, but in no query.
+        missing: name -> number of documents without a value, for features with missing values.
+        constant: names of features with one value in all documents, or with no value at all.
+        constant_within_queries: names of features that differ between queries, but within no query.
     """
 
     missing: Mapping[str, int]
@@ -38,14 +38,13 @@ class FeatureFaults:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """In which order the rows stand.
+    """The order of the rows.
 
     Attributes:
-        mixed: the number of queries whose documents do not all have the same label; only there can rows be
-            sorted by label.
-        best_first: of these, those in which no label exceeds the one before it.
-        worst_first: of these, those in which no label falls below the one before it.
-        query_ids_ascend: whether the queries stand in the order of their ids, as numbers if all are.
+        mixed: number of queries with at least two different labels; only these can be sorted by label.
+        best_first: number of mixed queries whose labels never increase from row to row.
+        worst_first: number of mixed queries whose labels never decrease from row to row.
+        query_ids_ascend: whether query ids are in ascending order, compared as numbers if all are numbers.
     """
 
     mixed: int
@@ -59,16 +58,16 @@ class Inspection:
     """The result of `inspect_data`.
 
     Attributes:
-        labels: label -> the number of documents that have it, ascending.
-        query_sizes: quantile (of `QUANTILES`) -> documents of a query; "mean" beside them.
-        without_relevant: the number of queries with no document of label 1 or more.
-        only_relevant: the number of queries with no other document.
-        single_document: the number of queries of one document.
-        fractional_labels: the number of documents whose label is not a whole number.
-        query_weights: "min", "mean" and "max"; None where all queries count alike.
-        weights_vary_within_queries: whether documents of one query differ in weight.
-        positions: "min" and "max"; None where none are known.
-        concerns: model -> what that backend would refuse or mishandle, a sentence each.
+        labels: label -> number of documents with this label, in ascending order of label.
+        query_sizes: quantile (of `QUANTILES`) -> documents per query; also "mean".
+        without_relevant: number of queries without a document of label 1 or more.
+        only_relevant: number of queries in which all documents have label 1 or more.
+        single_document: number of queries with one document.
+        fractional_labels: number of documents whose label is not an integer.
+        query_weights: "min", "mean" and "max"; None if all queries have the same weight.
+        weights_vary_within_queries: whether weights differ between documents of one query.
+        positions: "min" and "max"; None if the data has no positions.
+        concerns: model -> one sentence for each thing that the backend would reject or ignore.
     """
 
     documents: int
@@ -90,7 +89,7 @@ class Inspection:
 
 
 def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
-    """Counts what a data set holds, with what each ranker would refuse or mishandle in it.
+    """Summarizes a data set, and collects what each ranker would reject or ignore in it.
 
     Args:
         rankers: model -> an unfitted ranker.
@@ -171,7 +170,8 @@ def _ascend(query_ids: NDArray[np.str_]) -> bool:
 
 
 def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
-    """A feature without a value is constant: so a feature that some documents lack and others have is not."""
+    """Finds missing and constant features. A missing value counts as a value of its own: a feature without
+    any value is constant, a feature with values in some documents is not."""
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
     varies = np.zeros(dataset.num_features, dtype=np.bool_)
@@ -179,7 +179,7 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
         rows = slice(start, start + _ROWS_AT_ONCE)
         missing += np.isnan(dataset.features[rows]).sum(axis=0)
         varies |= _differ(dataset.features[rows], dataset.features[0]).any(axis=0)
-        # With the last row of the part before, so that every two neighbours meet.
+        # Includes the last row of the previous block, so that all pairs of neighbouring rows are compared.
         neighbours = slice(max(start - 1, 0), start + _ROWS_AT_ONCE)
         features, queries = dataset.features[neighbours], dataset.query_of_document[neighbours]
         inside = queries[1:] == queries[:-1]
@@ -193,6 +193,6 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
 
 
 def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Elementwise; two missing values do not differ."""
+    """Returns elementwise whether values differ; two missing values are equal."""
     differ: NDArray[np.bool_] = (features != others) & ~(np.isnan(features) & np.isnan(others))
     return differ

@@ -1,4 +1,4 @@
-"""Which of the shared parameters a ranker was given, and which settings it has instead."""
+"""Determines which shared parameters a ranker uses, and which settings replace them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ltrbench.results import NO_PARAMETERS, OWN
 def parameters_and_settings(
     ranker: Ranker, params: str, given: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Returns `params` and `own_settings` of a run's result.
+    """Returns `params` and `own_settings` of `RunResult`.
 
     Args:
-        params: which shared parameters the ranker was given; `OWN`: none.
-        given: their values.
-        fields: name -> value of each field of the ranker, as it is recorded.
+        params: name of the set of shared parameters; `OWN`: none.
+        given: shared parameter -> value.
+        fields: name -> recorded value of each field of the ranker.
     """
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
@@ -31,18 +31,19 @@ def parameters_and_settings(
 
 
 def _has_all_shared(fields: Mapping[str, Any]) -> bool:
-    """Whether a class with these fields takes the shared parameters, and not a few of the same names."""
+    """Returns whether a class with these fields has all shared parameters, not just some fields of the same
+    names."""
     return all(name in fields for name in SHARED)
 
 
 def _own_settings(
     fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
 ) -> dict[str, Any]:
-    """The settings that a ranker has instead of the shared parameters; see `RunResult.own_settings`.
+    """Returns the settings of a ranker that replace the shared parameters; see `RunResult.own_settings`.
 
     Args:
-        shared: the values of the shared parameters; None where the ranker was given none.
-        unmatched: the sentences of `departures_of`; a parameter that they name is explained there.
+        shared: the values of the shared parameters; None if the ranker uses none.
+        unmatched: the sentences of `departures_of`; they explain the parameters that they name.
     """
     if not _has_all_shared(fields):
         return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}

@@ -1,7 +1,7 @@
-"""Training a deterministic model once: a run that differs from an earlier one in a seed that changes nothing.
+"""Reuses the training of an earlier run that differs only in a seed without effect.
 
-Where a seed changes no score, a sweep over seeds would train the same model again and again. A run whose
-training is reused has a folder of its own, as every other, and `RunResult.reused` names the run that trained.
+If a seed changes no score, a sweep over seeds would train the same model several times. Instead the model is
+trained once. Every run still has its own folder; `RunResult.reused` names the run that was trained.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from ltrbench.rankers.capabilities import SupportsSeedMatters
 from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, copy_run
 
 _MEASURED = ("metrics", "importance", "timing", "plugins")
-"""What of `RunResult.config` decides what a run measures; its ranker and data source are recorded apart."""
+"""Keys of `RunResult.config` that determine the measurements; ranker and data source are recorded
+separately."""
 
 
 def run_to_reuse(
     ranker: Ranker, resample: TrainingResample | None, begun: RunResult, earlier: Mapping[str, Run]
 ) -> str | None:
-    """Returns the name of the earlier run that differs in a seed that changes nothing; None: there is none.
+    """Returns the name of an earlier run that differs only in a seed without effect, or None.
 
     Args:
-        ranker, resample: of the run that is to begin.
-        begun: what is known of it.
-        earlier: name -> run of the same command, whose data are taken to be unchanged.
+        ranker: the ranker of the new run.
+        resample: the resample of the new run; None: all training queries.
+        begun: the result of the new run, as far as it is known.
+        earlier: name -> run of the same command; the data is assumed to be unchanged since then.
     """
     drawn = None if resample is None else resample.describe()
     for name, run in earlier.items():
@@ -48,16 +50,16 @@ def run_to_reuse(
 
 
 def _settings(result: RunResult) -> list[Any]:
-    """What decides the outcome of a run, but its seed."""
+    """Returns everything that determines the outcome of a run, except its seed."""
     fields = {name: value for name, value in result.ranker["fields"].items() if name != "seed"}
     measured = [result.config.get(name) for name in _MEASURED]
-    # Relative paths among the settings start in the folder where the run began.
+    # Relative paths in the settings are relative to the folder in which the run was started.
     data = [result.source, result.started_in]
     return [result.model, result.params, result.ranker["class"], fields, *data, *measured]
 
 
 def _drawn(result: RunResult) -> dict[str, Any] | None:
-    """The resample that a run trained on, as `TrainingResample.describe` has it."""
+    """Returns the resample that a run trained on, in the form of `TrainingResample.describe`."""
     resample = result.data.get("resample")
     if resample is None:
         return None
@@ -65,7 +67,7 @@ def _drawn(result: RunResult) -> dict[str, Any] | None:
 
 
 def copy_training(name: str, run: Run, begun: RunResult, folder: Path) -> Run:
-    """Writes a run that is a copy of an earlier one but for its own seed and settings."""
+    """Writes a copy of an earlier run, with the seed and settings of the new run."""
     result = replace(
         run.result,
         seed=begun.seed,

@@ -1,7 +1,7 @@
-"""One run: load, warm up, fit on the clock, predict on the clock, evaluate, write, mirror.
+"""One run: load, warm up, timed fit, timed predict, evaluate, write, track.
 
-Nothing in here knows Hydra: an `Experiment` is a ranker, a data source and a few choices, and can be built by
-hand. Every backend goes through the same steps, with the same evaluator and the same clock.
+This module does not depend on Hydra: an `Experiment` is a ranker, a data source and a few choices, and can be
+built in Python. Every backend takes the same steps, with the same evaluator and the same clock.
 """
 
 from __future__ import annotations
@@ -65,27 +65,28 @@ MONITORED, CLEAN = "monitored", "clean"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What one run does.
+    """The definition of one run.
 
     Attributes:
-        model: the name that tables show, that of the YAML in conf/model.
+        model: name in tables, the name of the YAML in conf/model.
         ranker: unfitted.
-        source: where train, valid and test come from.
-        resample: of the training queries, which it trains on instead; None: on all of them.
-        metrics: what valid and test are judged by, such as ndcg@10; the ndcg ones make the learning curve,
-            or the first where there is none.
-        params: which shared parameters the ranker was given, "matched" or "library", with their values in
-            `config`; "own": it has settings of its own.
-        importance: which importances of the features are taken, and how; None: none.
-        timing: "monitored", or "clean" for one more fit without any evaluator at the chosen number of trees.
-        overrides: the settings of the command that made this run; None: it is made from Python.
-        sweep: the name of the sweep that it belongs to; None alone.
-        swept: the settings in which the jobs of that sweep differ, with all of their values.
+        source: the source of train, valid and test.
+        resample: the resample of the training queries to train on; None: all training queries.
+        metrics: metrics of valid and test, such as ndcg@10. The learning curve has the ndcg metrics; if there
+            is none, it has the first metric.
+        params: name of the ranker's set of shared parameters, "matched" or "library", with values in
+            `config`; "own": the ranker uses only settings of its own.
+        importance: settings of the feature importances; None: none are computed.
+        timing: "monitored", or "clean" for an additional fit without an evaluator, with the final number of
+            trees.
+        overrides: the overrides of the command; None: started from Python.
+        sweep: name of the sweep; None for a single run.
+        swept: each setting that differs between the jobs of the sweep -> all of its values.
         config: the configuration of the command, for the record; the fields of `ranker` and `source` are
-            recorded without it.
+            recorded independently of it.
 
     Raises:
-        ConfigError: on an unknown metric or timing.
+        ConfigError: metrics is empty, or a metric or the timing is unknown.
     """
 
     model: str
@@ -103,7 +104,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.metrics:
-            raise ConfigError("metrics is empty; name at least one, as in metrics=[ndcg@10].")
+            raise ConfigError("metrics is empty; list at least one metric, as in metrics=[ndcg@10].")
         for name in self.metrics:
             parse_metric(name)
         if self.timing not in (MONITORED, CLEAN):
@@ -117,19 +118,21 @@ def run(
     on_progress: OnProgress | None = None,
     earlier: Mapping[str, Run] | None = None,
 ) -> Run:
-    """Runs an experiment into a folder and mirrors it to an opened tracker.
+    """Runs an experiment, writes it to a folder, and logs it to an opened tracker.
 
-    A failure is recorded in the folder and the tracker as well, and raised. A saved model that does not load
-    without pickle, or then gives other scores, is a failure too: all of the run is kept but the model.
+    A failure is also recorded in the folder and the tracker, and raised. If the saved model cannot be loaded
+    without pickle, or the loaded model gives other scores, the run has failed too: everything except the
+    model is kept.
 
     Args:
-        on_progress: called after each iteration of a fit. It is called on the clock, so that it has to be
-            quick.
-        earlier: folder, in that of the sweep, -> finished run of the same command. Where one of them differs
-            in a seed that changes nothing, this run does not train but copies it (`RunResult.reused`).
+        on_progress: called after each iteration of a fit. Its time counts as fit time, so it must be fast.
+        earlier: folder, relative to the folder of the sweep, -> finished run of the same command. If one of
+            them differs only in a seed without effect, it is copied instead of training
+            (`RunResult.reused`).
 
     Raises:
-        LtrbenchError: on a mistake in the data or the settings; ResultError where the folder is taken.
+        LtrbenchError: The data or the settings are invalid.
+        ResultError: The folder is already in use.
     """
     mirror = tracker or NoTracking()
     begun = _begin(experiment)
@@ -160,7 +163,7 @@ def _trained_or_copied(
     reused = run_to_reuse(experiment.ranker, experiment.resample, begun, earlier)
     if reused is None:
         return _measure(experiment, begun, folder, on_progress)
-    log.info("%s: the seed changes nothing; the training of job %s is reused", experiment.model, reused)
+    log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, reused)
     return copy_training(reused, earlier[reused], begun, folder)
 
 
@@ -168,12 +171,12 @@ def _mirror(tracker: Tracker, done: Run) -> None:
     try:
         tracker.log(done)
     except TrackingError as error:
-        # Nothing is lost: the folder is the truth, and can be mirrored again.
-        log.warning("%s stands in its folder but was not tracked: %s", done.path, error)
+        # Nothing is lost: the folder has the complete run, and can be logged again.
+        log.warning("%s is complete but was not tracked: %s", done.path, error)
 
 
 def _begin(experiment: Experiment) -> RunResult:
-    """Returns the result as far as it is known before anything runs."""
+    """Returns the fields of the result that are known before the run starts."""
     ranker = experiment.ranker
     record = provenance.described(ranker)
     given = experiment.config.get("params", {})
@@ -252,13 +255,14 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
             check_model=lambda saved: check_saved(ranker, saved, splits.test.features, test_scores),
         )
     except SavedModelError as error:
-        # The fit may have taken hours: all is kept but the model.
+        # The fit may have taken hours, so everything except the model is kept.
         write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
         raise
 
 
 def _load(experiment: Experiment) -> tuple[Splits, dict[str, Any]]:
-    """The splits, and what `RunResult.data` says of the resample that takes the place of train, if any."""
+    """Returns the splits, with train resampled if requested, and the record of the resample for
+    `RunResult.data`."""
     splits = experiment.source.load()
     if experiment.resample is None:
         return splits, {}
@@ -268,7 +272,7 @@ def _load(experiment: Experiment) -> tuple[Splits, dict[str, Any]]:
 
 
 class _Seconds(dict[str, float]):
-    """What was done -> the seconds that it took."""
+    """Kind of time -> seconds."""
 
     @contextlib.contextmanager
     def taking(self, kind: str) -> Iterator[None]:
@@ -281,7 +285,7 @@ class _Seconds(dict[str, float]):
 def _fit(
     experiment: Experiment, splits: Splits, seconds: _Seconds, on_progress: OnProgress | None
 ) -> tuple[LearningCurve, float | None]:
-    """Fits on the clock; the learning curve, and how far memory rose, MB."""
+    """Runs the timed fit; returns the learning curve and the peak increase of memory in MB."""
     ranker, memory = experiment.ranker, MemoryMeter()
     recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
     watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
@@ -293,7 +297,7 @@ def _fit(
 
 
 def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, ScoredSplit]:
-    """Test's scores, which were taken on the clock, and valid's where there is a validation set."""
+    """Returns the scores of test, from the timed prediction, and of valid if there is a validation set."""
     test, valid = splits.test, splits.valid
     scored = {"test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows)}
     if valid is not None:
@@ -304,23 +308,23 @@ def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, Sc
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:
-    """Without a usable validation set, early stopping would silently never apply."""
+    """Raises ConfigError or DataError without a usable validation set, on which early stopping depends."""
     if not isinstance(ranker, BoostingRanker) or ranker.early_stopping is None:
         return
     if splits.valid is None:
         raise ConfigError(
-            "early_stopping is set, but there is no validation set to stop by; set data.valid_share, or "
+            "early_stopping is set, but there is no validation set. Set data.valid_share, or "
             "early_stopping=null."
         )
     if not has_relevant_document(splits.valid).any():
         raise DataError(
             "early_stopping is set, but no query of the validation set has a relevant document (a label of 1 "
-            "or more); give another with data.valid, or early_stopping=null."
+            "or more). Choose another validation set with data.valid, or set early_stopping=null."
         )
 
 
 def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Some of the metrics, because each is evaluated at every iteration."""
+    """Returns the metrics of the learning curve; not all, because each is evaluated at every iteration."""
     return tuple(name for name in metrics if name.startswith("ndcg")) or metrics[:1]
 
 
@@ -341,7 +345,7 @@ def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
 
 def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
     fold = getattr(source, "fold", None)
-    # A user's source may mean something else by it, which is recorded among its fields.
+    # The `fold` of a user's source may have another meaning; it is recorded among its fields.
     described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}
     for name, split in splits:
         described[name] = {

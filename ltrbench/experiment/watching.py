@@ -1,4 +1,4 @@
-"""What is recorded and reported while a ranker is fitted: the learning curve, and progress."""
+"""Records the learning curve and reports progress while a ranker is fitted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ltrbench.shapes import Scores
 
 
 class CurveRecorder:
-    """Evaluates train and valid after each iteration, and its out-of-bag improvement where it left documents
-    out; `on_iteration` of a fit."""
+    """The `on_iteration` callback that evaluates train and valid after each iteration, and the out-of-bag
+    improvement if the iteration left out documents."""
 
     def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
         self.curve = LearningCurve()
@@ -39,7 +39,7 @@ class CurveRecorder:
     def _improvement(self, iteration: Iteration, left_out: NDArray[np.int64]) -> Mapping[str, float]:
         before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
         if before is None:
-            # The fit continues from a model, whose scores nobody has shown.
+            # The fit continues from a model whose scores were not reported.
             return dict.fromkeys(self.names, np.nan)
         return improvement(self._splits.train, left_out, before, iteration.train_scores, self.names)
 
@@ -50,19 +50,20 @@ class CurveRecorder:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fit has come, in figures of the learning curve.
+    """Progress of a fit, with values of the learning curve.
 
     Attributes:
-        iteration: iterations so far.
-        num_iterations: how many there will be at the most; None where the ranker does not say.
-        metric: what the figures are of: early stopping's metric, or the curve's first where it has not that.
-        train: its value on train.
-        valid: its value on valid; None without a validation set.
-        best: the highest of valid so far; None where there is none.
-        best_iteration: where that was, the earliest of equals.
-        out_of_bag: what the last iteration brought on what it left out; None where it left out nothing.
-        seconds: since the fit began.
-        finished: True once, with the figures of the last iteration, when the fit is over.
+        iteration: number of iterations so far.
+        num_iterations: maximum number of iterations; None if the ranker does not report it.
+        metric: metric of the values: the metric of early stopping, or else the first of the curve.
+        train: value on train.
+        valid: value on valid; None without a validation set.
+        best: highest value on valid so far; None if there is none.
+        best_iteration: the first iteration with the value `best`.
+        out_of_bag: improvement of the last iteration on the documents that it left out; None if it left out
+            none.
+        seconds: time since the start of the fit.
+        finished: True in the last report, which repeats the values of the last iteration.
     """
 
     iteration: int
@@ -81,7 +82,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class ProgressReporter:
-    """`on_iteration` of a fit that lets a recorder record, and reports what it recorded."""
+    """The `on_iteration` callback that passes each iteration to a recorder and reports its values."""
 
     def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
         rule = ranker.early_stopping if isinstance(ranker, BoostingRanker) else None
@@ -90,7 +91,7 @@ class ProgressReporter:
         self._num_iterations = ranker.num_trees if isinstance(ranker, BoostingRanker) else None
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
-        # Only shown: what a run reports is taken by a Stopwatch.
+        # For the display only: the recorded times are measured by a Stopwatch.
         self._began = time.perf_counter()
 
     def __call__(self, iteration: Iteration) -> None:
@@ -117,6 +118,6 @@ class ProgressReporter:
         return values[-1] if values else None
 
     def finish(self) -> None:
-        """Reports the last iteration once more, as the last."""
+        """Reports the last iteration again, with `finished` set."""
         if self._last is not None:
             self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))

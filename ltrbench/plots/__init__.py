@@ -1,28 +1,28 @@
-"""Pictures of finished runs, as PNG files that print well: at 150 dpi, and readable without colours.
+"""Pictures of finished runs, as PNG files for print: 150 dpi, and readable without colors.
 
-    learning_curves.png     the validation metric by iteration, the kept iterations marked, and train above
+    learning_curves.png     the validation metric by iteration with the kept iterations, and train above it
     ndcg_at_k.png           NDCG@k on test against k
-    importances.png         what features are worth to each model: permutation, SHAP, and share of gain
-    time_against_ndcg.png   the test metric against the seconds that a fit took, with the Pareto front
+    importances.png         feature importances per model: permutation, SHAP, and share of gain
+    time_against_ndcg.png   the test metric against the fit time in seconds, with the Pareto front
 
 The files:
 
     learning_curves   metrics of validation and train by iteration
     cutoffs           NDCG@k against k
-    importances       importances of features
+    importances       feature importances
     costs             metrics against times and sizes, with the Pareto front
     tree_views        trees as text, JSON and a picture
-    report            pictures that the report alone shows
-    drawing           what all pictures share
+    report            pictures of the report only
+    drawing           shared by all pictures
 
-A picture shows series: one is a row of a comparison, with its runs (folds and seeds). A backend has one
-colour and one marker in every picture of every sweep; the rows of one backend differ by their line, their
-filling and their tint. A series without the data for a picture is left out of it, and a picture without any
-series is not drawn. The same runs give the same bytes.
+A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
+the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
+style and tint. A series without data for a picture is left out, and a picture without series is not drawn.
+The same runs give the same bytes.
 
-A new picture is a file in here with a function from series to a Figure, or None, and a line in `figures_of`.
-Matplotlib is imported by the functions that draw, so that `--help` need not wait for it, and never through
-pyplot, whose state is global.
+To add a picture, add a file with a function from series to a Figure or None, and a line in `figures_of`. The
+drawing functions import matplotlib themselves, so that `--help` is fast. pyplot is never imported, because
+its state is global.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = ["Series", "draw_run", "draw_series", "short_name"]
 
 
 def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Path]:
-    """Draws every picture for which the runs hold data.
+    """Draws every picture for which the runs have data.
 
     Args:
-        metric: what the series' values are in, and the learning curves where it was recorded.
-        folder: made where it does not exist.
+        metric: metric of the values of the series, and of the learning curves if it was recorded.
+        folder: created if it does not exist.
 
     Returns:
         The files written.
@@ -59,16 +59,16 @@ def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Pat
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
-    """Draws learning_curve.png, of the metric that decided when to stop, and importances.png of one run.
+    """Draws learning_curve.png, with the metric of early stopping, and importances.png of one run.
 
     Args:
-        folder: made where it does not exist.
+        folder: created if it does not exist.
 
     Returns:
-        The files written; none for a run that recorded neither.
+        The files written; empty for a run that recorded neither.
     """
     series = finished([Series(run.result.model, run.result.model, (run,))])
-    # A user's backend may mean something else by the name than our rule.
+    # A user's backend may have an `early_stopping` of another type.
     stopping = run.result.settings.get("model", {}).get("early_stopping")
     stopping = stopping if isinstance(stopping, Mapping) else {}
     figures = {
@@ -92,7 +92,7 @@ def _write(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
     for name, figure in figures.items():
         if figure is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            # Neither a date nor a version stands in the file, so that the same data give the same bytes.
+            # Without a date and a version in the file, so that the same data give the same bytes.
             figure.savefig(folder / name, dpi=DPI, metadata={"Software": None})
             written.append(folder / name)
     return written

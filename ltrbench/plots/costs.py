@@ -1,4 +1,4 @@
-"""A metric of test against what it costs, with the Pareto front drawn."""
+"""A test metric against a cost, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Point = tuple[float, float]
-"""Cost and metric of a series."""
+"""(cost, metric) of a series."""
 
 _LABEL_WIDTH = 0.6
-"""Inches that the label of a tick needs, up to `≤ 0.0001`."""
+"""Maximum width of a tick label in inches, for `≤ 0.0001`."""
 _AXIS_SHARE = 0.8
-"""Share of the page's width that the axis takes at least."""
+"""Minimum share of the page width that the axis takes."""
 
 _FRONT: dict[str, Any] = {
     "color": "#777777",
@@ -38,12 +38,13 @@ _FRONT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost, as the horizontal axis shows it.
+    """A cost on the horizontal axis.
 
     Attributes:
-        name: in the title, such as "the time to fit".
-        axis: with its unit, such as "time to fit, seconds".
-        least: smaller costs are drawn here, because they would stretch a logarithmic axis by decades.
+        name: name in the title, such as "fit time".
+        axis: label of the axis with its unit, such as "fit time, seconds".
+        least: smaller costs are drawn at this value, because they would stretch a logarithmic axis by
+            decades.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Cost:
     least: float
 
 
-FIT = Cost("the time to fit", "time to fit, its evaluator included, seconds", 0.01)
+FIT = Cost("fit time", "fit time including the evaluator, seconds", 0.01)
 
 
 def metric_against_cost(
@@ -61,7 +62,7 @@ def metric_against_cost(
     metric: str,
     page: Page = PAPER,
 ) -> Figure | None:
-    """A point a series; None where no series has both a cost and a value."""
+    """Draws one point per series; returns None if no series has both a cost and a value."""
     known = [
         (item, (max(cost.least, spent), item.value))
         for item, spent in zip(series, costs, strict=True)
@@ -87,7 +88,7 @@ def metric_against_cost(
 
 
 def pareto_front(points: Sequence[Point]) -> list[Point]:
-    """Returns the Pareto front, the cheapest first: no other point costs less and has as high a value.
+    """Returns the Pareto front in ascending order of cost: no other point is both cheaper and as good.
 
     >>> pareto_front([(3.0, 0.5), (1.0, 0.4), (2.0, 0.3), (3.0, 0.2)])
     [(1.0, 0.4), (3.0, 0.5)]
@@ -100,7 +101,7 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
 
 
 def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
-    """Draws the Pareto front as steps and returns their corners; none where there is a single point."""
+    """Draws the Pareto front as steps and returns their corners; empty for a single point."""
     if len(points) < 2:
         return []
     right = axes.get_xlim()[1]
@@ -115,13 +116,13 @@ def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
 
 
 def fit_seconds(item: Series) -> float | None:
-    """Mean over runs; None where one of them has no time."""
+    """Returns the mean fit time over the runs; None if a run has no time."""
     times = [run.result.seconds.get("fit", math.nan) for run in item.runs]
     return None if math.isnan(fmean(times)) else fmean(times)
 
 
 def _make_logarithmic(axes: Axes, width: float, least: float) -> None:
-    """Makes the axis of costs logarithmic, on a page of so many inches."""
+    """Makes the cost axis logarithmic; `width` is the width of the page in inches."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
@@ -131,9 +132,9 @@ def _make_logarithmic(axes: Axes, width: float, least: float) -> None:
 
 
 def _ticks(low: float, high: float, width: float, least: float) -> list[float]:
-    """As many round numbers as have room for their labels, between the ends of a logarithmic axis.
+    """Returns as many round numbers as fit with their labels on a logarithmic axis from `low` to `high`.
 
-    None is below `least`, where nothing is drawn.
+    No tick is below `least`, where nothing is drawn.
 
     >>> _ticks(0.8, 12, 5.0, 0.01), _ticks(0.00005, 0.3, 5.0, 0.0001)
     ([1.0, 2.0, 5.0, 10.0], [0.0001, 0.001, 0.01, 0.1])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
-    """A line a series that has values; None where none has."""
+    """Draws one line per series with values; returns None if no series has values."""
     drawn = [item for item in series if item.ndcg]
     if not drawn:
         return None
@@ -30,14 +30,15 @@ def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | Non
     axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
     bottom, top = limits_of_ndcg([value for ndcg in values for value in ndcg])
     axes.set_ylim(bottom, top)
-    axes.set_xlabel("k (documents from the top)", fontsize=TEXT)
-    axes.set_ylabel(f"NDCG@k (the axis begins at {bottom:.2f})" if bottom else "NDCG@k", fontsize=TEXT)
+    axes.set_xlabel("cutoff k", fontsize=TEXT)
+    axes.set_ylabel(f"NDCG@k (axis starts at {bottom:.2f})" if bottom else "NDCG@k", fontsize=TEXT)
     axes.grid(**GRID)
     return figure
 
 
 def limits_of_ndcg(values: Sequence[float]) -> tuple[float, float]:
-    """From 0, unless no value is below half of the highest; never so narrow that noise looks like a gap.
+    """Returns the limits of the axis: from 0 if a value is below half of the highest; otherwise at least 0.2
+    wide, so that noise does not look like a difference.
 
     >>> limits_of_ndcg([0.21, 0.62]), limits_of_ndcg([0.71, 0.72])
     ((0.0, 0.65), (0.55, 0.75))

@@ -1,4 +1,4 @@
-"""What features are worth to each model: permutation, SHAP, and share of gain."""
+"""Feature importances of each model: permutation, SHAP, and share of gain."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _MOST_FEATURES = 15
 _MOST_PANELS = 3
 _LONGEST_FEATURE = 24  # characters
 _Importances = dict[str, dict[str, float]]
-"""Kind of importance -> feature -> its value over the runs of a series."""
+"""Kind of importance -> feature -> its mean over the runs of a series."""
 
 _AXIS_OF_KIND = {
-    WITHIN: "fall of test {metric} when\nshuffled within queries",
-    ACROSS: "fall of test {metric} when\nshuffled across queries",
-    DROP_COLUMN: "fall of test {metric} when\nfitted without it",
+    WITHIN: "drop of test {metric} when\nshuffled within queries",
+    ACROSS: "drop of test {metric} when\nshuffled across queries",
+    DROP_COLUMN: "drop of test {metric} when\nfitted without the feature",
     SHAP: "share of\nmean |SHAP|, %",
     GAIN: "share of the gain\nof all splits, %",
 }
@@ -52,14 +52,16 @@ _DOT: dict[str, Any] = {
     "markeredgewidth": 0.5,
 }
 _WHISKERS: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
-# In lines of their own: three panels leave no room for longer ones where a page is narrow.
+# On separate lines, because three panels on a narrow page leave no room for longer lines.
 _WHISKER, _MARK = "whisker: 95 %", "dot: across queries"
 
 
 def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
-    """The features worth most, by the first of three kinds: permutation, drop-column, SHAP or gain.
+    """Draws the most important features, with up to three kinds: permutation, drop-column, SHAP or gain.
 
-    Where both permutations were taken the bars are of that within queries, and dots of that across them.
+    The features are sorted by the first kind. If both permutation importances are available, the bars show
+    the permutation within queries and the dots the permutation across queries. Returns None if no run
+    recorded importances.
     """
     recorded = [(item, _importances(item)) for item in series if item.model not in YARDSTICKS]
     shown = [(item, importances) for item, importances in recorded if importances]
@@ -72,10 +74,10 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     kinds = kinds[:_MOST_PANELS]
     features = _best_features([importances[kinds[0]] for _, importances in shown if kinds[0] in importances])
     drawn = [item for item, _ in shown]
-    # A bar of five points shows its hatch; a page may have no room for it.
+    # About five points per bar show its hatch; the height of the page limits it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
     figure, panels = titled_panels(
-        f"{data_of(drawn)}: features worth most{to_one(drawn)}{over(drawn)}",
+        f"{data_of(drawn)}: most important features{to_one(drawn)}{over(drawn)}",
         _keys_of_bars(drawn) if len(drawn) > 1 else [],
         height,
         page,
@@ -94,7 +96,7 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
 
 
 def _name_features(axes: Axes, features: Sequence[str]) -> None:
-    """From the top; the panels share the axis."""
+    """Labels the shared feature axis from the top."""
     axes.set_yticks(range(len(features)))
     names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
     axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
@@ -110,7 +112,7 @@ def _bars(
     place: tuple[int, int],
     style: Style,
 ) -> None:
-    """One series' bars; `place` is its number among how many, from the top of each feature's group."""
+    """Draws the bars of one series; `place` is (its number from the top of each group, number of series)."""
     number, count = place
     thickness = 0.84 / count
     rows = np.arange(len(features)) + (number - (count - 1) / 2) * thickness
@@ -124,7 +126,7 @@ def _bars(
     axes.barh(rows, widths, thickness, facecolor="none", edgecolor=style.colour, linewidth=0.5)
     if kind + HIGH in importances:
         halves = of(kind + HIGH) - widths
-        # A feature that the model does not look at was not shuffled, and has no whisker.
+        # A feature that the model does not use was not shuffled, so it has no whisker.
         shuffled = halves > 0
         axes.errorbar(widths[shuffled], rows[shuffled], xerr=halves[shuffled], **_WHISKERS)
     if kind == WITHIN and ACROSS in importances:
@@ -146,7 +148,7 @@ def _fill(style: Style) -> dict[str, Any]:
 
     full = np.array(to_rgb(style.colour))
     tinted = tuple((1 - style.tint * (1 - full)).tolist())
-    # The hatch takes the colour of the edge: white on a full colour, the full colour on a pale one.
+    # The hatch has the color of the edge: white on the full color, the full color on a pale tint.
     edge = "white" if style.tint > 0.7 else style.colour
     return {"facecolor": tinted, "edgecolor": edge, "hatch": style.hatch, "linewidth": 0}
 
@@ -159,7 +161,7 @@ def _keys_of_bars(series: Sequence[Series]) -> list[Artist]:
 
 
 def _importances(item: Series) -> _Importances:
-    """The kinds of importance that every run of a series recorded, numbers throughout and not all 0."""
+    """Returns the kinds of importance that every run of a series recorded and that are not all 0."""
     means = mean_importances(item.runs)
     kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
     return {
@@ -171,7 +173,8 @@ def _importances(item: Series) -> _Importances:
 
 
 def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
-    """The features with the highest mean over series, the best first; none that is worth 0 to all."""
+    """Returns the features with the highest mean over series, in descending order, without features of
+    importance 0 in every series."""
     names = dict.fromkeys(
         name for of_series in values for name in of_series if any(each.get(name) for each in values)
     )
@@ -180,6 +183,7 @@ def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def _metric_of(series: Sequence[Series]) -> str:
-    """What permutation importance was taken in, where the runs say so and agree."""
+    """Returns the metric of the permutation importances; "metric" if it is unknown or differs between
+    runs."""
     names = {run.result.importance_metric for item in series for run in item.runs}
     return names.pop() or "metric" if len(names) == 1 else "metric"

@@ -1,4 +1,4 @@
-"""Learning curves: a metric of validation by iteration, and of train in a smaller panel above it."""
+"""Learning curves: the validation metric by iteration, and the train metric in a smaller panel above it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 _KEPT: dict[str, Any] = {"markersize": 7.5, "markeredgecolor": "black", "markeredgewidth": 1.2}
 _HEIGHT = 5.0  # inches
-_LOWEST = 4.2  # where the panel of train still has room for the name of its axis
-_MOST_BANDS = 4  # more of them, or of large marks a series, are mud
+_LOWEST = 4.2  # inches; minimum height at which the panel of train has room for its axis label
+_MOST_BANDS = 4  # more bands, or more large marks per series, are not readable
 
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """A metric by iteration over the runs of a series, up to where the shortest run ends.
+    """A metric by iteration over the runs of a series, up to the last iteration of the shortest run.
 
     Attributes:
         iterations: (n,)
-        mean, low, high: (n,), of the metric over the runs.
-        kept: for each run that kept an iteration, which one and the run's own value there.
+        mean: (n,), mean of the metric over the runs.
+        low: (n,), minimum over the runs.
+        high: (n,), maximum over the runs.
+        kept: (iteration, value of the run) for each run with a kept iteration.
     """
 
     iterations: NDArray[np.int64]
@@ -43,7 +45,8 @@ class _Curve:
 
 
 def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPER) -> Figure | None:
-    """Validation by iteration, and train in a smaller panel above it."""
+    """Draws validation by iteration, and train in a smaller panel above it; None without validation
+    curves."""
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
     name = _curve_name([curve for curves in recorded for curve in curves], metric)
     both = [
@@ -55,7 +58,7 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
         return None
     drawn = [item for item, _, _ in shown]
     trained = any(train is not None for _, _, train in shown)
-    # Train climbs far above validation, whose differences would be pressed flat on one axis with it.
+    # Train is far above validation; on a common axis the differences in validation would not be visible.
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
     keys = [*keys_of(drawn), *_keys_of_curves(drawn)]
     title = f"{data_of(drawn)}: {name} by iteration{over(drawn)}"
@@ -80,7 +83,7 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
 
 
 def _plot_validation(axes: Axes, curve: _Curve, style: Style, shift: float, band: bool) -> None:
-    """One series; `shift`, from 0 to 1, moves its markers along, lest they cover those of another."""
+    """Draws one series; `shift`, from 0 to 1, offsets its markers so that series do not cover each other."""
     step = max(1, len(curve.iterations) // 5)
     marks = {"markersize": 4.5, "markevery": (int(shift * step), step), **style.points}
     axes.plot(curve.iterations, curve.mean, linewidth=1.4, linestyle=style.line, **marks)
@@ -97,7 +100,8 @@ def _plot_validation(axes: Axes, curve: _Curve, style: Style, shift: float, band
 
 
 def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
-    """Of the axis: all but the first twentieth, whose steep steps would press everything else flat."""
+    """Returns the limits of the axis, without the first 5 % of the iterations, whose steep rise would flatten
+    the rest."""
     kept = [value for curve in curves for _, value in curve.kept]
     low = min([float(curve.low[len(curve.low) // 20 :].min()) for curve in curves] + kept)
     high = max([float(curve.high.max()) for curve in curves] + kept)
@@ -117,13 +121,13 @@ def _keys_of_curves(series: Sequence[Series]) -> list[Line2D]:
 
 
 def _curve_name(curves: Sequence[LearningCurve], metric: str) -> str:
-    """The metric where a run recorded it on validation, otherwise the first that one recorded."""
+    """Returns the metric if a run recorded it on validation, otherwise the first recorded one."""
     names = [name for curve in curves for name in curve.values if name.startswith("valid/")]
     return metric if f"valid/{metric}" in names or not names else names[0].removeprefix("valid/")
 
 
 def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve | None:
-    """None where a run did not record it, or a value is not a number."""
+    """Returns the curve of a series; None if a run did not record the metric, or a value is not finite."""
     if not all(curve.values.get(name) for curve in curves):
         return None
     length = min(len(curve.iterations) for curve in curves)

@@ -1,8 +1,8 @@
-"""The trees of a model for people and for programs: as text, as JSON, and as a picture.
+"""The trees of a model as text, as JSON, and as a picture.
 
-All three send a document along the left branch, in text and picture the upper one, where its value is at most
-the threshold. A leaf shows its value before shrinkage; times the tree's weight it is what the tree adds to a
-score.
+In all three a document goes to the left branch (the upper one in text and picture) if its value is at most
+the threshold. The value of a leaf is before shrinkage: multiplied by the weight of the tree, it is added to
+the score.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
-    """A tree each: its nested nodes, and its weight beside those of the root.
+    """Returns one record per tree: its nested nodes, with its weight in the record of the root.
 
-    A score that all documents start from, where it is not 0, is a last tree, of one leaf: so the leaves'
-    values times the weights always add up to the score.
+    An initial score that is not 0 is added as a last tree with one leaf, so that the leaf values times the
+    weights always sum to the score.
     """
     trees = list(ensemble.trees)
     if ensemble.base_score != 0:
@@ -47,7 +47,7 @@ def _record(node: Node) -> dict[str, Any]:
 
 
 def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
-    """The lines of all trees.
+    """Yields the lines of all trees.
 
     >>> tree = InnerNode(0, 0.5, True, left=Leaf(-0.25), right=Leaf(1.0))
     >>> print(*as_lines(Ensemble((WeightedTree(0.1, tree),)), ["bm25"]), sep="\\n")
@@ -57,7 +57,7 @@ def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
     `- no:  +1
     """
     if ensemble.base_score != 0:
-        yield f"every score starts from {_number(ensemble.base_score)}"
+        yield f"initial score {_number(ensemble.base_score)}"
         yield ""
     for number, tree in enumerate(ensemble.trees):
         if number > 0:
@@ -67,7 +67,8 @@ def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(node: Node, feature_names: Sequence[str], first: str = "", margin: str = "") -> Iterator[str]:
-    """A node's line, which begins with `first`, and those of all below it, which begin with `margin`."""
+    """Yields the line of a node, which begins with `first`, and of its descendants, which begin with
+    `margin`."""
     yield f"{first}{_words(node, feature_names)}"
     if isinstance(node, InnerNode):
         yield from _lines(node.left, feature_names, f"{margin}|- yes: ", f"{margin}|  ")
@@ -79,11 +80,11 @@ def _title(number: int, tree: WeightedTree) -> str:
 
 
 def _words(node: Node, feature_names: Sequence[str]) -> str:
-    """What a node asks, or a leaf's value."""
+    """Returns the condition of a node, or the value of a leaf."""
     if isinstance(node, Leaf):
         return _number(node.value)
     name = feature_names[node.feature]
-    name = f"feature {name}" if name.isdigit() else name  # LETOR's features have numbers only
+    name = f"feature {name}" if name.isdigit() else name  # LETOR features have only numbers
     if node.threshold == _LARGEST:
         return f"{name} is not missing"
     return f"{name} <= {node.threshold:.6g}{' or missing' if node.missing_left else ''}"
@@ -93,22 +94,22 @@ def _number(value: float) -> str:
     return f"{value:+.6g}"
 
 
-# The picture: the root on the left, a row a leaf; lengths are in inches.
+# The picture: the root is on the left, with one row per leaf; lengths are in inches.
 
 MOST_LEAVES = 1000
 _DPI = 150
 _ROW, _MARGIN = 0.22, 0.25
-_LETTER, _BRANCH = 0.0675, 0.4  # the width of a letter, and the way from words to those below
-_GAP = 0.05  # between words and a line
+_LETTER, _BRANCH = 0.0675, 0.4  # width of a letter; distance from the text of a node to its children
+_GAP = 0.05  # between text and a line
 _FONT: dict[str, Any] = {"family": "DejaVu Sans Mono", "fontsize": 8, "va": "center", "parse_math": False}
 _LONGEST_FEATURE, _LONGEST_TITLE = 40, 180  # characters
 _LINES = "#777777"
-_RAISES, _LOWERS = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion
+_RAISES, _LOWERS = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion, for positive and other values
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node in the picture: its words, where they begin, in which row, and the places below it."""
+    """A node in the picture: its text, the left end and row of the text, and the places of its children."""
 
     node: Node
     words: str
@@ -127,17 +128,17 @@ class _Place:
 
 
 def draw_trees(ensemble: Ensemble, feature_names: Sequence[str], title: str, file: Path) -> None:
-    """Draws the trees one below the other into a PNG file.
+    """Draws the trees, one below the other, to a PNG file.
 
     Raises:
-        ConfigError: where they have more leaves than a picture can show.
+        ConfigError: The trees have more than `MOST_LEAVES` leaves.
     """
     _refuse_many_leaves(ensemble)
     names = [short_name(name, _LONGEST_FEATURE) for name in feature_names]
     rows = itertools.count(3)
     headings = [
         (0, short_name(title, _LONGEST_TITLE)),
-        (1, "The upper branch is yes; a leaf's value is to be multiplied by the weight."),
+        (1, "The upper branch is yes. Leaf values are to be multiplied by the weight of the tree."),
     ]
     places: list[_Place] = []
     for number, tree in enumerate(ensemble.trees):
@@ -152,8 +153,8 @@ def _refuse_many_leaves(ensemble: Ensemble) -> None:
     num_leaves = sum(_num_leaves(tree.root) for tree in ensemble.trees)
     if num_leaves > MOST_LEAVES:
         raise ConfigError(
-            f"the {len(ensemble.trees)} trees have {num_leaves} leaves, and a picture shows {MOST_LEAVES} at "
-            "the most; draw fewer with --first, or look at the text."
+            f"the {len(ensemble.trees)} trees have {num_leaves} leaves, but a picture can show at most "
+            f"{MOST_LEAVES}; draw fewer trees with --first, or use the text output."
         )
 
 
@@ -162,7 +163,7 @@ def _num_leaves(node: Node) -> int:
 
 
 def _placed(node: Node, names: Sequence[str], x: float, rows: Iterator[int]) -> _Place:
-    """Leaves take row after row, and an inner node the middle between the two nodes below it."""
+    """Places each leaf in the next row, and an inner node in the middle between its children."""
     words = _words(node, names)
     if isinstance(node, Leaf):
         return _Place(node, words, x, next(rows))
@@ -194,7 +195,8 @@ def _write(
 
 
 def _branches(places: Sequence[_Place]) -> Iterator[list[tuple[float, float]]]:
-    """From the words of an inner node to a fork in the middle, and from there to the words below."""
+    """Yields lines from the text of an inner node to a fork in the middle, and from the fork to its
+    children."""
     for place in places:
         fork = place.end + _BRANCH / 2
         for below in place.below:

@@ -1,26 +1,26 @@
-"""A run on disk: the source of truth, which tables, reports and tracking servers are read from.
+"""A run on disk: the primary record, from which tables, reports and tracking servers are derived.
 
-A run's folder holds
+The folder of a run contains
 
-    result.json          what was run and what came out: the fields of RunResult
-    scores.npz           raw scores of valid and test in the backend's own dtype, with labels, query starts,
-                         query ids, document ids and weights: any metric can be computed from it later; and
-                         the rows' places in the file, where a reader brought the rows of queries together;
-                         and a key for each query, which is the same wherever its documents are the same
-    per_query.csv        a row a query of test, a column a metric; empty where a query is skipped
-    learning_curve.csv   a row an iteration
-    importances.csv      a row a feature, a column a kind of importance
-    input_example.csv    the features of the first documents of test, a row a document: what the model takes
-    model/               what the ranker's `save` wrote
+    result.json          the settings and results of the run: the fields of RunResult
+    scores.npz           raw scores of valid and test in the dtype of the backend, with labels, query starts,
+                         query ids, document ids and weights, so that any metric can be computed later; the
+                         row numbers in the file, if the reader grouped rows by query; and a key per query,
+                         which depends only on the documents of the query
+    per_query.csv        one row per query of test, one column per metric; empty if a query is skipped
+    learning_curve.csv   one row per iteration
+    importances.csv      one row per feature, one column per kind of importance
+    input_example.csv    features of the first documents of test, one row per document: example input
+    model/               the files written by the ranker's `save`
 
-`result.json` is written last, so that a folder without it is not a run. Nothing here is pickled.
+`result.json` is written last, so a folder without it is not a run. Nothing is pickled.
 
-    files       the names of those files
-    record      what result.json holds
-    overrides   overrides as command lines spell them
+    files       names of these files
+    record      the fields of result.json
+    overrides   overrides in the syntax of the command line
     run         a run in memory
-    reading     finding and reading runs
-    writing     claiming a folder, and writing a run into it
+    reading     finds and reads runs
+    writing     locks a folder and writes a run into it
 """
 
 from ltrbench.results.files import (

@@ -1,4 +1,4 @@
-"""The names of the files in a run's folder."""
+"""Names of the files in the folder of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUN_FILES = (
     EXAMPLE_FILE,
     RESULT_FILE,
 )
-"""What a run writes into its folder, in the order in which it is moved there."""
+"""Files of a run, in the order in which they are moved to its folder."""
 
-RUN_REMEDY = "Run it again, or copy its folder again from where it came from"
-"""What helps where a file of a run cannot be read."""
+RUN_REMEDY = "Run it again, or copy its folder again from its source"
+"""Remedy for a file of a run that cannot be read."""

@@ -1,4 +1,4 @@
-"""Overrides as command lines spell them: those of many jobs in few commands."""
+"""Overrides in the syntax of the command line: combines the overrides of many jobs into few commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Overrides = tuple[str, ...]
 
 
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Overrides that sweep over exactly these jobs: few products rather than a line a job.
+    """Returns few lists of overrides that together sweep over exactly these jobs.
 
     >>> as_products([["model=a", "seed=2"], ["model=b", "seed=1"], ["model=b", "seed=2"]])
     [['model=a', 'seed=2'], ['model=b', 'seed=1,2']]
@@ -27,7 +27,8 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
-    """For each product its columns' values. First values whose rows go on alike share a product."""
+    """Returns the values of each column, per product. First values with the same remaining rows are
+    combined."""
     if not rows[0]:
         return [[]]
     rest_of_value: dict[str, list[Overrides]] = {}
@@ -40,5 +41,5 @@ def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
 
 
 def quoted(text: str) -> str:
-    """Returns a value as Hydra's grammar takes it."""
+    """Returns a value quoted for Hydra's grammar, if it needs quotes."""
     return text if re.fullmatch(r"[\w./:-]+", text) else "'" + text.replace("'", r"\'") + "'"

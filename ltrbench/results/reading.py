@@ -1,4 +1,4 @@
-"""Finding runs in folders, and reading them."""
+"""Finds runs in folders and reads them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from ltrbench.untrusted.reading import read_json
 
 _COPIES = ("mlruns", "mlartifacts")
 _SHOWN_REFUSALS = 3
-"""Runs that cannot be read which a message names, of all in the folders."""
+"""Maximum number of unreadable runs that a message describes."""
 
 
 def read_run(folder: Path) -> Run:
     """Reads the run in a folder.
 
     Raises:
-        ResultError: where the folder is not a run's, or its result.json is not one that this version reads.
+        ResultError: The folder is not a run, or this version cannot read its result.json.
     """
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
         below = sorted(_places_of_runs(folder), key=_natural)
         hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
-        raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Give a run's folder, {hint}.")
-    # What is not finite is refused below, with its place.
+        raise ResultError(
+            f"{folder} is not a run: it has no {RESULT_FILE}. Name the folder of a run, {hint}."
+        )
+    # `reason_to_refuse` reports a value that is not finite, with its field.
     record = read_json(path, RUN_REMEDY, finite=False)
     version = record.pop("format", None) if isinstance(record, dict) else None
     if not isinstance(record, dict) or version != FORMAT:
         raise ResultError(
-            f"{path} is not a result of format {FORMAT}, the one that this version reads; its format is "
-            f"{reprlib.repr(version)}. {RUN_REMEDY}."
+            f"{path} has format {reprlib.repr(version)}, but this version of ltrbench reads only format "
+            f"{FORMAT}. {RUN_REMEDY}."
         )
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}
@@ -47,32 +49,32 @@ def read_run(folder: Path) -> Run:
 
 
 def find_runs(folders: Iterable[Path]) -> list[Run]:
-    """Every run in or below the given folders, each once, in the order given and then by path.
+    """Returns every run in or below the folders, each once, in the order of the folders and then by path.
 
     Raises:
-        ResultError: where a folder does not exist, holds no run, or holds one that cannot be read; the
-            message names the first of those.
+        ResultError: A folder does not exist, contains no run, or contains a run that cannot be read; the
+            message describes the first unreadable runs.
     """
     runs: dict[Path, Run] = {}
     refused: list[str] = []
     for folder in folders:
         if not folder.is_dir():
             raise ResultError(
-                f"{folder} is not a folder. Give folders of runs or of a sweep, such as multirun/DATE/TIME."
+                f"{folder} is not a folder. Name folders of runs or of a sweep, such as multirun/DATE/TIME."
             )
         places = sorted(_places_of_runs(folder), key=_natural)
         if not places:
-            raise ResultError(f"{folder} holds no run: there is no {RESULT_FILE} in or below it.")
+            raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
         for place in places:
             try:
                 runs.setdefault(place.resolve(), read_run(place))
             except ResultError as error:
                 refused.append(str(error))
     if refused:
-        # A table without a run that is there would look like the whole comparison.
+        # A table without an unreadable run would look like the whole comparison.
         raise ResultError(
             " ".join(
-                [*refused[:_SHOWN_REFUSALS], *_further(refused), "Or move what cannot be read elsewhere."]
+                [*refused[:_SHOWN_REFUSALS], *_further(refused), "Or move the unreadable runs elsewhere."]
             )
         )
     return list(runs.values())
@@ -84,14 +86,14 @@ def _further(refused: Sequence[str]) -> list[str]:
 
 
 def holds_runs(folder: Path) -> bool:
-    """Whether there is a run in or below a folder, which need not exist."""
+    """Returns whether there is a run in or below a folder; False if the folder does not exist."""
     return any(True for _ in _places_of_runs(folder))
 
 
 def _places_of_runs(folder: Path) -> Iterator[Path]:
-    """Folders with a result, but not copies of runs in an MLflow store, nor what is hidden."""
+    """Yields folders with a result.json, without hidden folders and the copies of runs in an MLflow store."""
     for place, inside, files in os.walk(folder):
-        # A folder of the file's name makes a damaged run, which `read_run` refuses.
+        # A folder with the name of the file is a damaged run, which `read_run` rejects.
         is_run = RESULT_FILE in files or RESULT_FILE in inside
         inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
         if is_run:
@@ -100,5 +102,5 @@ def _places_of_runs(folder: Path) -> Iterator[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
-    # Jobs 2 and 10 of a sweep in the order in which they ran.
+    # Numbers are compared as numbers, so that job 2 of a sweep comes before job 10.
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in path.parts]

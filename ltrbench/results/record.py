@@ -1,4 +1,4 @@
-"""What result.json holds: its fields, their types, and what every reader of a run relies on."""
+"""The fields of result.json, their types, and the fields that every run must have."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
 OWN, NO_PARAMETERS = "own", "none"
-"""What `RunResult.params` says of a ranker that takes no shared parameter, and of a yardstick."""
+"""`RunResult.params` of a ranker without shared parameters, and of a baseline (`Ranker.is_yardstick`)."""
 IMPORTED, FUSED = "imported", "fused"
-"""What it says of a run made of a score file, and of one made of the scores of several runs."""
+"""`RunResult.params` of a run made from a score file, and of a run that fuses the scores of several runs."""
 
 TIMES = {
     "load": "load",
@@ -34,7 +34,7 @@ TIMES = {
 
 
 class SplitRecord(TypedDict, total=False):
-    """A split of the data, as `RunResult.data` describes it."""
+    """A split of the data in `RunResult.data`."""
 
     fingerprint: Name
     queries: Count
@@ -50,11 +50,11 @@ class ResampleRecord(TypedDict):
     Attributes:
         kind: "bootstrap" or "subsample".
         share: queries drawn, as a share of the training queries; 1 for a bootstrap.
-        number: of resamples.
-        index: which of them, counted from one.
-        seed: which queries are drawn.
+        number: number of resamples.
+        index: number of this resample, counted from one.
+        seed: seed that draws the queries.
         train: fingerprint of the whole training set, before resampling.
-        queries: number of its queries.
+        queries: number of queries of the whole training set.
     """
 
     kind: Annotated[str, Must(f"one of {', '.join(KINDS)}", KINDS.__contains__)]
@@ -78,7 +78,7 @@ class DataRecord(TypedDict, total=False):
 
 
 class ConventionRecord(TypedDict, total=False):
-    """`RunResult.convention`, as far as it is read."""
+    """`RunResult.convention`; only the fields that ltrbench reads."""
 
     name: Name
     ties: str
@@ -86,7 +86,7 @@ class ConventionRecord(TypedDict, total=False):
 
 
 class DriftRecord(TypedDict, total=False):
-    """`RunResult.drift`; a figure is None where no query counts."""
+    """`RunResult.drift`; a metric is None if no query counts."""
 
     convention: str
     own: Mapping[str, float | None]
@@ -97,7 +97,7 @@ class DriftRecord(TypedDict, total=False):
 
 
 class PublishedRecord(TypedDict):
-    """The figures that others reported on a data set."""
+    """Published metrics of other systems on a data set."""
 
     source: str
     figures: Mapping[str, Mapping[str, float]]
@@ -108,9 +108,9 @@ class _DataSettings(TypedDict, total=False):
 
 
 RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]}, total=False)
-"""`RunResult.ranker`, as far as it is read."""
+"""`RunResult.ranker`; only the fields that ltrbench reads."""
 SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings}, total=False)
-"""`RunResult.source`, likewise."""
+"""`RunResult.source`; only the fields that ltrbench reads."""
 
 
 class _ImportanceSettings(TypedDict, total=False):
@@ -122,7 +122,7 @@ class _TrackingSettings(TypedDict, total=False):
 
 
 class ConfigRecord(TypedDict, total=False):
-    """`RunResult.config`, as far as it is read."""
+    """`RunResult.config`; only the fields that ltrbench reads."""
 
     model: Mapping[str, Any]
     data: _DataSettings
@@ -137,52 +137,53 @@ def _is_moment(text: str) -> bool:
         return False
 
 
-Moment = Annotated[str, Must("a date and time with its time zone, or nothing,", _is_moment)]
+Moment = Annotated[str, Must("an empty text or a date and time with a time zone", _is_moment)]
 Status = Annotated[str, Must(f"'{FINISHED}' or '{FAILED}'", (FINISHED, FAILED).__contains__)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What was run and what came out of it, as result.json holds it.
+    """The settings and results of a run, stored as result.json.
 
-    `read_run` holds a file against the annotations below: a new field needs nothing more.
+    `read_run` checks a file against the annotations below, so a new field needs no other code.
 
     Attributes:
         status: "finished" or "failed".
-        model: the name of its YAML in conf/model.
-        ranker: "class", as a YAML's `_target_` names it, and "fields", the settings that it was fitted with.
-            Empty where nothing was fitted, as with imported scores.
-        source: the same of the data source.
-        params: which set of shared parameters it took, "matched" or "library"; "own" where it took none of
-            them, "none" for a yardstick.
-        own_settings: the settings that it had instead of the shared parameters; all of its own where its
-            class does not have every shared parameter.
-        data: name and fold, and for each split its fingerprint, documents, queries, features, and the share
-            of queries without a relevant document; for train its feature_names as well. Where it trained on
-            a resample of the training queries, train describes that, and "resample" which one it is.
-        metrics: "test/ndcg@10" -> mean over the queries that count; None where no query counts.
-        convention: what the metrics were computed under.
-        seconds: wall time of load, warm_up, fit (with the evaluator), monitor (the evaluator's part of fit),
-            predict (test), importances, and fit_clean (a fit without any evaluator) where it was asked for.
-        peak_memory_mb: how far resident memory rose during fit, MB; None where the system does not tell.
-        best_iteration: trees kept; None for a model without trees.
-        threads: how many the ranker was given.
-        unmatched: where the backend departs from the shared parameters.
-        notes: what else a reader of its figures must know, such as where scores were imported from.
-        overrides: the command's settings that made this run; None where it was made from Python.
-        sweep: the name of the sweep that it is a job of; None of a single run.
-        swept: the settings in which the jobs of its sweep differ, with all of their values.
-        reused: the folder, in that of the sweep, of the run whose training this run reuses, because they
-            differ in a seed that changes nothing: scores, model, times and importances are a copy of that
-            run's, and `started` and `finished` are when it was copied. None where it trained itself.
-        versions: package -> version, of what the run used. Of a plug-in: the name of its module -> its
-            version where it states one, and the hash of its source file.
-        started_in: the folder that the command was started in, which relative paths in `settings` start from.
-        config: the configuration of the command, with everything resolved; `settings` says what ran.
-        error: why it failed; None where it did not.
-        drift: the backend's library's own figures of test against ours under its convention: "convention",
-            "own" and "ours" by metric, those "unchecked", "drifted", and "error" where the library failed.
-            Empty without any.
+        model: name of its YAML in conf/model.
+        ranker: "class", in the form of a YAML's `_target_`, and "fields", the settings of the fit. Empty if
+            nothing was fitted, as for imported scores.
+        source: the same for the data source.
+        params: name of the set of shared parameters, "matched" or "library"; "own" if the ranker uses none of
+            them, "none" for a baseline.
+        own_settings: settings that replace the shared parameters; all settings of the ranker if its class
+            lacks any shared parameter.
+        data: name and fold; for each split its fingerprint, documents, queries, features, and the share of
+            queries without a relevant document; for train also feature_names. If the run trained on a
+            resample of the training queries, train describes the resample, and "resample" identifies it.
+        metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
+        convention: the convention of the metrics.
+        seconds: wall time of load, warm_up, fit (including the evaluator), monitor (the evaluator's part of
+            fit), predict (test), importances, and fit_clean (a fit without an evaluator) if requested.
+        peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
+            it.
+        best_iteration: number of trees kept; None for a model without trees.
+        threads: number of threads of the ranker.
+        unmatched: sentences on the differences between the backend and the shared parameters.
+        notes: sentences on the interpretation of the metrics, such as the source of imported scores.
+        overrides: the overrides of the command; None if the run was started from Python.
+        sweep: name of the sweep that the run belongs to; None for a single run.
+        swept: each setting that differs between the jobs of the sweep -> all of its values.
+        reused: folder, relative to the folder of the sweep, of the run whose training was copied because
+            only a seed without effect differs: scores, model, times and importances are those of that run,
+            `started` and `finished` are the times of the copy. None if the run was trained.
+        versions: package -> version, for the packages of the run. For a plug-in: module name -> its version,
+            if it has one, and the hash of its source file.
+        started_in: folder in which the command was started; relative paths in `settings` are relative to it.
+        config: the resolved configuration of the command; `settings` has the settings that ran.
+        error: reason of the failure; None if the run finished.
+        drift: metrics of test computed by the backend's library and by ltrbench under the library's
+            convention: "convention", "own" (library) and "ours" (ltrbench) by metric, "unchecked" metrics,
+            "drifted", and "error" if the library failed. Empty if the library has no metrics.
     """
 
     status: Status
@@ -217,47 +218,49 @@ class RunResult:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """`config`, but "model" and "data" are the ranker and the data source that ran: their fields, and
-        their classes as `_target_`. The one place to read a run's settings from."""
+        """The settings that ran: `config`, with "model" and "data" replaced by the fields of the ranker and
+        the data source, and their classes as `_target_`. All code reads the settings of a run from here."""
         ran = {"model": self.ranker, "data": self.source}
-        # Both are empty where nothing was fitted.
+        # Both are empty if nothing was fitted.
         return {**self.config} | {
             key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
         }
 
     @property
     def command(self) -> tuple[str, ...] | None:
-        """The words of the command that makes the run again; None where it was made from Python."""
+        """The words of the command that repeats the run; None if it was started from Python."""
         return None if self.overrides is None else ("python", "-m", "ltrbench", *self.overrides)
 
     @property
     def total_seconds(self) -> float:
-        """Wall time of what was timed, without warm-up; 0 where nothing was."""
-        # Warm-up is mostly compiling, once per machine; `monitor` is a part of `fit`.
+        """Total wall time without warm-up; 0 if nothing was timed."""
+        # Warm-up is mostly compilation, once per machine; `monitor` is part of `fit`.
         return sum(time for kind, time in self.seconds.items() if kind not in ("warm_up", "monitor"))
 
     @property
     def importance_metric(self) -> str | None:
-        """What falls where a feature is shuffled or dropped; None where nothing was, or it is not known."""
+        """Metric of the permutation and drop-column importances; None if there are none or it is unknown."""
         metric = (self.config.get("importance") or {}).get("metric")
         return None if metric is None else str(metric)
 
 
 def result_as_json(result: RunResult) -> dict[str, Any]:
-    """Returns what result.json holds of a result: null where a number is none, which JSON does not have."""
+    """Returns the JSON form of a result; NaN and infinity, which JSON does not have, become null."""
     return {"format": FORMAT, **_without_nan(asdict(result))}
 
 
 def check_readable(result: RunResult) -> None:
-    """Checks before a run that its record can be read afterwards: a user's class may hold what it cannot.
+    """Checks before a run that its result.json will be readable; fields of a user's class may prevent it.
 
     Raises:
-        ConfigError: with the field that is of another type than readers expect.
+        ConfigError: A field has the wrong type; the message names it.
     """
     values = json.loads(json.dumps(result_as_json(result), default=str))
     reason = _mistyped({name: values[name] for name in types_of(RunResult)})
     if reason:
-        raise ConfigError(f"the run could not be read again: in its {RESULT_FILE} {reason}.")
+        raise ConfigError(
+            f"the {RESULT_FILE} of this run would not be readable: {reason}. Change the type of this field."
+        )
 
 
 def _without_nan(value: Any) -> Any:
@@ -271,12 +274,12 @@ def _without_nan(value: Any) -> Any:
 
 
 def reason_to_refuse(values: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with the fields that a result.json holds, by field; None where nothing is."""
+    """Returns the first error in the fields of a result.json, with its field, or None."""
     return _mistyped(values) or _incomplete(values)
 
 
 def _mistyped(values: Mapping[str, Any]) -> str | None:
-    """The first value that is not of the type that the annotations of RunResult declare."""
+    """Returns the first value whose type differs from the annotations of RunResult, or None."""
     declared = types_of(RunResult)
     return next(filter(None, (mistake(value, declared[name], name) for name, value in values.items())), None)
 
@@ -289,11 +292,11 @@ _NEEDED_OF_FINISHED = (
 
 
 def _incomplete(values: Mapping[str, Any]) -> str | None:
-    """The first value that every reader of a run relies on and that is not there."""
+    """Returns the first required value that is missing or inconsistent, or None."""
     needed = _NEEDED + (_NEEDED_OF_FINISHED if values.get("status") == FINISHED else ())
     if "valid" in values.get("data", ()):
         needed += ("data.valid.fingerprint",)
-    # Both are empty where nothing was fitted.
+    # Both are empty if nothing was fitted.
     needed += tuple(
         f"{name}.{key}" for name in ("ranker", "source") if values.get(name) for key in ("class", "fields")
     )
@@ -301,15 +304,17 @@ def _incomplete(values: Mapping[str, Any]) -> str | None:
         inner: Any = values
         for key in place.split("."):
             if key not in inner:
-                return f"it is incomplete: it has no {place}"
+                return f"incomplete: {place} is missing"
             inner = inner[key]
     if values["status"] == FINISHED and not any(map(_is_of_test, values.get("metrics", ()))):
-        return "it is incomplete: it has no metrics of test"
+        return "incomplete: the metrics of test are missing"
     train, drift = values["data"].get("train", {}), values.get("drift", {})
     if len(train.get("feature_names", ())) not in (0, train.get("features")):
-        return f"data.train has {train.get('features')} features and {len(train['feature_names'])} names"
+        return (
+            f"data.train has {train.get('features')} features but {len(train['feature_names'])} feature_names"
+        )
     if drift and not ("convention" in drift and drift.get("ours", {}).keys() <= drift.get("own", {}).keys()):
-        return "drift has no convention, or lacks figures of it"
+        return "drift has no convention, or drift.own lacks metrics of drift.ours"
     return None
 
 

@@ -1,4 +1,4 @@
-"""A run in memory: its record, and its scores, curves and importances, each read when it is asked for."""
+"""A run in memory: its record, and its scores, curves and importances, each read on demand."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSplit:
-    """The judgments of a split and a ranker's scores for its documents, (D,), in the backend's own dtype.
+    """The judgments of a split and a ranker's scores for its documents, (D,), in the dtype of the backend.
 
-    `query_keys`, (Q,), are `RankingDataset.query_keys`. `file_rows`, (D,), are the rows, from 0, at which the
-    documents stood in what was read; None: in this order.
+    `query_keys`, (Q,), are `RankingDataset.query_keys`. `file_rows`, (D,), are the row numbers of the
+    documents in the data file, from 0; None: the documents are in the order of the file.
     """
 
     judgments: Judgments
@@ -61,11 +61,11 @@ class LearningCurve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A run that stands in a folder, or one that is made of others' scores and held in memory.
+    """A run in a folder, or a run in memory that was made from scores.
 
     Attributes:
-        path: its folder; of one held in memory, the file that its scores come from.
-        held: "valid", "test" -> its scores; None: they are in the folder.
+        path: folder of the run; for a run in memory, the file of its scores.
+        held: "valid", "test" -> scores of a run in memory; None: the scores are in the folder.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class Run:
         return one_line("Run", {**identity, "seed": result.seed, "status": result.status, **metric})
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the HTML that a notebook shows."""
         result = self.result
         metrics = [[name, figure(mean, ".4f")] for name, mean in result.metrics.items()]
         seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
@@ -88,14 +88,14 @@ class Run:
         return Table.of(["", ""], rows, caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
-        """A row a query of test: query_id, num_documents, and a column a metric that the run reports.
+        """Returns one row per query of test: query_id, num_documents, and one column per metric of the run.
 
-        Values are computed from the raw scores, and NaN where a query is left out of the metric's mean.
+        Values are computed from the raw scores; NaN if a query does not count in the mean of the metric.
 
         Raises:
-            ResultError: where the run has no scores of test, as one that failed.
+            ResultError: The run has no scores of test, for example because it failed.
         """
-        # Late, because pandas takes half a second that --help does not have.
+        # Imported late, because importing pandas takes half a second and --help must be fast.
         import pandas as pd
 
         test = self.scored("test")
@@ -105,13 +105,14 @@ class Run:
         return pd.DataFrame({**queries, **per_query})
 
     def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
-        """The raw scores of "valid" or "test" with their judgments.
+        """Returns the raw scores of "valid" or "test" with their judgments.
 
         Args:
-            judgments: of that split, where another run on the same data has read them; only scores are read.
+            judgments: judgments of that split, already read from another run on the same data; then only the
+                scores are read.
 
         Raises:
-            ResultError: where the run has no scores of that split, or the file cannot be read.
+            ResultError: The run has no scores of that split, or the file cannot be read.
         """
         if self.held is not None:
             if split not in self.held:
@@ -126,9 +127,9 @@ class Run:
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
         if "scores" not in arrays:
-            raise ResultError(f"{path} holds no scores of '{split}'.")
+            raise ResultError(f"{path} has no scores of '{split}'.")
         if "query_keys" not in arrays:
-            raise ResultError(f"{self.path} stores no keys of its queries of '{split}'. {RUN_REMEDY}.")
+            raise ResultError(f"{path} has no query keys of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
@@ -140,13 +141,13 @@ class Run:
         return scored
 
     def _table(self, name: str, first: Sequence[str]) -> RunTable | None:
-        """A CSV file of the run; None where it has none."""
-        # A link that leads nowhere is no absent file.
+        """Reads a CSV file of the run; None if the file does not exist."""
+        # A broken link is an error, not an absent file.
         path = self.path / name
         return read_run_table(path, first, RUN_REMEDY) if path.exists() or path.is_symlink() else None
 
     def learning_curve(self) -> LearningCurve:
-        """Metric values by iteration; empty where none were recorded."""
+        """Returns metric values by iteration; empty if none were recorded."""
         table = self._table(CURVE_FILE, ["iteration"])
         if table is None:
             return LearningCurve()
@@ -155,15 +156,16 @@ class Run:
         if odd.any():
             row = int(odd.argmax())
             raise table.refusal(
-                f"iteration {table.rows[row][0]!r} is not a whole number above that of the line before", row
+                f"iteration {table.rows[row][0]!r} is not an integer greater than that of the line before",
+                row,
             )
         values = {name: table.numbers(place).tolist() for place, name in enumerate(table.header) if place}
         return LearningCurve(numbers.astype(np.int64).tolist(), values)
 
     def per_query(self) -> dict[str, NDArray[Any]]:
-        """The columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
+        """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
 
-        Empty where none was recorded.
+        Empty if none were recorded.
         """
         table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
         if table is None:
@@ -180,45 +182,46 @@ class Run:
         return {"query_id": ids, **columns, "num_documents": sizes.astype(np.int64)}
 
     def importances(self) -> Importances:
-        """Importances of the features; without a kind where none was recorded."""
+        """Returns the importances of the features; without any kind if none were recorded."""
         table = self._table(IMPORTANCES_FILE, ["feature"])
         if table is None:
             return Importances((), {})
         names, kinds = table.texts(0), table.header[1:]
         if len(set(names)) != len(names):
-            raise table.refusal("a feature is in it twice")
+            raise table.refusal("the column feature has a name twice")
         for kind in kinds:
             if kind in IMPORTANCE_KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
-                raise table.refusal(f"of the interval of '{kind}' one end is absent")
+                raise table.refusal(f"the interval of '{kind}' has only one of its two columns")
         return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
 
     def input_example(self) -> Features:
-        """(n, F), a few documents as the model takes them; none where the run keeps none."""
+        """Returns the features of a few documents, (n, F), as input of the model; (0, 0) if none were
+        stored."""
         table = self._table(EXAMPLE_FILE, [])
         if table is None:
             return np.empty((0, 0), dtype=np.float32)
         num_features = self.result.data.get("train", {}).get("features", len(table.header))
         if len(table.header) != num_features:
             raise table.refusal(
-                f"it has {len(table.header)} columns; the model takes {num_features} features"
+                f"it has {len(table.header)} columns, but the model has {num_features} features"
             )
         columns = [table.numbers(place) for place in range(len(table.header))]
         return np.stack(columns, axis=1).astype(np.float32)
 
 
 def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
-    """Raises DataError where scores, their places in the file and the judgments do not belong together.
+    """Raises DataError if scores, file rows, query keys and judgments are inconsistent.
 
     Args:
-        num_documents: what the run recorded of the split; None: nothing.
+        num_documents: number of documents recorded for the split; None: not recorded.
     """
     scores, count = scored.scores, scored.judgments.num_documents
     if num_documents not in (None, count):
-        raise DataError(f"labels of {count} documents, where {RESULT_FILE} records {num_documents}")
+        raise DataError(f"there are labels of {count} documents, but {RESULT_FILE} records {num_documents}")
     if scores.dtype.kind != "f" or scores.shape != (count,):
         raise DataError(
-            f"scores are {scores.dtype} of shape {scores.shape}; a floating-point number was expected for "
-            f"each of the {count} documents"
+            f"scores are {scores.dtype} of shape {scores.shape}; expected one floating-point number for each "
+            f"of the {count} documents"
         )
     if np.isnan(scores).any():
         raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
@@ -229,7 +232,7 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
 
 @contextlib.contextmanager
 def naming(run: Run) -> Iterator[None]:
-    """Has errors about labels and scores of a run say which run they are about."""
+    """Adds the path of the run to errors about its labels and scores."""
     try:
         yield
     except DataError as error:
@@ -237,7 +240,7 @@ def naming(run: Run) -> Iterator[None]:
 
 
 def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
-    """The ndcg of test with the largest cutoff; without one, the first metric of test."""
+    """Returns the ndcg of test with the largest cutoff, or else the first metric of test."""
     names = [name for name in metrics if name.startswith("test/")]
     cutoffs = {name: name.partition("@")[2] for name in names if name.partition("@")[0] == "test/ndcg"}
     if not cutoffs:
@@ -246,7 +249,7 @@ def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
 
 
 def mean_importances(runs: Iterable[Run]) -> Importances:
-    """The mean over folds of the mean over seeds of the runs, at least one, of a model."""
+    """Returns the mean importances of the runs of a model, at least one: over seeds, then over folds."""
     folds: dict[int | None, list[Importances]] = {}
     for run in runs:
         folds.setdefault(run.result.data.get("fold"), []).append(run.importances())

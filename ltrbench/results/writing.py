@@ -1,4 +1,4 @@
-"""Writing a run into its folder, which is claimed before anything is computed."""
+"""Writes a run to its folder. The folder is locked before anything is computed."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def write_run(
     example: RankingDataset | None = None,
     check_model: Callable[[Path], None] = lambda _: None,
 ) -> Run:
-    """Writes a run into a folder, whole or not at all: everything is staged, then moved, result.json last.
+    """Writes a run to a folder, completely or not at all: all files are staged, then moved, result.json last.
 
     Args:
-        check_model: called with the folder of the saved model before anything is moved; what it raises leaves
-            no file of the run.
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
-        example: whose first documents show what the model takes.
+        example: data set whose first documents become the example input of the model.
+        check_model: called with the folder of the saved model before any file is moved; if it raises, no file
+            of the run is written.
 
     Raises:
-        SavedModelError: where the ranker cannot be saved.
+        SavedModelError: The ranker cannot be saved.
     """
     with _staged(folder, result) as staging:
         if ranker is not None:
@@ -81,7 +81,7 @@ def write_run(
 
 
 def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
-    """Writes the files of a run into another folder, with another result, whole or not at all."""
+    """Copies the files of a run to another folder, with another result, completely or not at all."""
     with _staged(folder, result) as staging:
         for name in RUN_FILES:
             source = run.path / name
@@ -94,16 +94,16 @@ def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
 
 @contextlib.contextmanager
 def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
-    """A folder for the files of a run, which are moved when the block ends, the result last."""
+    """Yields a staging folder; its files are moved to `folder` when the block ends, result.json last."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
         staging = Path(staging_name)
         yield staging
         text = json.dumps(result_as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
-        # Those of a failed attempt would be taken for this run's.
+        # Files of an earlier failed attempt would appear to belong to this run.
         for name in reversed(RUN_FILES):
-            if name != MODEL_FOLDER:  # which a failed attempt does not leave
+            if name != MODEL_FOLDER:  # a failed attempt leaves no model
                 (folder / name).unlink(missing_ok=True)
         for name in RUN_FILES:
             if (staging / name).exists():
@@ -113,41 +113,41 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
 def _save(ranker: Ranker, folder: Path) -> None:
     try:
         ranker.save(folder)
-    except OSError:  # as on a full disk
+    except OSError:  # such as a full disk
         raise
     except Exception as error:
         name = type(ranker).__name__
         raise SavedModelError(
-            f"{name}.save failed ({type(error).__name__}: {error}). Mend it, or choose settings that it can "
-            "save; the scores of the run are kept."
+            f"{name}.save failed ({type(error).__name__}: {error}). Fix {name}.save, or choose settings that "
+            "it can save; the scores of the run are kept."
         ) from error
 
 
 @contextlib.contextmanager
 def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
-    """Makes sure, before anything is computed, that a run can be written here, and by nobody else meanwhile.
+    """Checks before anything is computed that a run can be written to the folder, and locks the folder.
 
     Args:
-        options: what chooses another folder, for messages.
+        options: the settings that choose another folder, for messages.
 
     Raises:
-        ResultError: where another run is at work there, or something stands there that a run would write.
+        ResultError: The folder is in use by another run, or already contains files of a run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     taken = [name for name in RUN_FILES if (folder / name).exists()]
     if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
-        taken = []  # a failed run may be tried again; a finished one takes the place of its files
+        taken = []  # a failed run may be repeated; its files are replaced
     if taken:
         raise ResultError(
-            f"{folder} already holds {', '.join(taken)}, which a run would write. Delete what you do not "
-            f"need, or choose another folder with {options}"
+            f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
+            f"that you do not need, or choose another folder with {options}"
         )
     with occupy(folder, "run", options):
         yield
 
 
 def _has_failed(folder: Path) -> bool:
-    """Whether the run in a folder has failed; not so one that cannot be read, and may have finished."""
+    """Returns whether the run in a folder failed; False for an unreadable run, which may have finished."""
     try:
         return read_run(folder).result.status == FAILED
     except ResultError:
@@ -156,14 +156,14 @@ def _has_failed(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def occupy(folder: Path, user: str, options: str) -> Iterator[None]:
-    """Keeps others out of a folder, made where there is none, for as long as the block lasts.
+    """Locks a folder for the duration of the block; creates it if it does not exist.
 
     Args:
-        user: what is at work in it, for messages: "run", "sweep".
-        options: what chooses another folder.
+        user: the kind of user, for messages: "run", "sweep".
+        options: the settings that choose another folder, for messages.
 
     Raises:
-        ResultError: where somebody is at work there.
+        ResultError: The folder is already locked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / ".running"
@@ -195,7 +195,7 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
 
 
 def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
-    # A carriage return would end the line for a reader, and is not quoted by itself.
+    # csv does not quote a carriage return, which would end the line for a reader.
     quote_all = any("\r" in name for name in names)
     return csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
 
@@ -229,10 +229,10 @@ def _write_example(path: Path, dataset: RankingDataset) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = _csv_writer(file, dataset.feature_names)
         writer.writerow(dataset.feature_names)
-        # As float64, whose text gives the float32 back to the bit.
+        # As float64, because its text restores the float32 value exactly.
         writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
 
 
 def _cells(values: NDArray[np.float64]) -> list[str]:
-    """Numbers in full, so that they are read back the same; what is not a number is empty."""
+    """Formats numbers with full precision, so that reading restores them exactly; NaN becomes empty."""
     return ["" if math.isnan(value) else repr(value) for value in values.tolist()]

@@ -1,12 +1,12 @@
-"""Tracking: where runs are shown. Each tracker is one file, imported by its YAML only.
+"""Tracking of runs in external stores. Each tracker is one file; only its YAML imports it.
 
-base              the contract, and no tracking
-mlflow            MLflow, fed from run folders
+base              the Tracker contract, and NoTracking
+mlflow            logs run folders to MLflow
 mlflow_entities   tags, parameters, metrics and data sets of a run in MLflow
 mlflow_models     models in MLflow
 mlflow_view       the columns of MLflow's run list
-evaluator         our metrics in `mlflow.models.evaluate`
-system_metrics    processor, memory, disk and network during a run
+evaluator         the metrics of ltrbench in `mlflow.models.evaluate`
+system_metrics    CPU, memory, disk and network usage during a run
 """
 
 from ltrbench.tracking.base import NoTracking, Tracker

@@ -1,7 +1,8 @@
-"""The Tracker contract: where finished runs are shown, beside the folders that hold them.
+"""The Tracker contract: logs runs to an external store, in addition to their folders.
 
-The folder is the truth and a tracker its mirror: it is given a run after the run stands on disk, and losing
-the tracker loses nothing. To add one, write a dataclass in one file and one YAML in conf/tracking.
+The folder is the primary record and the tracker holds a copy: it receives a run after the run is on disk, so
+losing the tracker loses nothing. To add a tracker, write a dataclass in one file and one YAML in
+conf/tracking.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from ltrbench.results import Run
 
 
 class Tracker(ABC):
-    """Opened before any clock runs, handed every run of the command, closed whatever happens.
+    """Opened before any timing starts, receives every run of the command, and is always closed.
 
-    All methods raise `TrackingError` when the store cannot be reached.
+    All methods raise `TrackingError` if the store cannot be reached.
     """
 
     @abstractmethod
     def open(self, sweep: str | None) -> None:
-        """Reaches the store, so that a wrong address is known before hours of training.
+        """Connects to the store, so that a wrong address is reported before hours of training.
 
         Args:
-            sweep: the name of the sweep, for which a parent run is opened; None for a single run.
+            sweep: name of the sweep, for which a parent run is opened; None for a single run.
         """
 
     @abstractmethod
     def log(self, run: Run) -> None:
-        """Mirrors a run, finished or failed, from its folder; under the parent where there is one."""
+        """Logs a finished or failed run from its folder, as a child of the parent run if there is one."""
 
     def watching(self) -> AbstractContextManager[None]:
-        """Held around the work of a run, for a tracker that measures the machine meanwhile."""
+        """Returns a context that encloses a run, for a tracker that measures the machine during the run."""
         return contextlib.nullcontext()
 
-    def summarize(  # noqa: B027  # a mirror may have no room
+    def summarize(  # noqa: B027  # optional: a tracker may have no parent runs
         self,
         folder: Path,
         text: str,
@@ -47,50 +48,53 @@ class Tracker(ABC):
         figures: Mapping[str, float],
         claims: Mapping[str, str],
     ) -> None:
-        """Mirrors the comparison of a sweep to its parent run, before `close`.
+        """Logs the comparison of a sweep to its parent run; called before `close`.
 
         Args:
-            folder: the comparison's tables and pictures.
-            text: its tables, as Markdown.
-            best: the best run by validation; None where no run has one.
-            figures: of each row over its folds and seeds, such as "native/ndcg@10", and of the best one such
-                as "test/ndcg@10".
-            claims: what is claimed of each pair of rows, and of what, by the names of the pairs.
+            folder: folder with the tables and pictures of the comparison.
+            text: the tables as Markdown.
+            best: the best run by validation; None if no run has a validation metric.
+            figures: metric of each row over its folds and seeds, such as "native/ndcg@10", and of the best
+                row, such as "test/ndcg@10".
+            claims: name of a pair of rows -> the claim about it, with its scope.
         """
 
     @property
     def has_registry(self) -> bool:
-        """Whether `register` can be asked for."""
+        """Whether `register` is supported."""
         return False
 
     def register(self, name: str, run: Run, reason: str) -> str:
-        """Makes a logged run's model the next version of the registered model `name`, and its champion.
+        """Registers the model of a logged run as the next version and the champion of `name`.
 
         Args:
-            reason: which model it is and why it was chosen, for the version's description.
+            reason: which model it is and why it was chosen, for the description of the version.
 
         Returns:
-            Where it is now, for the closing lines of a command.
+            The address of the version, for the closing lines of a command.
         """
-        raise TrackingError(f"{type(self).__name__} has no registry for '{name}' and {run.path} ({reason}).")
+        raise TrackingError(
+            f"{type(self).__name__} has no model registry, so '{name}' was not registered from {run.path} "
+            f"({reason}); use tracking=mlflow."
+        )
 
     @abstractmethod
     def close(self, status: str) -> None:
-        """Ends the parent run, where there is one.
+        """Ends the parent run, if there is one.
 
         Args:
-            status: "finished"; "failed" where any job failed; "interrupted".
+            status: "finished"; "failed" if any job failed; "interrupted".
         """
 
     @property
     def where(self) -> str:
-        """Where to look, for the closing lines of a command; empty where there is nothing to look at."""
+        """Location of the store, for the closing lines of a command; empty if there is none."""
         return ""
 
 
 @dataclass(frozen=True)
 class NoTracking(Tracker):
-    """Keeps the run folders only, and imports no tracking library."""
+    """Writes only the run folders, and imports no tracking library."""
 
     def open(self, sweep: str | None) -> None:
         del sweep

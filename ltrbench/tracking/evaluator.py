@@ -1,11 +1,11 @@
-"""`mlflow.models.evaluate(..., model_type="ranker")`: our metrics and conventions for anyone's model.
+"""`mlflow.models.evaluate(..., model_type="ranker")`: the metrics and conventions of ltrbench for any model.
 
-MLflow finds `RankerEvaluator` by the entry point in pyproject.toml wherever ltrbench is installed, and looks
-for it at the first evaluation only, never at `import mlflow`.
+MLflow finds `RankerEvaluator` through the entry point in pyproject.toml when ltrbench is installed. It
+imports the evaluator at the first evaluation, not at `import mlflow`.
 
-The data is a DataFrame, a row a document. The columns of `ltrbench.data.formats.table.tables.ROLES` hold its
-query, weight and document id; the model is given the others. `evaluator_config` may hold the keys of `_KEYS`:
-a new one is an entry there and a field of `_Config`.
+The data is a DataFrame with one row per document. The columns of `ltrbench.data.formats.table.tables.ROLES`
+are the query, weight and document id; the other columns are the features of the model. `evaluator_config`
+takes the keys of `_KEYS`: to add a key, add an entry there and a field to `_Config`.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ except ImportError as error:
 
 MODEL_TYPE = "ranker"
 METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
-"""Those of the command line, which this room does not know; a test holds the two together."""
+"""The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
 
 _COLUMN = (str, "the name of a column")
 _NAMES = (list, tuple)
-# Key of evaluator_config -> the types that it may have, and what they are in words.
+# Key of evaluator_config -> (allowed types, description for error messages).
 _KEYS: dict[str, tuple[Any, str]] = {
     "query": _COLUMN,
     "document": _COLUMN,
     "weight": _COLUMN,
     "position": _COLUMN,
-    "features": (_NAMES, "a list of columns, those that the model is given, in this order"),
+    "features": (_NAMES, "a list of columns, the features of the model in this order"),
     "metrics": ((str, *_NAMES), "names of metrics, as in ['ndcg@10', 'map']"),
     "convention": ((str, Convention), "the name of a convention, or a Convention"),
     "settings": (Mapping, "a dictionary of settings of the convention, as in {'no_relevant': 0}"),
     "sort_queries": (bool, "True or False"),
-    "metric_prefix": (str, "what the names of metrics and artifacts begin with"),
+    "metric_prefix": (str, "a prefix for the names of metrics and artifacts"),
 }
-# Columns that `_read_judged` adds to the user's; the tab keeps them apart from those.
+# Columns that `_read_judged` adds; the tab avoids a clash with columns of the user.
 _ROW, _NO_FEATURE = "\trow", "\tfeature"
 
 
 @dataclass(frozen=True)
 class _Config:
-    """What `evaluator_config` says, checked.
+    """The checked contents of `evaluator_config`.
 
     Attributes:
-        columns: role -> its column, as far as they are given; for the others the names of `ROLES` are tried.
-        features: the columns that the model is given; None: all without a role.
-        metrics: such as `ndcg@10`, each once.
-        convention: what the metrics are computed under.
-        sort_queries: whether rows of a query that do not stand together are brought together, not refused.
-        prefix: what the names of metrics, tags and artifacts begin with.
+        columns: role -> its column, for the given roles; for the others the names of `ROLES` are tried.
+        features: the features of the model; None: all columns without a role.
+        metrics: such as `ndcg@10`, without duplicates.
+        convention: the convention of the metrics.
+        sort_queries: whether the rows of a query may be non-contiguous; they are then grouped, not rejected.
+        prefix: prefix of the names of metrics, tags and artifacts.
     """
 
     columns: Mapping[str, str]
@@ -80,12 +80,12 @@ class _Config:
     prefix: str
 
     def key(self, name: str) -> str:
-        """A name as MLflow keeps it."""
+        """Returns a name with the prefix, in the characters that MLflow allows."""
         return metric_key(f"{self.prefix}{name}")
 
 
 class RankerEvaluator(ModelEvaluator):
-    """What MLflow calls for the model type "ranker", and for no other."""
+    """The evaluator that MLflow calls for the model type "ranker", and for no other."""
 
     @classmethod
     def can_evaluate(
@@ -111,14 +111,14 @@ class RankerEvaluator(ModelEvaluator):
         """Scores the documents, computes the metrics, and logs them to the run.
 
         Args:
-            dataset: the DataFrame, with what `targets` names as labels.
+            dataset: the DataFrame; `targets` is the column of labels.
             evaluator_config: see `_KEYS`.
-            model: whatever MLflow has made of the user's model; None: the scores are in the dataset.
-            predictions: the column of the scores in what the model returns, where that has several.
+            model: the user's model, loaded by MLflow; None: the scores are in the dataset.
+            predictions: column of the scores in the output of the model, if the output has several columns.
 
         Raises:
-            ConfigError: on an unknown key, metric or convention, or an argument that cannot be honoured.
-            DataError: on an absent column, a value that cannot be used, or no score a document.
+            ConfigError: A key, metric or convention is unknown, or an argument is not supported.
+            DataError: A column is missing, a value is invalid, or there is not one score per document.
         """
         del model_type, kwargs
         _refuse(extra_metrics=extra_metrics, custom_artifacts=custom_artifacts)
@@ -142,16 +142,14 @@ class RankerEvaluator(ModelEvaluator):
 def _refuse(**given: Sequence[Any] | None) -> None:
     for name, value in given.items():
         if value:
-            raise ConfigError(f"{name} is not computed for model_type='{MODEL_TYPE}'; leave it out.")
+            raise ConfigError(f"{name} is not supported for model_type='{MODEL_TYPE}'; leave it out.")
 
 
 def _frame_of(dataset: EvaluationDataset) -> pd.DataFrame:
-    """All columns but those of the targets and of the predictions, which MLflow has taken out."""
+    """Returns all columns except the targets and the predictions, which MLflow has removed."""
     frame = dataset.features_data
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(
-            f"data is of type {type(frame).__name__}; give a DataFrame, which has a column for the query."
-        )
+        raise DataError(f"data has type {type(frame).__name__}; use a DataFrame with a column for the query.")
     return frame
 
 
@@ -159,8 +157,9 @@ def _read_config(given: Mapping[str, Any]) -> _Config:
     for key, value in given.items():
         if key not in _KEYS:
             raise ConfigError(
-                f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} Keys are "
-                f"{', '.join(_KEYS)}; the column of the labels is `targets` of mlflow.models.evaluate."
+                f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} The keys are "
+                f"{', '.join(_KEYS)}. To name the column of the labels, use `targets` of "
+                "mlflow.models.evaluate."
             )
         types, expected = _KEYS[key]
         if not isinstance(value, types):
@@ -182,35 +181,39 @@ def _read_config(given: Mapping[str, Any]) -> _Config:
 def _read_metrics(given: str | Sequence[Any]) -> list[str]:
     names = [str(name).strip() for name in (given.split(",") if isinstance(given, str) else given)]
     if not names:
-        raise ConfigError("evaluator_config: metrics names no metric; give some, as in ['ndcg@10', 'map'].")
+        raise ConfigError("evaluator_config: metrics is empty; list metrics, as in ['ndcg@10', 'map'].")
     for name in names:
         parse_metric(name)
     return list(dict.fromkeys(names))
 
 
 def _as_text(value: Any) -> str:
-    """A setting as a command line writes it: True is true, and a table of gains [0, 1, 3, 7]."""
+    """Returns a setting in the syntax of the command line: True becomes true."""
     return value if isinstance(value, str) else str(value).lower()
 
 
 def _find_columns(frame: pd.DataFrame, dataset: EvaluationDataset, config: _Config) -> dict[str, str]:
-    """Role -> its column, for the roles that the data has; label and query must be there."""
+    """Returns role -> its column, for the roles in the data.
+
+    Raises:
+        DataError: A named column is missing, or there is no column for label or query.
+    """
     columns = {} if dataset.targets_name is None else {"label": dataset.targets_name}
     for role, column in config.columns.items():
         if column not in frame.columns:
             raise DataError(f"data has no column '{column}' for {role}{_did_you_mean(column, frame)}")
         columns[role] = column
     for role, names in ROLES.items():
-        # As in `read_table`: a column that is listed as a feature has no role unless it is given one.
+        # As in `read_table`: a column listed as a feature has a role only if one is set explicitly.
         usual = [name for name in names if name in frame.columns and name not in (config.features or ())]
         if role not in columns and usual:
             columns[role] = usual[0]
     for role, remedy in (("label", "targets='COLUMN'"), ("query", "evaluator_config={'query': 'COLUMN'}")):
         if role not in columns:
             raise DataError(
-                f"data has no column {' or '.join(ROLES[role])}; say which one holds it with {remedy}. "
-                "Columns that feature_names of mlflow.models.evaluate leaves out are not seen here: list the "
-                "model's in evaluator_config={'features': [...]} instead."
+                f"data has no column {' or '.join(ROLES[role])} for the {role}; name the column with "
+                f"{remedy}. If mlflow.models.evaluate has feature_names, all other columns are removed: list "
+                "the features in evaluator_config={'features': [...]} instead."
             )
     return columns
 
@@ -222,7 +225,7 @@ def _did_you_mean(column: object, frame: pd.DataFrame) -> str:
 def _read_judged(
     frame: pd.DataFrame, dataset: EvaluationDataset, columns: Mapping[str, str], sort_queries: bool
 ) -> RankingDataset:
-    """The labels, queries and weights; `positions` says in which row of the frame each document stands."""
+    """Returns the labels, queries and weights; `positions` is the row of each document in the frame."""
     read = [columns[role] for role in ("query", "document", "weight") if role in columns]
     labels = frame[columns["label"]] if dataset.labels_data is None else dataset.labels_data
     judged = frame[list(dict.fromkeys(read))].copy()
@@ -240,16 +243,16 @@ def _read_judged(
             sort_queries=sort_queries,
         )
     except DataError as error:
-        error.add_note("Here sort_queries is a key of evaluator_config: {'sort_queries': True}.")
+        error.add_note("In MLflow, set sort_queries with evaluator_config={'sort_queries': True}.")
         raise
 
 
 def _take_features(
     frame: pd.DataFrame, columns: Mapping[str, str], features: Sequence[str] | None
 ) -> pd.DataFrame:
-    """What the model is given, in the frame's own order of rows."""
+    """Returns the features of the model, in the order of the frame's rows."""
     if features is None:
-        # The label, where MLflow knows it as the targets, is not in the frame any more.
+        # MLflow has removed the label from the frame if it was given as `targets`.
         return frame.drop(columns=list(columns.values()), errors="ignore")
     for column in features:
         if column not in frame.columns:
@@ -258,23 +261,25 @@ def _take_features(
 
 
 def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None) -> Scores:
-    """(D,), from the model, or from the column that MLflow has taken out as the predictions."""
+    """Returns scores (D,) from the model, or from the column that MLflow has removed as the predictions."""
     if model is not None:
         scores = _one_column(model.predict(features), output)
     elif dataset.predictions_data is not None:
         scores = dataset.predictions_data
     else:
-        raise ConfigError("there is nothing to evaluate; give a model, or predictions='COLUMN' of data.")
+        raise ConfigError(
+            "there are no scores to evaluate; pass a model, or name their column with predictions='COLUMN'."
+        )
     return _as_scores(scores, len(features))
 
 
 def _one_column(given: Any, output: str | None) -> Any:
-    """The scores in what a model returns, which may be a DataFrame with more than them."""
+    """Returns the scores in the output of a model, which may be a DataFrame with several columns."""
     if not isinstance(given, pd.DataFrame):
         return given
     if output is None and given.shape[1] > 1:
         raise DataError(
-            f"the model returns the columns {', '.join(map(str, given.columns))}; say which one holds the "
+            f"the model returns the columns {', '.join(map(str, given.columns))}; name the column of the "
             "scores with predictions='COLUMN'."
         )
     if output is not None and output not in given.columns:
@@ -283,30 +288,30 @@ def _one_column(given: Any, output: str | None) -> Any:
 
 
 def _as_scores(given: Any, num_documents: int) -> Scores:
-    """(D,), checked."""
+    """Returns checked scores (D,)."""
     try:
         scores = np.asarray(given)
-        # Scores are compared in their own type, in which they may tie.
+        # The dtype is kept, because scores may tie in it.
         scores = scores if scores.dtype.kind in "iuf" else scores.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"the scores are not numbers ({error}); give one number a document.") from None
+        raise DataError(f"the scores are not numbers ({error}); return one number per document.") from None
     if scores.shape == (num_documents, 1):
         scores = scores[:, 0]
     if scores.shape != (num_documents,):
         raise DataError(
-            f"the scores have shape {scores.shape}, but the data has {num_documents} documents; give one "
-            "score a document, in the order of the rows."
+            f"the scores have shape {scores.shape}, but the data has {num_documents} documents; return one "
+            "score per document, in the order of the rows."
         )
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
         raise DataError(
-            f"the score of row {missing[0] + 1} is NaN; a document without a score cannot be ranked."
+            f"the score of row {missing[0] + 1} is NaN; every document needs a score. Replace it by a number."
         )
     return scores
 
 
 def _figures(judged: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:
-    """The means and what stands behind them, in what JSON can hold."""
+    """Returns the means with their convention and counts, as JSON values."""
     means = evaluation.means.items()
     return {
         "convention": evaluation.convention.describe(),
@@ -319,8 +324,8 @@ def _figures(judged: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _per_query(judged: RankingDataset, evaluation: Evaluation) -> pd.DataFrame:
-    """A row a query; a skipped query has NaN."""
-    # MLflow looks for columns of objects, and pandas 3 warns of that where it finds text instead.
+    """Returns one row per query; a skipped query has NaN."""
+    # As objects, because MLflow tests for object columns and pandas 3 warns about that test on text columns.
     queries = pd.Series(judged.query_ids, dtype=object)
     return pd.DataFrame({"query_id": queries, "num_documents": judged.query_sizes, **evaluation.per_query})
 
@@ -328,7 +333,7 @@ def _per_query(judged: RankingDataset, evaluation: Evaluation) -> pd.DataFrame:
 def _log_metrics(
     evaluation: Evaluation, config: _Config, dataset: EvaluationDataset, run_id: str, model_id: str | None
 ) -> None:
-    """The means, as MLflow's own evaluators log theirs, and the convention's name as a tag."""
+    """Logs the means like MLflow's own evaluators, and the name of the convention as a tag."""
     now = int(time.time() * 1000)
     points = [
         Metric(
@@ -350,7 +355,7 @@ def _log_metrics(
 def _log_artifacts(
     per_query: pd.DataFrame, record: dict[str, Any], config: _Config, run_id: str
 ) -> dict[str, JsonEvaluationArtifact]:
-    """A table that the UI sets side by side over runs, and what stands behind the figures."""
+    """Logs a table of per-query values, which the UI compares between runs, and the record of the metrics."""
     client = MlflowClient()
     table, about = config.key("per_query.json"), config.key("evaluation.json")
     client.log_table(run_id, per_query, table)

@@ -1,11 +1,11 @@
-"""MLflow, fed from run folders: a parent run a sweep, a child a job, and the folder itself as artifacts.
+"""Logs run folders to MLflow: one parent run per sweep, one child run per job, the run folder as artifacts.
 
-A child has the run's parameters, tags, data sets, learning curve and figures, its per-query values and
-importances as tables and pictures, and its model. The parent has the sweep's title and parameters, and the
-comparison. What a run is in MLflow's words stands in `mlflow_entities.py`, its model in `mlflow_models.py`,
-the columns of the run list in `mlflow_view.py`.
+A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
+importances as tables and pictures, and its model. The parent has the title and parameters of the sweep, and
+the comparison. `mlflow_entities.py` converts a run to MLflow's entities, `mlflow_models.py` its model;
+`mlflow_view.py` defines the columns of the run list.
 
-Only `MlflowClient` is used, with its address given, so that the caller's own MLflow state is never touched.
+Only `MlflowClient` is used, with an explicit address, so the MLflow state of the caller is never changed.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ from ltrbench.untrusted.reading import check_regular
 
 SQLITE = "sqlite:///"
 CHAMPION = "champion"
-"""The alias of the version that a registered model's users should load."""
+"""The alias of the version of a registered model that users should load."""
 
-# What a server takes as a run's description.
+# Maximum length of the description of a run on a server.
 _MAX_NOTE_LENGTH = 5000
 
-# An absent server should be known in seconds; MLflow's own patience is minutes.
+# An unreachable server is reported within seconds; MLflow's default is minutes.
 _TO_ANSWER = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-# A run is worth waiting for, and a server may pass a large artifact on to its own store before it answers.
+# Storing a run may take longer, because a server may copy a large artifact to its store before it answers.
 _TO_STORE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "60", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}
-# Standard output is the comparison's, not the place for a greeting at the end of every run.
+# Standard output is reserved for the comparison; MLflow would print the URL of every run there.
 _NO_GREETING = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 _SECONDS_TO_UNLOCK = 5
 
-# Makes the UI open on runs and their metrics, not on the traces of language models.
+# Makes the UI show runs with their metrics first, not the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
@@ -84,14 +84,15 @@ _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KI
 
 @dataclass
 class MLflowTracker(Tracker):
-    """Mirrors runs into an MLflow store.
+    """Logs runs to an MLflow store.
 
     Attributes:
-        uri: the store: sqlite:///FILE, relative to the current folder, or the http address of a server.
-        experiment: the MLflow experiment that the runs go to, made where it is not there.
-        models: whether a run's model is kept as an MLflow model too, to be loaded, served and registered.
-        system_metrics: whether processor, memory, disk and network are measured while a run is at work;
-            needs the extra `system`, and takes a little of the time that is on the clock.
+        uri: address of the store: sqlite:///FILE, relative to the current folder, or the http address of a
+            server.
+        experiment: MLflow experiment of the runs; created if it does not exist.
+        models: whether the model of a run is also logged as an MLflow model, to load, serve and register it.
+        system_metrics: whether CPU, memory, disk and network usage are measured during a run. Needs the extra
+            `system`, and slightly increases the measured times.
     """
 
     uri: str = "sqlite:///mlflow.db"
@@ -111,8 +112,11 @@ class MLflowTracker(Tracker):
 
     def open(self, sweep: str | None) -> None:
         if not self.uri:
-            # MLflow would choose a store of its own.
-            raise TrackingError("tracking.uri is empty; name a store, or go without: tracking=none.")
+            # MLflow would choose a default store.
+            raise TrackingError(
+                "tracking.uri is empty. Set tracking.uri=sqlite:///FILE or http://HOST:PORT, or disable "
+                "tracking with tracking=none."
+            )
         self._client, self._database, self._parent = None, _database_of(self.uri), ""
         self._parent_is_described = False
         self._experiment_tags = {}
@@ -120,7 +124,7 @@ class MLflowTracker(Tracker):
             address = self.uri
             if self._database is not None:
                 _prepare_database(self._database)
-                # Absolute, because MLflow keeps one store an address, in whatever folder it is asked.
+                # Absolute, because MLflow caches a store by its address, regardless of the current folder.
                 address = f"{SQLITE}{self._database}"
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client)
@@ -140,7 +144,7 @@ class MLflowTracker(Tracker):
             yield
 
     def log(self, run: Run) -> None:
-        # Before anything is sent, so that a damaged folder leaves nothing in the store.
+        # Read before anything is sent, so that a damaged folder leaves nothing in the store.
         content = read_all(run)
         client, result, metrics = self._opened_client(), run.result, content.metrics
         with self._reaching_the_store(_TO_STORE):
@@ -161,7 +165,7 @@ class MLflowTracker(Tracker):
                         model_id = _log_model(client, self._experiment_id, run_id, run)
                 if self._system is not None:
                     metrics += self._system.metrics()
-                # The client splits both into requests of the size that a server takes.
+                # The client splits both into requests of the size that a server accepts.
                 client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
                 status = "FINISHED" if result.status == FINISHED else "FAILED"
                 client.set_terminated(run_id, status, milliseconds(result.finished))
@@ -170,7 +174,7 @@ class MLflowTracker(Tracker):
             self._logged[run.path.resolve()] = _Logged(run_id, model_id)
 
     def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
-        """Gives the sweep its title and its parameters, which any of its jobs knows."""
+        """Sets the title and the parameters of the sweep, from the first logged job."""
         if not self._parent or self._parent_is_described:
             return
         client.update_run(self._parent, name=sweep_title(result))
@@ -179,7 +183,7 @@ class MLflowTracker(Tracker):
         self._parent_is_described = True
 
     def _extend_view(self, client: MlflowClient, metrics: list[Metric]) -> None:
-        """Has the run list show the metrics of a run."""
+        """Adds the metrics of a run to the columns of the run list."""
         tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
         for key, value in tags.items():
             client.set_experiment_tag(self._experiment_id, key, value)
@@ -206,7 +210,7 @@ class MLflowTracker(Tracker):
             if best is not None and logged is not None:
                 client.set_tag(self._parent, "best_run", logged.run_id)
                 client.set_tag(self._parent, "best_run_name", run_name(best.result))
-                # Over folds and seeds where `figures` has it so, else of the best run.
+                # The mean over folds and seeds if `figures` has it, else the value of the best run.
                 shown = _end_points([*run_metrics(best), *shown])
             client.log_batch(self._parent, metrics=shown)
 
@@ -216,18 +220,18 @@ class MLflowTracker(Tracker):
             logged = self._find_logged(client, run)
         if logged is None:
             raise TrackingError(
-                f"{run.path} is not in {self.where}: it was made without tracking, or tracked elsewhere, and "
-                f"'{name}' can be a model of this store only. Run it again with tracking=mlflow, or choose a "
-                "new sweep folder."
+                f"{run.path} is not in {self.where}: it was not tracked, or it is in another store, and "
+                f"'{name}' can only be registered from this store. Run it again with tracking=mlflow, or "
+                "choose a new sweep folder."
             )
         if not logged.model_id:
             raise TrackingError(
-                f"{run.path} has no MLflow model to register as '{name}'; only models of ltrbench's own "
-                "classes have one, where tracking.models is true."
+                f"{run.path} has no MLflow model to register as '{name}'. Only models of ltrbench's own "
+                "classes have one; set tracking.models=true and run it again."
             )
         with self._reaching_the_store(_TO_STORE):
             with contextlib.suppress(MlflowException):
-                # Where there is one of that name, this is its next version.
+                # If the name exists already, the model becomes its next version.
                 client.create_registered_model(name)
             source = client.get_logged_model(logged.model_id).artifact_location
             made = client.create_model_version(
@@ -242,7 +246,8 @@ class MLflowTracker(Tracker):
         return f"models:/{name}@{CHAMPION} is version {made.version}"
 
     def _find_logged(self, client: MlflowClient, run: Run) -> _Logged | None:
-        """Where a run went, by this command or an earlier one into the same folder; None: it is not there."""
+        """Returns the ids of a run logged by this command or an earlier one; None if it is not in the
+        store."""
         logged = self._logged.get(run.path.resolve())
         if logged is not None:
             return logged
@@ -266,29 +271,30 @@ class MLflowTracker(Tracker):
 
     @property
     def _address(self) -> str:
-        """The store's, as people may read it."""
+        """The address of the store, with its password masked."""
         return without_password(self.uri)
 
     def _opened_client(self) -> MlflowClient:
         if self._client is None:
             raise TrackingError(f"the MLflow store {self._address} is not open; call open first.")
         if self._database is not None and not self._database.exists():
-            # Said here, because SQLite goes on writing into a file that has been deleted.
+            # Checked here, because SQLite continues to write to a deleted file.
             raise TrackingError(
-                f"the MLflow store {self._address} was deleted while it was in use, and keeps nothing "
-                "more. Start again, or go without: tracking=none."
+                f"the MLflow store {self._address} was deleted while it was in use, so nothing more is "
+                "stored. Start the command again, or disable tracking with tracking=none."
             )
         return self._client
 
     def _find_or_create_experiment(self, client: MlflowClient) -> str:
         experiment = client.get_experiment_by_name(self.experiment)
         if experiment is None:
-            # Beside the database file, whichever folder the UI is started in; a server decides for itself.
+            # Beside the database file, independent of the folder of the UI; a server chooses its own
+            # location.
             beside = (self._database.parent / "mlruns").as_uri() if self._database else None
             try:
                 return str(client.create_experiment(self.experiment, beside, tags=_EXPERIMENT_TAGS))
             except MlflowException:
-                # Another process may have made it in between.
+                # Another process may have created it in the meantime.
                 experiment = client.get_experiment_by_name(self.experiment)
                 if experiment is None:
                     raise
@@ -303,26 +309,27 @@ class MLflowTracker(Tracker):
 
     @contextlib.contextmanager
     def _reaching_the_store(self, patience: Mapping[str, str]) -> Iterator[None]:
-        """Turns whatever a store says into one sentence with the remedy."""
+        """Converts any error of the store into a TrackingError with the remedy."""
         with _environment({**patience, **_NO_GREETING}), _quiet():
             try:
                 yield
             except TrackingError:
                 raise
-            # A store answers with exceptions of MLflow, of its database and of its network layer alike.
+            # The store raises exceptions of MLflow, of its database and of its network layer.
             except Exception as error:
                 raise TrackingError(
-                    f"the MLflow store {self._address} cannot be used: {_first_line(error)}. Name another "
-                    "with tracking.uri=sqlite:///FILE or http://HOST:PORT, or go without: tracking=none."
+                    f"the MLflow store {self._address} cannot be used: {_first_line(error)}. Set another "
+                    "store with tracking.uri=sqlite:///FILE or http://HOST:PORT, or disable tracking with "
+                    "tracking=none."
                 ) from error
 
 
 def run_list_of(store: str, experiment: str) -> str:
-    """Where the UI of a store shows the runs of an experiment with their metrics, behind the address of its
-    server; "/" where the store has no such experiment.
+    """Returns the path of the run list of an experiment in the UI, to append to the address of its server;
+    "/" if the store does not have the experiment.
 
     Raises:
-        TrackingError: where the store cannot be reached.
+        TrackingError: The store cannot be reached.
     """
     tracker = MLflowTracker(uri=store, experiment=experiment)
     with tracker._reaching_the_store(_TO_ANSWER):
@@ -331,23 +338,23 @@ def run_list_of(store: str, experiment: str) -> str:
 
 
 class _Logged(NamedTuple):
-    """Where a run went: the ids of its MLflow run and of its MLflow model, "" for none."""
+    """The ids of a logged run and of its MLflow model; "" for no model."""
 
     run_id: str
     model_id: str
 
 
 def _database_of(uri: str) -> Path | None:
-    """The file of an embedded store; None for a server's address."""
+    """Returns the file of a SQLite store; None for the address of a server."""
     name = uri.removeprefix(SQLITE)
     return None if name in (uri, "", ":memory:") else Path(name).resolve()
 
 
 def _prepare_database(database: Path) -> None:
-    """Makes the database, whole or not at all, where it is not there; else makes sure that it can be written.
+    """Creates the database, completely or not at all; if it exists, checks that it is writable.
 
     Raises:
-        sqlite3.Error: at once, where MLflow would try again for minutes: no database, locked, or read-only.
+        sqlite3.Error: Not a database, locked, or read-only. MLflow would retry for minutes instead.
     """
     if not database.exists():
         _create_database(database)
@@ -360,26 +367,26 @@ def _prepare_database(database: Path) -> None:
 
 
 def _create_database(database: Path) -> None:
-    """Migrates an empty database under another name first, and names it when it is done.
+    """Creates and migrates a database under a temporary name, and renames it when it is complete.
 
-    Two processes that migrate one file break each other, and an interrupted migration cannot be taken up.
+    Two processes that migrate the same file corrupt it, and an interrupted migration cannot be continued.
     """
     database.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=database.parent, prefix=".partial-") as staging:
         whole = Path(staging, database.name)
         MlflowClient(tracking_uri=f"{SQLITE}{whole}")
         try:
-            # Unlike a rename, a link never replaces what another process has put there meanwhile.
+            # Unlike a rename, a link never replaces a database that another process has just created.
             database.hardlink_to(whole)
         except FileExistsError:
             return
         except OSError:
-            # A file system without hard links.
+            # The file system has no hard links.
             whole.rename(database)
 
 
 def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
-    """What the run has written; a user may have chosen a folder that holds more than that."""
+    """Logs only the files of the run, because the folder may contain other files of the user."""
     for path in (folder / name for name in RUN_FILES):
         if path.is_dir():
             client.log_artifacts(run_id, str(path), artifact_path=path.name)
@@ -388,7 +395,7 @@ def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
 
 
 class Content(NamedTuple):
-    """What a run's files hold, read and checked."""
+    """The contents of the files of a run, read and checked."""
 
     metrics: list[Metric]
     per_query: Mapping[str, NDArray[Any]]
@@ -396,10 +403,10 @@ class Content(NamedTuple):
 
 
 def read_all(run: Run) -> Content:
-    """Reads every file of a run that is mirrored.
+    """Reads every file of a run that will be logged.
 
     Raises:
-        ResultError: where one is damaged, or is not a regular file.
+        ResultError: A file is damaged, or is not a regular file.
     """
     for path in _files(run.path):
         check_regular(path)
@@ -408,7 +415,7 @@ def read_all(run: Run) -> Content:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Whatever `_log_artifacts` sends; to read a named pipe would never end."""
+    """Yields the files that `_log_artifacts` will send, to check their types: a named pipe never ends."""
     for path in (folder / name for name in RUN_FILES):
         if path.is_dir():
             yield from (file for file in path.rglob("*") if not file.is_dir())
@@ -417,9 +424,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run, content: Content) -> None:
-    """Tables that the UI sets side by side over runs, and pictures."""
+    """Logs tables, which the UI compares between runs, and pictures."""
     if content.per_query:
-        # Texts as objects, because MLflow's look at a table's columns warns of any other text.
+        # As objects, because MLflow's inspection of the columns warns about other text types.
         per_query = pd.DataFrame(content.per_query).astype({"query_id": object})
         client.log_table(run_id, per_query, "tables/per_query.json")
     importances = content.importances
@@ -433,7 +440,7 @@ def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run, conten
 
 
 def _log_model(client: MlflowClient, experiment_id: str, run_id: str, run: Run) -> str:
-    """Keeps the run's model as an MLflow model; returns its id."""
+    """Logs the model of the run as an MLflow model and returns its id."""
     made = client.create_logged_model(
         experiment_id,
         name=model_name(run.result),
@@ -451,7 +458,7 @@ def _log_model(client: MlflowClient, experiment_id: str, run_id: str, run: Run) 
 
 
 def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
-    """The same points, those of test as the model's too, so that the list of models shows them."""
+    """Returns the same points, with those of test linked to the model, so that the model list shows them."""
     if not model_id:
         return metrics
     return [
@@ -463,18 +470,18 @@ def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
 
 
 def _end_points(metrics: list[Metric]) -> list[Metric]:
-    """The last point of each metric, at step 0."""
+    """Returns the last point of each metric, moved to step 0."""
     last = {item.key: item for item in metrics}
     return [Metric(item.key, item.value, item.timestamp, 0) for item in last.values()]
 
 
 @contextlib.contextmanager
 def _killed_where_incomplete(client: MlflowClient, run_id: str) -> Iterator[None]:
-    """A run that was cut off in the middle must not be shown as running for ever."""
+    """Marks an MLflow run as KILLED if the block fails, because it would otherwise be shown as running."""
     try:
         yield
     except BaseException:
-        # The store that has just failed may fail again; the first error is the one to tell.
+        # A store that has just failed may fail again; the first error is the one to report.
         with contextlib.suppress(Exception):
             client.set_terminated(run_id, "KILLED")
         raise
@@ -482,7 +489,7 @@ def _killed_where_incomplete(client: MlflowClient, run_id: str) -> Iterator[None
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or ["no reason given"]
-    # Network layers repeat the request in every layer; what went wrong stands in the innermost one.
+    # Every network layer repeats the request; the innermost message has the cause.
     _, layered, innermost = lines[0].rpartition("(Caused by ")
     reason = innermost.rstrip("'\")") if layered else innermost.rstrip(".")
     return f"{type(error).__name__}: {shortened(reason, 300)}"
@@ -490,7 +497,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """MLflow reads its settings from the environment; what the user has set there stays."""
+    """Sets environment variables that MLflow reads, without replacing those of the user."""
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -502,9 +509,9 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences what no user can act on: the report of a new database's migrations, retries, because what
-    fails is told in one error, a step of saving a model, and a warning of MLflow's own types when
-    `mlflow.pyfunc` is imported."""
+    """Silences messages that need no action: migrations of a new database, retries (a failure raises one
+    error), the steps of saving a model, and a warning about MLflow's own types when `mlflow.pyfunc` is
+    imported."""
     least = {
         "alembic": logging.CRITICAL,
         "mlflow.store.db": logging.CRITICAL,

@@ -1,11 +1,11 @@
-"""What a run is in MLflow's words: its tags, parameters, points of metrics and data sets.
+"""Converts a run to MLflow's entities: tags, parameters, metric points and data sets.
 
-MLflow allows no `@`, so `ndcg@10` is `ndcg_at_10` here. A key such as `valid/ndcg_at_10` is the learning
-curve, a point an iteration. Where the kept model is not that of the last iteration, its value follows one
-step behind the end of the curve, so that the figure that MLflow shows for a run, the latest, is that of the
-model that was kept. The metrics of test have no curve and stand at the same step.
+MLflow does not allow `@`, so `ndcg@10` becomes `ndcg_at_10`. A key such as `valid/ndcg_at_10` is the learning
+curve, with one point per iteration. MLflow shows the latest point of a metric. If the kept model is not the
+model of the last iteration, its value is therefore added one step after the end of the curve. The metrics of
+test have no curve; they are at the same step.
 
-What else a run should show is one more entry in `run_tags`, `run_params` or `run_metrics`.
+To show more of a run, add an entry to `run_tags`, `run_params` or `run_metrics`.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from ltrbench.untrusted.escaping import visible
 
 COMMAND = "python -m ltrbench"
 
-# What a server takes in one text. A key has ten characters to spare, for `run_params` to make it unique.
+# Maximum lengths on a server. A key is kept ten characters shorter, so that `_params` can make it unique.
 _MAX_KEY_LENGTH = 240
 _MAX_PARAM_LENGTH = 6000
 MAX_TAG_LENGTH = 5000
 _MAX_NAME_LENGTH = 250
 _MAX_DIGEST_LENGTH = 36
 
-# Texts of a data set's YAML for people, in which no two runs differ.
+# Explanatory texts of a data set's YAML, which are the same in all runs.
 _NO_PARAMETERS = ("data.obtain", "data.published")
 
-# What MLflow's own UI calls the splits.
+# The names of the splits in MLflow's UI.
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
-# What a single run is named after, beside its model and its data set.
-_NAMES = {"replicates.index": "resample"}  # of settings whose last part says too little
+# Settings in the name of a single run, beside its model and its data set.
+_NAMES = {"replicates.index": "resample"}  # short names of settings whose last part is unclear
 _IN_NAMES = re.compile(r"(params|model|data\.fold|seed|cv)(\.|$)")
 
 
 def run_name(result: RunResult) -> str:
-    """Of a job of a sweep, the model and the settings in which the jobs differ; of any other run, the model,
-    the data set and the hyperparameters that the command set.
+    """Returns the name of a run. Job of a sweep: its model and the settings that differ between jobs. Other
+    run: its model, data set, and the hyperparameters that the command set.
 
     >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"]}
     >>> overrides = ["model=native", "params.num_leaves=15", "params.num_trees=50"]
@@ -81,9 +81,9 @@ def run_name(result: RunResult) -> str:
 
 
 def sweep_title(result: RunResult) -> str:
-    """Of the sweep that a run is a job of: what is compared, on what data, over which settings.
+    """Returns the title of the sweep that a run belongs to: models, data sets, and swept settings.
 
-    Experiments that are swept stand in the place of models and data that the command does not name.
+    If the sweep is over experiments, they replace models and data sets that the command does not name.
 
     >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"], "seed": ["1", "2"]}
     >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1}
@@ -105,16 +105,16 @@ def sweep_title(result: RunResult) -> str:
 
 
 _GROUPS_OF_A_NODE = ("model", "data", "params")
-"""Groups whose YAML files compose settings below the node of their own name only."""
+"""Groups whose YAML files define only settings below the node of the same name."""
 
 
 def sweep_params(result: RunResult) -> list[Param]:
-    """The configuration of the sweep that a run is a job of, as far as any of its jobs knows it.
+    """Returns the parameters that are known to hold for all jobs of the sweep that a run belongs to.
 
-    These are each swept setting with all of its values, and the other settings of the command. The composed
-    configuration holds for all jobs too, except below a swept group, and below `model` and `data`, whose
-    settings may be computed from swept ones. A swept experiment may compose anything: nothing composed is
-    stated beside it.
+    These are each swept setting with all of its values, the other settings of the command, and the composed
+    configuration, except below a swept group, and below `model` and `data`, whose settings may depend on
+    swept ones. If the sweep is over experiments, no composed setting is included, because an experiment may
+    change any of them.
     """
     given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
@@ -128,7 +128,7 @@ def sweep_params(result: RunResult) -> list[Param]:
 
 
 def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
-    """Whether a swept setting is a value of the configuration, and no group of YAML files."""
+    """Returns whether a swept setting is a value of the configuration, not a group of YAML files."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -138,7 +138,7 @@ def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
 
 
 def sweep_command(result: RunResult) -> str:
-    """The overrides of the sweep that a run is a job of, as a shell takes them; a run records no flags."""
+    """Returns the command of the sweep that a run belongs to, quoted for a shell; flags are not recorded."""
     words = []
     for override in result.overrides or ():
         key = override.partition("=")[0]
@@ -148,7 +148,7 @@ def sweep_command(result: RunResult) -> str:
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
-    """Key -> value of the settings of a command line, without the marks of adding a key.
+    """Returns key -> value of the settings of a command line, without the marks `+` and `~`.
 
     >>> settings_of_overrides(["model=native", "+model.extra.a=1", "~early_stopping"])
     {'model': 'native', 'model.extra.a': '1', 'early_stopping': ''}
@@ -158,7 +158,7 @@ def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Key -> its last part, or the whole key where two have the same last part.
+    """Returns key -> its last part, or the whole key if several keys have the same last part.
 
     >>> short_names(["params.num_leaves", "data.seed", "seed"])
     {'params.num_leaves': 'num_leaves', 'data.seed': 'data.seed', 'seed': 'seed'}
@@ -171,7 +171,7 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def model_name(result: RunResult) -> str:
-    """The model's name in what MLflow allows of one.
+    """Returns the name of the model, in the characters that MLflow allows.
 
     >>> model_name(RunResult(status="finished", model="a/b: 50%", params="", seed=0))
     'a_b_ 50_'
@@ -180,19 +180,19 @@ def model_name(result: RunResult) -> str:
 
 
 def _name(text: str) -> str:
-    """A name of one line, which MLflow takes."""
+    """Returns a name on one line, of the length that MLflow allows."""
     return shortened(visible(text), _MAX_NAME_LENGTH)
 
 
 def command(result: RunResult) -> str:
-    """What makes the run again, as a shell takes it; empty where no command made it."""
+    """Returns the command that repeats the run, quoted for a shell; empty if there is none."""
     return "" if result.command is None else shlex.join(result.command)
 
 
 def origin_tags() -> dict[str, str]:
-    """What MLflow's own fluent interface says of whoever logs a run."""
+    """Returns the tags about source and user that MLflow's fluent interface sets."""
     tags = {MLFLOW_SOURCE_NAME: COMMAND, MLFLOW_SOURCE_TYPE: "LOCAL"}
-    # A container may run under a number that has no name.
+    # A container may run under a user id without a name.
     with contextlib.suppress(ImportError, KeyError, OSError):
         tags[MLFLOW_USER] = getpass.getuser()
     return tags
@@ -223,14 +223,14 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
     for name, version in result.versions.items():
         tags[metric_key(f"version.{name}")] = version
     if result.error:
-        # Of a traceback the end says what happened.
+        # The end of a traceback has the cause.
         too_many = len(result.error) > MAX_TAG_LENGTH
         tags["error"] = f"…{result.error[1 - MAX_TAG_LENGTH :]}" if too_many else result.error
     return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
 
 
 def version_tags(run: Run, reason: str) -> dict[str, str]:
-    """Of a version of a registered model: where it comes from and why it was chosen."""
+    """Returns the tags of a version of a registered model: its origin and the reason for its choice."""
     result = run.result
     fold = {} if result.data.get("fold") is None else {"fold": str(result.data["fold"])}
     tags = {
@@ -247,14 +247,14 @@ def version_tags(run: Run, reason: str) -> dict[str, str]:
 
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
-    """The splits as MLflow's data sets, told by their fingerprints."""
+    """Returns the splits as MLflow data sets, identified by their fingerprints."""
     given = result.settings.get("data", {})
     inputs = []
     for split, context in _CONTEXTS.items():
         described = result.data.get(split)
         if described is None:
             continue
-        # A split that was taken out of train has no file of its own.
+        # A split that was held out from train has no file.
         files = given.get(split) or given.get("train")
         read = isinstance(files, (str, list)) and files
         kind, source = ("local", {"uri": str(files)}) if read else ("code", {"name": result.data["name"]})
@@ -271,7 +271,7 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
 
 
 def _drift(result: RunResult) -> str:
-    """Where the library's own figures are not ours; empty where they are."""
+    """Returns the metrics that differ between the library and ltrbench; empty without a drift."""
     if not result.drift.get("drifted"):
         return ""
     theirs, ours = result.drift["own"], result.drift["ours"]
@@ -291,7 +291,7 @@ def _params(settings: Mapping[str, Any]) -> list[Param]:
             continue
         key = metric_key(name)
         while key in values:
-            # Two names that differ in what MLflow does not allow, which must not cost one of them its value.
+            # Two names may become equal when characters are replaced; both values must be kept.
             key += "_"
         values[key] = "null" if value is None else value
     return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
@@ -306,11 +306,12 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def run_metrics(run: Run) -> list[Metric]:
-    """The learning curve, then what the kept model reaches, where the curve does not end with it."""
+    """Returns the points of the learning curve, then the values of the kept model that differ from its
+    end."""
     result, curve = run.result, run.learning_curve()
     kept: dict[str, float | None] = {
         **_at_iteration(curve, result.best_iteration),
-        # After those of the curve, because what result.json says of the kept model is what is published.
+        # These override the values of the curve, because the metrics of result.json are the published ones.
         **result.metrics,
         **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
         "peak_memory_mb": result.peak_memory_mb,
@@ -332,13 +333,13 @@ def run_metrics(run: Run) -> list[Metric]:
 
 
 def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:
-    """Figures that have no course."""
+    """Returns one point at step 0 for each value."""
     now = int(time.time() * 1000)
     return [Metric(metric_key(name), value, now, 0) for name, value in figures.items()]
 
 
 def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:
-    """The curve's values at the iteration that was kept."""
+    """Returns the values of the curve at the kept iteration."""
     if iteration not in curve.iterations:
         return {}
     place = curve.iterations.index(iteration)
@@ -346,7 +347,8 @@ def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, floa
 
 
 def metric_key(name: str) -> str:
-    """A name as MLflow allows it: letters, digits, blanks and _ - . and the / between parts.
+    """Returns a name in the characters that MLflow allows: letters, digits, blanks, _ - . and / between
+    parts.
 
     >>> metric_key("valid/ndcg@10"), metric_key("extra.a[0]"), metric_key("../etc//x/")
     ('valid/ndcg_at_10', 'extra.a_0_', 'etc/x')
@@ -358,7 +360,7 @@ def metric_key(name: str) -> str:
 
 
 def shortened(value: object, length: int) -> str:
-    """A value as MLflow takes it: not too long, and without the password of an address."""
+    """Returns a value as text of at most `length` characters, with passwords in addresses masked."""
     text = visible(without_password(str(value)), lines=True)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 

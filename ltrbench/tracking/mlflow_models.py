@@ -1,11 +1,10 @@
-"""Models as MLflow keeps them: a peer in its library's own flavour, any other ranker of ours as it was saved.
+"""Logs models to MLflow: a model of a library in the library's MLflow flavor, other rankers as saved.
 
-`mlflow.pyfunc.load_model` loads either, and `mlflow models serve --env-manager local` serves it. A peer's
-needs its library only; ours needs ltrbench, whose `_load_pyfunc` MLflow calls. Neither holds a pickle or
-code.
+`mlflow.pyfunc.load_model` loads both kinds, and `mlflow models serve --env-manager local` serves them. A
+model of a library needs only that library; other models need ltrbench, whose `_load_pyfunc` MLflow calls.
+Neither contains a pickle or code.
 
-The signature has F columns of numbers without names, so that DataFrames and arrays are both taken, by
-position.
+The signature has F unnamed numeric columns, so that DataFrames and arrays are both accepted, by position.
 """
 
 from __future__ import annotations
@@ -31,17 +30,18 @@ _CLASS_FILE = "class.json"
 
 
 def can_be_logged(run: Run) -> bool:
-    """Whether the run has a model of ltrbench's own classes: no folder is trusted to name another."""
+    """Returns whether the run has a model of an ltrbench class; other classes named in a folder are not
+    trusted."""
     return (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
 
 
 def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
-    """Writes a finished run's model into a folder that is not there yet, as an MLflow model.
+    """Writes the model of a finished run as an MLflow model, to a folder that does not exist yet.
 
     Args:
-        of_mlflow: `mlflow_model`, with the ids that MLflow gives.
+        of_mlflow: `mlflow_model`, with the ids assigned by MLflow.
     """
-    # Late, because they take a second that is not needed before a first model is logged.
+    # Imported late, because the import takes a second and is needed only when a model is logged.
     import mlflow.pyfunc
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
@@ -69,21 +69,21 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
 
 
 class ServedRanker:
-    """What MLflow asks for scores."""
+    """The model object that MLflow calls to predict scores."""
 
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = ranker
 
-    # Without types, which MLflow would take for a schema.
+    # Without type annotations, because MLflow would interpret them as a schema.
     def predict(self, features, params=None):  # type: ignore[no-untyped-def]
-        """(D, F), a DataFrame or an array -> (D,) scores, higher is ranked earlier."""
+        """Returns scores (D,), higher is ranked earlier, for features (D, F) in a DataFrame or an array."""
         del params
         rows = features.to_numpy() if isinstance(features, pd.DataFrame) else np.asarray(features)
         return self._ranker.predict(rows.astype(np.float32))
 
 
 def _load_pyfunc(path: str) -> ServedRanker:
-    """What MLflow calls, by this name, with the folder that `save_model` gave as data."""
+    """Loads a model for MLflow, which calls this function by name with the folder written by `save_model`."""
     folder = Path(path)
     content = read_json(folder / _CLASS_FILE, "Log the model again")
     target = content.get("class") if isinstance(content, dict) else None
@@ -97,7 +97,8 @@ def _target(run: Run) -> str:
 
 
 def _requirements(ranker: Ranker) -> list[str]:
-    """Said, because MLflow would take seconds to find them out by loading the model in another process."""
+    """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
+    process."""
     library = library_model_of(ranker)
     packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
     return [f"{package}=={version(package)}" for package in dict.fromkeys(packages)]

@@ -1,4 +1,4 @@
-"""What the machine does while a run is at work, as MLflow measures it: processor, memory, disk, network."""
+"""CPU, memory, disk and network usage during a run, measured by MLflow's monitors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SECONDS_BETWEEN = 2.0
 
 
 class SystemMetrics:
-    """Samples while a block runs. MLflow's own sampler needs a begun run; ours are logged when whole.
+    """Samples while a block runs. MLflow's sampler needs an open run, but ltrbench logs only completed runs.
 
     Raises:
-        TrackingError: where psutil is not there.
+        TrackingError: psutil is not installed.
     """
 
     def __init__(self) -> None:
         try:
-            import psutil  # noqa: F401  # what MLflow's monitors measure with
+            import psutil  # noqa: F401  # required by MLflow's monitors
         except ImportError:
             raise TrackingError(
                 "tracking.system_metrics=true needs psutil: pip install 'ltrbench[system]'."
@@ -33,7 +33,7 @@ class SystemMetrics:
 
     @contextlib.contextmanager
     def sampling(self) -> Iterator[None]:
-        """Forgets what was sampled before, and samples in a thread until the block ends."""
+        """Discards earlier samples, and samples in a thread until the block ends."""
         self._points, ended = [], threading.Event()
         thread = threading.Thread(target=self._sample, args=(ended,), daemon=True)
         thread.start()
@@ -44,7 +44,7 @@ class SystemMetrics:
             thread.join()
 
     def metrics(self) -> list[Metric]:
-        """The samples, under the names that MLflow's UI shows as system metrics."""
+        """Returns the samples, under the names that MLflow's UI shows as system metrics."""
         return self._points
 
     def _sample(self, ended: threading.Event) -> None:

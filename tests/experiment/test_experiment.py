@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from messages import naming
 from numpy.typing import NDArray
 from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, Unusable
 
@@ -137,7 +139,7 @@ def test_a_run_whose_model_is_a_pickle_fails_with_the_file_and_the_remedy(
 ) -> None:
     tracker = Recorder()
     with pytest.raises(
-        SavedModelError, match=rf"(?=.*{kind.__name__}\.)(?=.*model/)(?=.*pickle)(?=.*numpy.savez)"
+        SavedModelError, match=naming(f"{kind.__name__}.", "model/", "pickle", "numpy.savez")
     ) as raised:
         run(Experiment(model="pickled", ranker=kind(), source=Toy()), tmp_path, tracker)
     result = read_run(tmp_path).result
@@ -147,17 +149,17 @@ def test_a_run_whose_model_is_a_pickle_fails_with_the_file_and_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"),
+    ("kind", "parts"),
     [
-        (Forgetful, "other scores .* for document 0"),
-        (Unread, r"Unread\.load .*NotImplementedError"),
-        (Unusable, r"Unusable\.predict .*Unusable\.load \(TypeError"),
+        (Forgetful, ("Forgetful", "scores", "document 0")),
+        (Unread, ("Unread", "NotImplementedError")),
+        (Unusable, ("Unusable.predict", "Unusable.load", "TypeError")),
     ],
 )
 def test_a_run_whose_model_cannot_be_used_fails(
-    kind: type[RandomRanker], reason: str, tmp_path: Path
+    kind: type[RandomRanker], parts: tuple[str, ...], tmp_path: Path
 ) -> None:
-    with pytest.raises(SavedModelError, match=reason):
+    with pytest.raises(SavedModelError, match=naming(*parts)):
         run(Experiment(model="other", ranker=kind(), source=Toy()), tmp_path)
 
 
@@ -211,7 +213,7 @@ def test_of_a_run_whose_model_cannot_be_saved_the_scores_are_kept(tmp_path: Path
         def save(self, folder: Path) -> None:
             raise TypeError("Object of type int64 is not JSON serializable")
 
-    with pytest.raises(SavedModelError, match=r"Unsaved\.save failed \(TypeError: Object of type int64"):
+    with pytest.raises(SavedModelError, match=naming("Unsaved.save", "TypeError: Object of type int64")):
         run(Experiment(model="unsaved", ranker=Unsaved(), source=Toy()), tmp_path)
     result = read_run(tmp_path).result
     assert result.status == FAILED
@@ -228,7 +230,7 @@ def test_numbers_of_numpy_are_settings_like_others(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_read_again_is_refused_before_the_fit(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"seed is 18446744073709551616"):
+    with pytest.raises(ConfigError, match=naming("result.json", "seed is 18446744073709551616")):
         run(Experiment(model="random", ranker=RandomRanker(seed=2**64), source=Toy()), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -243,24 +245,24 @@ def test_unpickling_works_as_before_after_a_run(tmp_path: Path) -> None:
 def test_a_lost_tracker_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path, Recorder(lost=True))
     assert read_run(tmp_path).result.status == FINISHED
-    assert "was not tracked: the server is gone" in caplog.text
+    assert all(part in caplog.text for part in (str(tmp_path), "not tracked", "the server is gone"))
 
 
 def test_a_taken_folder_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
     experiment = Experiment(model="random", ranker=RandomRanker(), source=Toy())
     run(experiment, tmp_path)
     before = (tmp_path / "result.json").read_bytes()
-    with pytest.raises(ResultError, match=r"already holds model, scores\.npz"):
+    with pytest.raises(ResultError, match=naming(tmp_path, "model, scores.npz", "hydra.run.dir=")):
         run(experiment, tmp_path)
     assert (tmp_path / "result.json").read_bytes() == before
 
 
 def test_a_wrong_choice_is_refused() -> None:
-    with pytest.raises(ConfigError, match="timing is 'fast'"):
+    with pytest.raises(ConfigError, match=naming("timing is 'fast'", "'monitored'", "'clean'")):
         Experiment(model="random", ranker=RandomRanker(), source=Toy(), timing="fast")
-    with pytest.raises(ConfigError, match="unknown metric 'ndgc'"):
+    with pytest.raises(ConfigError, match=naming("'ndgc'", "'ndcg'")):
         Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=("ndgc",))
-    with pytest.raises(ConfigError, match="metrics is empty"):
+    with pytest.raises(ConfigError, match=naming("metrics is empty", "metrics=[ndcg@10]")):
         Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=())
 
 
@@ -430,13 +432,15 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
         {},
     ]
     (comparison,) = compare(runs)
-    said = (
-        "Parameters: matched, except in fixed (num_leaves=7), unwired (num_trees=100, learning_rate=null, "
-        "num_leaves=null) and ignoring (prior=null, power=2.0)."
+    exceptions = naming(
+        "matched",
+        "fixed (num_leaves=7)",
+        "unwired (num_trees=100, learning_rate=null, num_leaves=null)",
+        "ignoring (prior=null, power=2.0)",
     )
-    assert any(said in note for note in comparison.notes)
+    assert any(re.search(exceptions, note) for note in comparison.notes)
     record = comparisons_as_json([comparison])
-    assert any(said in note for note in record["notes"])
+    assert any(re.search(exceptions, note) for note in record["notes"])
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
 
 
@@ -457,8 +461,9 @@ def test_of_runs_from_python_nothing_is_said_to_be_matched(tmp_path: Path) -> No
         small(RandomRanker(), tmp_path / "random", "random"),
     ]
     (comparison,) = compare(runs)
-    said = "Parameters: each model's own, a (num_trees=3) and b (num_trees=4, num_leaves=8)."
-    assert any(said in note for note in comparison.notes)
+    settings = naming("Parameters", "a (num_trees=3)", "b (num_trees=4, num_leaves=8)")
+    (note,) = [note for note in comparison.notes if re.search(settings, note)]
+    assert "Parameters: matched" not in note
     (alone,) = compare(runs[2:])
     assert not any("Parameters" in note for note in alone.notes)
 

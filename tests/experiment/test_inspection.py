@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
@@ -148,10 +150,10 @@ def test_the_verbs_text_warns_of_sorted_rows_and_cuts_long_lists(
 ) -> None:
     assert main(["inspect", str(sorted_file)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "of 2 queries with different labels 2 are sorted best label first" in shown
-    assert "Ties in row order flatter every ranker here" in shown
-    assert "30 features have one value in all documents: 1, 2, 3" in shown
-    assert "and 18 more (see --json)" in shown
+    assert re.search(r"\b2 queries\b.*\b2 are sorted best label first", shown)
+    assert re.search(naming("row order", "shuffle the rows", "ties=expected"), shown)
+    assert re.search(r"constant +30 features [^:]*: 1, 2, 3", shown)
+    assert re.search(naming("18 more", "--json"), shown)
 
 
 def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
@@ -170,8 +172,8 @@ def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
         assert any("positions" in each and "model.lambdarank" in each for each in report["concerns"][model])
     assert main(words) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "labels of 2 documents. The gain 2^label - 1 is meant for grades" in shown
-    assert "1 to 2. They train nothing unless a backend is told to learn position biases" in shown
+    assert re.search(naming("labels of 2 documents", "2^label - 1", "data.whole_labels=false"), shown)
+    assert re.search(naming("positions", "1 to 2", "training"), shown)
 
 
 def test_the_verb_reads_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,21 +187,21 @@ def test_the_verb_reads_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    ("option", "parts"),
     [
-        ("sort_queries=no", "sort_queries is 'no'; it must be true or false"),
-        ("num_features=5", "feature index is 6, but 5 features"),
-        ("first_index=1.0", "first_index is 1.0; it must be a whole number"),
-        ("absent=null", "absent is None; it must be 0 or nan"),
-        ("overflow=nan", "overflow is nan; it must be one of"),
-        ("feature_names=names.txt", "names.txt: the file does not exist"),
+        ("sort_queries=no", ("sort_queries is 'no'", "true or false")),
+        ("num_features=5", ("sorted.txt", "6", "5 features")),
+        ("first_index=1.0", ("first_index is 1.0",)),
+        ("absent=null", ("absent is None", "0 or nan")),
+        ("overflow=nan", ("overflow is nan",)),
+        ("feature_names=names.txt", ("names.txt",)),
     ],
 )
 def test_an_option_of_reading_that_cannot_be_is_told_in_one_paragraph(
-    sorted_file: Path, option: str, message: str, capsys: pytest.CaptureFixture[str]
+    sorted_file: Path, option: str, parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["inspect", str(sorted_file), "--read", option]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
 
 
 @pytest.mark.parametrize(("value", "accepted"), [("TRUE", True), ("True", True), ("False", False)])

@@ -302,7 +302,7 @@ def test_an_axis_that_does_not_begin_at_0_says_so(tmp_path: Path) -> None:
     axes = drawn(ndcg_by_cutoff([series(write(tmp_path / "run"))])).axes[0]
     bottom = axes.get_ylim()[0]
     assert bottom > 0
-    assert f"begins at {bottom:.2f}" in axes.get_ylabel()
+    assert f"{bottom:.2f}" in axes.get_ylabel()
 
 
 # Importances

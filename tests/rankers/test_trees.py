@@ -144,7 +144,7 @@ def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None
     )
     trees = (WeightedTree(0.5, missing), WeightedTree(0.1, Leaf(0.0)))
     assert list(as_lines(Ensemble(trees, base_score=-0.5), ["clicks", "7"])) == [
-        "every score starts from -0.5",
+        "initial score -0.5",
         "",
         "tree 1, weight 0.5",
         "clicks is not missing",

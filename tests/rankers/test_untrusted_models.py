@@ -541,8 +541,8 @@ def test_trees_that_are_too_deep_to_be_shown_are_refused(
     deep.save(folder)
     for option in ([], ["--json"]):
         assert main(["trees", str(native_run), *option]) == 2
-        error = capsys.readouterr().err
-        assert all(part in error for part in (str(native_run), "too deep"))
+        message = capsys.readouterr().err
+        assert all(part in message for part in (str(native_run), "too deep", "--first"))
     for file, content in before.items():
         file.write_bytes(content)
 

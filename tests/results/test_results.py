@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import naming
 from toy_runs import keys_of
 
 from ltrbench.data import Judgments
@@ -75,7 +76,7 @@ def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(t
 def test_a_run_held_in_memory_answers_from_there(tmp_path: Path) -> None:
     run = Run(tmp_path, RESULT, {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     assert run.scored("test").scores is SCORES
-    with pytest.raises(ResultError, match="native has no scores of 'valid'"):
+    with pytest.raises(ResultError, match=naming("native", "'valid'")):
         run.scored("valid")
 
 
@@ -142,7 +143,7 @@ def test_runs_are_found_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
 def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tmp_path: Path) -> None:
     write_run(tmp_path / "done", RESULT)
     with (
-        pytest.raises(ResultError, match=r"already holds result.json.*hydra.run.dir"),
+        pytest.raises(ResultError, match=naming(tmp_path / "done", "result.json", "hydra.run.dir")),
         claim(tmp_path / "done"),
     ):
         raise AssertionError
@@ -157,12 +158,13 @@ def test_what_a_user_keeps_under_the_name_of_a_runs_file_is_refused_before_anyth
     tmp_path: Path,
 ) -> None:
     (tmp_path / "model").mkdir()
-    with pytest.raises(ResultError, match="already holds model, which a run would write"), claim(tmp_path):
+    with pytest.raises(ResultError, match=naming(f"{tmp_path} already", " model,")), claim(tmp_path):
         raise AssertionError
 
 
 def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
-    with claim(tmp_path), pytest.raises(ResultError, match="in use by another run"), claim(tmp_path):
+    message = naming(tmp_path, "in use", "hydra.run.dir=", f"delete {tmp_path / '.running'}")
+    with claim(tmp_path), pytest.raises(ResultError, match=message), claim(tmp_path):
         raise AssertionError
     with claim(tmp_path):
         pass
@@ -177,49 +179,49 @@ def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_agai
 def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
     for job in ("2", "10"):
         write_run(tmp_path / job, RESULT)
-    with pytest.raises(
-        ResultError, match=rf"Give a run's folder, one of the 2 in it, such as {tmp_path}/2\."
-    ):
+    with pytest.raises(ResultError, match=naming("result.json", "2 in it", f"such as {tmp_path}/2.")):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "parts"),
     [
-        (None, "is not a run: it has no result.json"),
-        ("{", "cannot be read"),
-        ("[]", "is not a result of format 1"),
-        (json.dumps({"format": 2}), r"is not a result of format 1.*format is 2.*Run it again"),
-        (json.dumps({"format": 1, "model": "native"}), "is incomplete"),
-        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), "is incomplete"),
-        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}, "data": {}}), "is incomplete"),
+        (None, ("result.json", "outputs/DATE/TIME")),
+        ("{", ("result.json", "Run it again")),
+        ("[]", ("result.json", "None", "format 1", "Run it again")),
+        (json.dumps({"format": 2}), ("result.json", "format 2", "format 1", "Run it again")),
+        (json.dumps({"format": 1, "model": "native"}), ("result.json", "incomplete", "status")),
+        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), ("incomplete", "metrics", "test")),
+        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}, "data": {}}), ("incomplete", "data.name")),
     ],
 )
-def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, parts: tuple[str, ...]) -> None:
     if content is not None:
         (tmp_path / "result.json").write_text(content)
-    with pytest.raises(ResultError, match=message):
+    with pytest.raises(ResultError, match=naming(tmp_path, *parts)):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "parts"),
     [
-        ("scores", "scores.npz holds no scores of 'test'"),
-        ("query_keys", "stores no keys of its queries of 'test'. Run it again"),
+        ("scores", ("scores.npz", "scores of 'test'")),
+        ("query_keys", ("scores.npz", "query keys", "'test'", "Run it again")),
     ],
 )
-def test_scores_without_what_every_run_stores_are_refused(tmp_path: Path, name: str, message: str) -> None:
+def test_scores_without_what_every_run_stores_are_refused(
+    tmp_path: Path, name: str, parts: tuple[str, ...]
+) -> None:
     write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     with np.load(tmp_path / "scores.npz") as arrays:
         kept = {key: array for key, array in arrays.items() if key != f"test_{name}"}
     np.savez_compressed(tmp_path / "scores.npz", allow_pickle=False, **kept)
-    with pytest.raises(ResultError, match=message):
+    with pytest.raises(ResultError, match=naming(*parts)):
         read_run(tmp_path).scored("test")
 
 
 def test_a_pickle_in_the_scores_is_never_loaded(tmp_path: Path) -> None:
     write_run(tmp_path, RESULT)
     np.savez(tmp_path / "scores.npz", test_scores=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ResultError, match=r"scores.npz cannot be read"):
+    with pytest.raises(ResultError, match=naming(tmp_path / "scores.npz")):
         read_run(tmp_path).scored("test")

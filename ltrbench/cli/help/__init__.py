@@ -1,6 +1,6 @@
-"""What can be typed: the page of `--help`, shell completion, and the settings.
+"""The page of `--help`, shell completion, and the explained settings.
 
-page         what `--help` shows around the values
-completion   completion in the shell: verbs with their options, and overrides
+page         the contents of the `--help` page
+completion   shell completion of verbs, options and overrides
 settings     each key of conf/ with its value and its comment
 """

@@ -1,13 +1,12 @@
 """Shell completion of the console script: verbs with their options, and Hydra's overrides.
 
-The verb `completion` prints the scripts that the shells run. At each tab they call `ltrbench` with the words
-of the command line up to the cursor and with `_LTRBENCH_COMPLETE` set; `complete` prints one line per
-candidate, with a description behind a tab. No backend is imported, so that the answer takes less than a
-second.
+The verb `completion` prints the scripts that the shells run. Whenever the user presses tab, the script calls
+`ltrbench` with the words up to the cursor and with `_LTRBENCH_COMPLETE` set; `complete` prints one line per
+candidate: the word, a tab, a description. It imports no backend, so completion takes less than a second.
 
-A verb's words come from click. The keys of overrides come from the configuration that the words before the
-cursor compose, so that `model=lightgbm model.` completes the fields of LightGBM. The names of a group are
-completed after a comma too, for sweeps.
+Candidates for a verb come from click. Keys of overrides come from the configuration composed from the words
+before the cursor, so `model=lightgbm model.` completes the fields of LightGBM. Names of a config group are
+also completed after a comma, for sweeps.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import register_schema
 
 Candidate = tuple[str, str]
-"""A whole word that may stand at the cursor, and its description, which may be empty."""
+"""(whole word, description); the description may be empty."""
 
 
 def complete(words: Sequence[str]) -> None:
-    """Prints the candidates for the last of the words, which may be empty."""
+    """Prints the candidates for the last word, which may be empty."""
     for word, description in candidates(list(words[:-1]), words[-1] if words else ""):
         click.echo(f"{word}\t{description}")
 
 
 def candidates(before: list[str], word: str) -> Iterator[Candidate]:
-    """The words that may stand in the place of `word`, after the words `before` it."""
+    """Yields the words that complete `word`, given the words `before` it."""
     if before and find_verb(before[0]) is not None:
         yield from _of_verb(before, word)
     elif before and before[-1] in ("--config-dir", "-cd", "--config-path", "-cp"):
@@ -60,7 +59,7 @@ def candidates(before: list[str], word: str) -> Iterator[Candidate]:
 
 
 def _of_verb(before: list[str], word: str) -> Iterator[Candidate]:
-    # Of --option=value click completes the value alone.
+    # For --option=value click completes only the value.
     prefix = word[: word.find("=") + 1] if word.startswith("--") else ""
     for item in ShellComplete(verbs, {}, SCRIPT, "").get_completions(before, word):
         if item.type in ("file", "dir"):
@@ -83,7 +82,7 @@ def _flags(word: str) -> Iterator[Candidate]:
 
 
 def _overrides(before: list[str], word: str) -> Iterator[Candidate]:
-    """Keys before the sign of equality, behind it values."""
+    """Yields keys before the equals sign, and values after it."""
     arguments = get_args_parser().parse_known_intermixed_args(before)[0]
     with _configurations(arguments.config_dir) as loader:
         mark = word[: len(word) - len(word.lstrip("+~"))]
@@ -101,11 +100,11 @@ def _overrides(before: list[str], word: str) -> Iterator[Candidate]:
 
 @contextlib.contextmanager
 def _configurations(config_dir: str | None) -> Iterator[ConfigLoader]:
-    """Our YAMLs and those of --config-dir, as `launch` has Hydra read them."""
+    """Yields the loader of the YAMLs of conf/ and --config-dir, configured as in `launch`."""
     register_schema()
     places = create_config_search_path(str(conf_dir()))
     if config_dir:
-        # Where Hydra puts it: before the schema, which has to be last.
+        # At Hydra's position: before the schema, which must be last.
         address = f"file://{Path(config_dir).expanduser().absolute()}"
         places.prepend("command-line", address, SearchPathQuery(provider="schema"))
     setbase("1.3")
@@ -117,7 +116,7 @@ def _configurations(config_dir: str | None) -> Iterator[ConfigLoader]:
 
 
 def _names(loader: ConfigLoader, mark: str, group: str, value: str) -> Iterator[Candidate]:
-    """The names of a group, of which a sweep has several between commas, each once."""
+    """Yields the names of a group; a sweep lists several, separated by commas, each at most once."""
     given, comma, last = value.rpartition(",")
     taken = given.split(",")
     for name in choices(loader, group):
@@ -126,8 +125,7 @@ def _names(loader: ConfigLoader, mark: str, group: str, value: str) -> Iterator[
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
-    """The configuration of the overrides, with the first values of a sweep; without overrides where these do
-    not compose."""
+    """Composes the overrides, with the first value of each sweep; composes the defaults if that fails."""
     single = [item if "[" in item else item.partition(",")[0] for item in overrides]
     try:
         return compose("config", overrides=single, return_hydra_config=True)
@@ -136,7 +134,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 
 def _keys(config: DictConfig, groups: Sequence[str], mark: str, key: str) -> Iterator[Candidate]:
-    """Groups and keys, one level of them at a time: `params.` first, then `params.num_leaves=`."""
+    """Yields groups and keys, one level at a time: first `params.`, then `params.num_leaves=`."""
     known = explained_settings()
     above = key.rpartition(".")[0]
     node = OmegaConf.select(config, above) if above else config
@@ -154,22 +152,22 @@ def _keys(config: DictConfig, groups: Sequence[str], mark: str, key: str) -> Ite
 
 
 def _values(config: DictConfig, mark: str, key: str, value: str) -> Iterator[Candidate]:
-    """true and false where one of them stands, else the value that stands there, and files."""
+    """Yields true and false for a Boolean key, else the current value and matching files."""
     above, _, name = key.rpartition(".")
     node = OmegaConf.select(config, above) if above else config
-    # What is computed is another value at another time.
+    # An interpolation has no fixed value to suggest.
     is_fixed = isinstance(node, DictConfig) and name in node and not OmegaConf.is_interpolation(node, name)
     known = OmegaConf.select(config, key) if is_fixed else None
     words = ["true", "false"] if isinstance(known, bool) else [] if known is None else [str(known)]
     for text in words:
         if text.startswith(value) and " " not in text:
-            yield f"{mark}{key}={text}", "" if isinstance(known, bool) else "the value now"
+            yield f"{mark}{key}={text}", "" if isinstance(known, bool) else "current value"
     if known is None or isinstance(known, str):
         yield from paths(f"{mark}{key}=", value)
 
 
 def paths(prefix: str, value: str) -> Iterator[Candidate]:
-    """The files and folders that begin with `value`, a folder with a slash at its end."""
+    """Yields the files and folders that begin with `value`; a folder ends in a slash."""
     folder, slash, name = value.rpartition("/")
     place = Path(folder + slash).expanduser()
     if not place.is_dir():

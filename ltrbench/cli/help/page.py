@@ -1,6 +1,7 @@
-"""What `--help` shows around the values: the verbs, the settings to begin with, and the groups.
+"""The contents of the `--help` page: the verbs, the first settings, and the config groups.
 
-conf/hydra/help/ltrbench.yaml is the page; `${ltrbench_help:PART}` in it is replaced by the text of `PARTS`.
+conf/hydra/help/ltrbench.yaml is the template; each `${ltrbench_help:PART}` in it is replaced by a text from
+`PARTS`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first
 from ltrbench.cli.program import as_called
 
 _WIDTH = 120
-_LEFT = 32  # characters of the left column at the most; what is longer has its text in the next line
+_LEFT = 32  # maximum width of the left column; the text of a longer entry begins on the next line
 
 
 def register_help() -> None:
-    """Makes the parts known to OmegaConf, which replaces them when Hydra shows the page."""
+    """Registers the resolver of `${ltrbench_help:PART}` with OmegaConf."""
     OmegaConf.register_new_resolver("ltrbench_help", _part, replace=True)
 
 
 def _part(name: str, *, _root_: DictConfig) -> str:
-    # Hydra replaces words that begin with a dollar sign once more.
+    # Hydra substitutes the words that begin with a dollar sign once more.
     return PARTS[name](_root_).replace("$", "$$")
 
 
 def verbs_help(config: DictConfig | None = None) -> str:
-    """Every verb with its arguments and the first sentence of its help."""
+    """Returns one line per verb: its arguments and the first sentence of its help."""
     del config
-    # Late, because a run registers this and needs none of the verbs.
+    # Imported late, because every run registers this resolver but needs no verb.
     from ltrbench.cli.verbs import all_verbs
 
     rows = []
@@ -44,13 +45,13 @@ def verbs_help(config: DictConfig | None = None) -> str:
 
 
 def settings_help(config: DictConfig) -> str:
-    """The settings to begin with, each with its value and the first clause of its comment."""
+    """Returns one line per setting of `FIRST_SETTINGS`: its value and the first clause of its comment."""
     known = explained_settings()
     return _columns([(f"{key}={_value(config, key)}", first_clause(known[key])) for key in FIRST_SETTINGS])
 
 
 def _value(config: DictConfig, key: str) -> str:
-    """As the command line spells it; FILE where the data set that is chosen has no such key, or no value."""
+    """Returns a value as typed on the command line; FILE if the chosen data set has no such key or value."""
     if key in config.hydra.runtime.choices:
         return str(config.hydra.runtime.choices[key])
     value = OmegaConf.select(config, key, default="FILE")
@@ -60,7 +61,8 @@ def _value(config: DictConfig, key: str) -> str:
 
 
 def groups_help(config: DictConfig) -> str:
-    """Every group with the names that group=NAME takes, those of --config-dir included."""
+    """Returns one line per config group: the values of NAME in group=NAME, including those of
+    --config-dir."""
     del config
     loader = GlobalHydra.instance().config_loader()
     groups = sorted(group for group in loader.list_groups("") if group != "hydra")
@@ -68,17 +70,17 @@ def groups_help(config: DictConfig) -> str:
 
 
 def choices(loader: ConfigLoader, group: str) -> list[str]:
-    """The names that group=NAME takes; what begins with an underscore is only inherited from."""
+    """Returns the values of NAME in group=NAME, without base YAMLs, whose names begin with an underscore."""
     return [name for name in loader.get_group_options(group) if not name.startswith("_")]
 
 
 def header_help(config: DictConfig) -> str:
-    """The header of the page, with its commands as this process was called."""
+    """Returns the header of the page, with the commands spelled as this process was called."""
     return as_called(str(config.hydra.help.header)).rstrip()
 
 
 PARTS = {"header": header_help, "verbs": verbs_help, "settings": settings_help, "groups": groups_help}
-"""What `${ltrbench_help:PART}` is replaced by, from the whole configuration."""
+"""PART of `${ltrbench_help:PART}` -> function of the whole configuration that returns its text."""
 
 
 def _columns(rows: Sequence[tuple[str, str]]) -> str:

@@ -1,7 +1,7 @@
-"""The settings as the YAMLs of conf/ explain them: each key with its value and its comment.
+"""Reads the settings of conf/: each key with its value and its comment.
 
-`--help` shows `FIRST_SETTINGS`, shell completion shows the comments beside the keys, and the page on
-configuration in docs/ shows all of them, so that a setting is explained in one place.
+A setting is explained once, in its YAML. `--help` shows `FIRST_SETTINGS`, shell completion shows the comments
+as descriptions, and the configuration page in docs/ shows all settings.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ FIRST_SETTINGS = (
     "seed",
     "tracking",
 )
-"""What a newcomer sets first, in the order in which --help shows it."""
+"""Settings that --help shows, in this order."""
 
-# Where several YAMLs have the key, the one whose comment holds for all of them.
+# Group -> the YAML whose comment is used for a key that several YAMLs of the group have.
 _FIRST_FILES = {"data": "letor", "params": "matched"}
 
 
 def explained_settings() -> dict[str, Key]:
-    """Every key of the command line -> its value and comment, from the first YAML that has it."""
+    """Returns every key of the command line -> its value and comment, from the first YAML that has the
+    key."""
     explained: dict[str, Key] = {}
     for item in sorted(config_files(), key=lambda item: _FIRST_FILES.get(item.group) != item.name):
         for key in (*item.groups, *item.keys):
@@ -46,7 +47,7 @@ def explained_settings() -> dict[str, Key]:
 
 
 def first_clause(key: Key) -> str:
-    """The comment up to its first semicolon or full stop, for a line of a list.
+    """Returns the comment up to its first semicolon or full stop.
 
     >>> first_clause(Key("seed", "0", "seed of the backend; the same seed gives the same scores"))
     'seed of the backend'
@@ -59,9 +60,9 @@ class Key:
     """A key of a YAML.
 
     Attributes:
-        name: as the command line spells it, such as early_stopping.patience.
-        value: as the YAML has it.
-        comment: what stands beside or above it; empty where nothing does.
+        name: as typed on the command line, such as early_stopping.patience.
+        value: as written in the YAML.
+        comment: the comment beside or above the key; may be empty.
     """
 
     name: str
@@ -74,13 +75,13 @@ class ConfigFile:
     """A YAML of conf/.
 
     Attributes:
-        group: the folder it is chosen from, "" for conf/config.yaml.
-        name: without .yaml; one that begins with an underscore is only inherited from.
-        intro: the comment at its top.
-        target: the class that it builds; None for none.
-        bases: the names of the YAMLs of its group that it begins with.
-        keys: its own, without those of its bases.
-        groups: of conf/config.yaml, the groups with the YAML that is chosen from each.
+        group: the folder of the YAML, which is its config group; "" for conf/config.yaml.
+        name: without .yaml; a base YAML, which cannot be chosen, begins with an underscore.
+        intro: the comment at the top of the file.
+        target: the class of its `_target_`; None if it has none.
+        bases: the names of the YAMLs of the same group in its defaults list.
+        keys: keys defined in this file, without those of its bases.
+        groups: for conf/config.yaml only: each config group with the YAML chosen by default.
     """
 
     group: str
@@ -94,7 +95,7 @@ class ConfigFile:
 
 @cache
 def config_files() -> tuple[ConfigFile, ...]:
-    """All of conf/: the top level first, then a group after the other, what is inherited from first."""
+    """Returns all YAMLs of conf/: the top level first, then group by group, base YAMLs first."""
     folder = conf_dir()
     paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
     return tuple(_read_config_file(path, path.relative_to(folder)) for path in paths)
@@ -123,7 +124,7 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
 
 
 def _intro(lines: Sequence[str]) -> list[str]:
-    """The lines of the comment at the top, without their marks."""
+    """Returns the lines of the comment at the top of a file, without their `# `."""
     intro = []
     for line in lines:
         if not line.startswith("#"):
@@ -133,7 +134,7 @@ def _intro(lines: Sequence[str]) -> list[str]:
 
 
 def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterator[Key]:
-    """The leaves of a mapping; `begin` is the line below which comments belong to keys."""
+    """Yields the leaves of a mapping. Comments above line `begin` belong to the file, not to a key."""
     lines = text.splitlines()
     for key, value in node.value:
         name = f"{prefix}{key.value}"
@@ -147,7 +148,7 @@ def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterato
 
 
 def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
-    """The entries of the defaults list that choose a YAML from a group."""
+    """Yields the entries of the defaults list that choose a YAML from a group."""
     (defaults,) = (value for key, value in node.value if key.value == "defaults")
     for item in defaults.value:
         if isinstance(item, yaml.MappingNode):
@@ -157,13 +158,13 @@ def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
 
 def _value(node: yaml.Node, text: str) -> str:
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        # A text of several lines; a literal one is a page of its own.
+        # Of a text with several lines, only the first is shown; a literal block is cut.
         return str(node.value).strip().partition("\n")[0] + (" …" if node.style == "|" else "")
     return text[node.start_mark.index : node.end_mark.index].strip()
 
 
 def _comment(lines: Sequence[str], line: int, begin: int) -> str:
-    """What stands beside a key, else the comment above it, at its indentation."""
+    """Returns the comment beside a key, or else the comment above it at the same indentation."""
     beside = re.search(r"\s#\s(.*)$", lines[line])
     if beside:
         return beside[1]

@@ -1,10 +1,10 @@
-"""Runs: what is no verb goes to Hydra.
+"""Runs and sweeps: every command line that does not begin with a verb.
 
 launch       composes and starts a run or a sweep
 sweep        the sweeper, which checks all jobs of a sweep before the first one trains
-composing    the configurations of a sweep's jobs
-keys         refuses keys that nothing reads
-continuing   numbers jobs beside earlier ones, and prints how to run the remaining ones
-progress     how far a fit or the check of a sweep is
-messages     explains what Hydra refuses
+composing    composes the configurations of a sweep's jobs
+keys         rejects keys that nothing reads
+continuing   continues a sweep in an existing folder, and lists the remaining jobs
+progress     progress of a fit or of the check of a sweep
+messages     turns Hydra's errors into messages with a remedy
 """

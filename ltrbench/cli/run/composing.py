@@ -1,8 +1,8 @@
-"""The configurations of a sweep's jobs, composed as Hydra does it, but fast enough to check hundreds of jobs.
+"""Composes the configurations of a sweep's jobs like Hydra, but fast enough to check hundreds of jobs.
 
-Hydra reads and merges every YAML anew for each job. Only the choices of YAMLs decide what is merged; a job's
-values are set on the result. So each combination of choices is composed once, and each job sets its values on
-it and takes them back afterwards.
+Hydra reads and merges every YAML again for each job. But the merge depends only on the chosen YAMLs; the
+values of a job are set on its result. `Composer` therefore composes each combination of YAMLs once, and sets
+and restores the values of each job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ltrbench.cli.hydra_internals import apply_overrides
 
 @dataclass(frozen=True)
 class Composed:
-    """A job's configuration without Hydra's node, and config group -> the YAML chosen from it."""
+    """The configuration of a job without Hydra's node, and config group -> name of the chosen YAML."""
 
     config: DictConfig
     choices: dict[str, Any]
@@ -37,8 +37,8 @@ class Composer:
     """Composes the jobs of one sweep.
 
     Args:
-        loader: Hydra's.
-        master: the configuration that the sweep was started with, Hydra's node included.
+        loader: the config loader of Hydra.
+        master: the configuration with which the sweep was started, including Hydra's node.
     """
 
     def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
@@ -47,17 +47,18 @@ class Composer:
         self._name = master.hydra.job.config_name
         self._of_hydra: list[str] = plain_overrides(master.hydra.overrides.hydra)
         self._parser = OverridesParser.create()
-        # Kept for as long as the sweep is checked: overrides and choices recur from job to job.
+        # Cached for the check of the whole sweep, because jobs share overrides and choices.
         self._parse = functools.cache(self._parse_override)
         self._is_group = functools.cache(self._has_yamls)
         self._compose = functools.cache(self._compose_choices)
 
     @contextlib.contextmanager
     def composed(self, overrides: Sequence[str]) -> Iterator[Composed]:
-        """What `ConfigLoader.load_sweep_config` composes; it is to be used inside of the block only.
+        """Yields the same configuration as `ConfigLoader.load_sweep_config`. It is valid only inside the
+        block.
 
         Raises:
-            HydraException: as it does.
+            HydraException: The overrides do not compose, as with `load_sweep_config`.
         """
         parsed = [self._parse(line) for line in overrides]
         choices = tuple(line for line, (_, chooses) in zip(overrides, parsed, strict=True) if chooses)
@@ -67,7 +68,7 @@ class Composer:
             yield Composed(config, chosen.choices)
 
     def _parse_override(self, line: str) -> tuple[Override, bool]:
-        """The override, and whether it chooses YAMLs or is Hydra's; other overrides set a value."""
+        """Returns the override, and whether it chooses a YAML or belongs to Hydra; the others set a value."""
         (override,) = self._parser.parse_overrides([line])
         if override.is_sweep_override() or override.is_hydra_override():
             return override, True
@@ -85,7 +86,7 @@ class Composer:
 
 
 def plain_overrides(overrides: ListConfig) -> list[str]:
-    """Overrides as they were given: an interpolation in them is not theirs to resolve."""
+    """Returns the overrides as typed, with interpolations unresolved."""
     lines = OmegaConf.to_container(overrides, resolve=False)
     assert isinstance(lines, list)
     return lines
@@ -93,9 +94,10 @@ def plain_overrides(overrides: ListConfig) -> list[str]:
 
 @contextlib.contextmanager
 def _values_set(config: DictConfig, overrides: list[Override]) -> Iterator[DictConfig]:
-    """The configuration with the values of overrides: itself for as long as the block lasts, or a copy.
+    """Yields the configuration with the values of the overrides set.
 
-    A copy takes longer than all that is done with it, so that values of existing keys are put back instead.
+    If the overrides only replace plain values, they are set on `config` itself and restored after the block,
+    because copying it takes longer than checking the job. Otherwise a copy is changed.
     """
     before = [_value_to_replace(config, override) for override in overrides]
     replaced = [value for value in before if value is not None]
@@ -113,12 +115,12 @@ def _set_values(config: DictConfig, overrides: list[Override]) -> None:
     try:
         apply_overrides(overrides, config)
     except OmegaConfBaseException as error:
-        # As load_configuration does, whose callers know Hydra's errors only.
+        # The same conversion as in load_configuration, whose callers handle only Hydra's errors.
         raise ConfigCompositionException from error
 
 
 def _value_to_replace(config: DictConfig, override: Override) -> tuple[str, Any] | None:
-    """(key, its value before interpolation), where an override only replaces one plain value by another."""
+    """Returns (key, uninterpolated value) if the override replaces one plain value by another, else None."""
     if override.type is not OverrideType.CHANGE or isinstance(override.value(), dict | list):
         return None
     path, _, name = override.key_or_group.rpartition(".")

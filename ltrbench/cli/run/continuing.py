@@ -1,8 +1,8 @@
-"""What a sweep's folder holds before a command and after it: which jobs are done, and how to run the others.
+"""Continues a sweep in an existing folder, and reports which jobs are finished and how to run the others.
 
-A folder may be given to several commands one after another. Their runs are compared with each other. So a
-later command says what it found, numbers its jobs after the earlier ones, and refuses a job that is finished
-already. A failed or interrupted job may run again, and replaces its failure.
+Several commands may write to one sweep folder, one after another; all runs in the folder are compared. A
+later command therefore announces the existing runs, numbers its jobs after them, and rejects a job that is
+already finished. A failed or interrupted job may run again; its new run replaces the old one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ltrbench.results import FINISHED, Run, find_runs, holds_runs
 from ltrbench.results.overrides import Overrides, as_products, quoted
 
 SWEEP_FILE = "multirun.yaml"
-"""What Hydra writes into the folder of a sweep."""
+"""The file that Hydra writes into the folder of a sweep."""
 
 _STATES = ("finished", "failed", "interrupted", "not started")
 
@@ -30,10 +30,10 @@ class Sweep:
     """The jobs of one command and the folder of their runs.
 
     Attributes:
-        words: of the command line, those that every job needs: flags, and settings of Hydra.
-        jobs: number -> overrides.
-        started: numbers.
-        failed: numbers of jobs that ended with an error of any kind.
+        words: the words of the command line that every job needs: flags and Hydra's settings.
+        jobs: job number -> overrides.
+        started: numbers of the jobs that have started.
+        failed: numbers of the jobs that ended with an error of any kind.
     """
 
     folder: Path
@@ -43,16 +43,16 @@ class Sweep:
     failed: set[int] = field(default_factory=set)
 
     def command(self, overrides: Iterable[str]) -> str:
-        """The command line that runs jobs with these overrides into the same folder."""
+        """Returns the command line that runs jobs with these overrides in the same folder."""
         words = [*self.words, "-m", f"hydra.sweep.dir={quoted(str(self.folder))}", *overrides]
         return " ".join([program(), *map(shlex.quote, words)])
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """The runs in a sweep's folder, without those of other sweeps whose folders lie in it; none is no error.
+    """Returns the runs in the folder of a sweep, possibly none, without the runs of sweeps in its subfolders.
 
     Raises:
-        ResultError: where a run is damaged.
+        ResultError: A run is damaged.
     """
     runs = find_runs([folder]) if holds_runs(folder) else []
     return [run for run in runs if not _is_of_another_sweep(run.path, folder)]
@@ -64,10 +64,10 @@ def _is_of_another_sweep(path: Path, folder: Path) -> bool:
 
 
 def numbered(sweep: Sweep, jobs: Sequence[Sequence[str]], runs: Sequence[Run]) -> dict[int, Overrides]:
-    """Number -> overrides of each job: that of the failed run which it repeats, or else one that is free.
+    """Returns job number -> overrides. A job that repeats a failed run gets its number, others a free number.
 
     Raises:
-        ResultError: where a job is finished already, with the commands for the others.
+        ResultError: A job is already finished; the message has the commands for the other jobs.
     """
     done = {_key(run.result.overrides or ()): run for run in runs if run.result.status == FINISHED}
     if any(_key(job) in done for job in jobs):
@@ -85,7 +85,7 @@ def numbered(sweep: Sweep, jobs: Sequence[Sequence[str]], runs: Sequence[Run]) -
 
 
 def _number(path: Path) -> int | None:
-    """The number of the job that ran in a folder: its name, or what Hydra wrote into it; None without any."""
+    """Returns the job number of a run folder, from its name or from the file that Hydra wrote, or None."""
     if path.name.isdecimal():
         return int(path.name)
     settings = path / ".hydra" / "hydra.yaml"
@@ -100,18 +100,18 @@ def _number(path: Path) -> int | None:
 def _already_done(sweep: Sweep, jobs: Sequence[Sequence[str]], done: Mapping[Overrides, Run]) -> str:
     repeated = [_key(job) for job in jobs if _key(job) in done]
     message = (
-        f"{sweep.folder} already holds finished runs of {len(repeated)} of these {len(jobs)} jobs, such as "
-        f"{done[repeated[0]].path}, and a comparison would count them twice. Choose another folder "
+        f"{sweep.folder} already contains finished runs of {len(repeated)} of these {len(jobs)} jobs, such "
+        f"as {done[repeated[0]].path}; a comparison would count them twice. Choose another folder "
         "with hydra.sweep.dir=..., or delete the folders of those runs"
     )
     others = [job for job in jobs if _key(job) not in done]
     if not others:
         return f"{message}."
-    return "\n  ".join([f"{message}, or run the other jobs only:", *map(sweep.command, as_products(others))])
+    return "\n  ".join([f"{message}, or run only the other jobs:", *map(sweep.command, as_products(others))])
 
 
 def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
-    """What a command says of the runs that it found in its folder, before it adds its own."""
+    """Returns the message about the existing runs in the folder, printed before the first job starts."""
     begun = sorted({run.result.started[:16].replace("T", " ") for run in runs})
     when = begun[0] if len(begun) == 1 else f"{begun[0]} to {begun[-1]}"
     finished = sum(run.result.status == FINISHED for run in runs)
@@ -124,9 +124,9 @@ def announcement(sweep: Sweep, runs: Sequence[Run]) -> str:
     products = as_products([run.result.overrides or () for run in runs])
     settings = "; ".join(" ".join(product) for product in products)
     return (
-        f"{sweep.folder} already holds runs of earlier commands ({finished} finished, "
-        f"{len(runs) - finished} failed, begun {when} UTC: {settings}). This command {does}, and the "
-        "table covers every run in the folder. For a table of this command alone choose another folder with "
+        f"{sweep.folder} already contains runs of earlier commands ({finished} finished, "
+        f"{len(runs) - finished} failed, started {when} UTC: {settings}). This command {does}. The table "
+        "will contain every run in the folder; for a table of this command alone, choose another folder with "
         "hydra.sweep.dir=..."
     )
 
@@ -144,8 +144,8 @@ def _in_words(numbers: Sequence[int]) -> str:
 
 
 def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
-    """What a command that was interrupted says: the state of each job, and the commands that run those that
-    are not finished."""
+    """Returns the message of an interrupted command: the state of each job, and the commands that run the
+    unfinished jobs."""
     results = {_key(run.result.overrides or ()): run.result for run in runs}
     of_state: dict[str, list[Overrides]] = {name: [] for name in _STATES}
     for number, job in sweep.jobs.items():
@@ -163,16 +163,17 @@ def interruption(sweep: Sweep, runs: Sequence[Run]) -> str:
     remaining = [*of_state["interrupted"], *of_state["not started"]]
     for what, wanted in (("failed", of_state["failed"]), ("remaining", remaining)):
         if wanted:
-            lines += [f"To run the {what} jobs into the same folder:"]
+            lines += [f"To run the {what} jobs in the same folder:"]
             lines += [f"  {sweep.command(product)}" for product in as_products(wanted)]
     if not remaining:
         lines += [
-            f"No job remains. The table of the folder: {program()} compare {shlex.quote(str(sweep.folder))}"
+            "No job remains. To compare the runs in the folder: "
+            f"{program()} compare {shlex.quote(str(sweep.folder))}"
         ]
     return "\n".join(lines)
 
 
 def _key(overrides: Iterable[str]) -> Overrides:
-    """A job as a result keeps it, in any order."""
+    """Returns the overrides of a job as stored in result.json, sorted."""
     of_run = (line for line in overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/")))
     return tuple(sorted(map(without_password, of_run)))

@@ -1,7 +1,7 @@
-"""Everything that is not a verb goes to Hydra: composing, sweeping, and one job after another.
+"""Starts a run or a sweep: Hydra composes the jobs and runs them one after another.
 
-A `Session` lives as long as the command. It opens the tracker with the first job and closes it whatever
-happens, keeps what the jobs left behind, and prints their comparison.
+One `Session` exists per command. It opens the tracker with the first job, always closes it, collects the runs
+of the jobs, and prints their comparison.
 """
 
 from __future__ import annotations
@@ -62,25 +62,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("ltrbench")
 
 COMPARISON_FOLDER = "comparison"
-"""Where a sweep's tables and pictures stand, in its folder."""
+"""Subfolder of a sweep's folder for the tables and pictures of its comparison."""
 
 _NUMBER_OF_RESAMPLES = re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])")
 
 
 class _Abort(BaseException):
-    """Ends a sweep before its other jobs: Hydra goes on after an Exception, and only this is none."""
+    """Ends a sweep before its other jobs. Not an Exception, because Hydra continues after an Exception."""
 
 
 @dataclass
 class Session:
-    """One command: its overrides, its tracker, the folders of its jobs, and what went wrong in them."""
+    """One command: its overrides, its tracker, the folders of its jobs, and the errors of its jobs."""
 
     overrides: list[str] = field(default_factory=list)
     tracker: Tracker | None = None
     sweep: Sweep | None = None
     register: str | None = None
     folders: list[Path] = field(default_factory=list)
-    # Of a sweep: folder of a job, in that of the sweep -> its run.
+    # Folder of a job, relative to the folder of the sweep -> its run.
     finished: dict[str, Run] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
@@ -89,8 +89,8 @@ class Session:
     interrupted: bool = False
 
     def job(self, config: DictConfig) -> None:
-        """Runs one job. Its failure is told and kept for the exit code, and the other jobs go on."""
-        # DictConfig at run time, whatever Hydra declares.
+        """Runs one job. A failure is logged and recorded for the exit code; the other jobs still run."""
+        # A DictConfig at run time, although Hydra declares another type.
         composed: Any = HydraConfig.get()
         try:
             check_keys(config, composed)
@@ -105,7 +105,7 @@ class Session:
                 raise KeyboardInterrupt from error
             if self.sweep is not None:
                 self.sweep.failed.add(composed.job.num)
-            # Not raised: Hydra would put a line of its own before ours, and a sweep goes on in any case.
+            # Not raised, because Hydra would print a line before ours, and a sweep continues in any case.
             self.errors.append(error)
             if debugging():
                 log.error("".join(traceback.format_exception(error)))
@@ -116,7 +116,7 @@ class Session:
         name, swept = None, None
         if composed.mode == RunMode.MULTIRUN:
             log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
-            # There is one already, but under a sweeper that is not ours.
+            # CheckedSweeper has set it already; another sweeper has not.
             self.sweep = self.sweep or Sweep(_relative(Path(composed.sweep.dir)))
             self.sweep.started.add(composed.job.num)
             name = str(self.sweep.folder)
@@ -134,7 +134,7 @@ class Session:
         except SavedModelError:
             raise
         except ResultError:
-            # The folder is another run's, whose numbers must not be shown as this one's.
+            # The folder belongs to another run, whose numbers must not be reported as this run's.
             self.folders.remove(folder)
             raise
         if name is not None:
@@ -152,10 +152,10 @@ class Session:
         return self.tracker
 
     def close(self, status: str) -> None:
-        """Keeps the comparison and registers the best model, then ends the parent run with the command's
-        status."""
+        """Writes the comparison, registers the best model, and closes the tracker's parent run with the
+        status of the command."""
         try:
-            with _warning("the comparison could not be kept"):
+            with _warning("the comparison could not be written"):
                 self._keep_comparison()
             if self.tracker is not None and self.register is not None and status == "finished":
                 with _warning(f"no model was registered as '{self.register}'"):
@@ -169,7 +169,7 @@ class Session:
                     self.tracker.close("failed" if self.errors and status == "finished" else status)
 
     def _keep_comparison(self) -> None:
-        """Into the sweep's folder, and from there to the tracker."""
+        """Writes the comparison to the sweep's folder and passes it to the tracker."""
         if self.sweep is None or not self.comparisons:
             return
         from ltrbench.compare.output.publish import publish
@@ -189,7 +189,8 @@ class Session:
         best = self._best()
         if best is None:
             raise ResultError(
-                "the best is chosen by validation on one data set, and these runs have none in common"
+                "the best model is chosen by validation on one data set, but these runs have no data set in "
+                "common. Register the models of each data set in a separate command"
             )
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 
@@ -200,18 +201,19 @@ class Session:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Those on disk when the jobs are over; of a sweep all in its folder, as `compare` reads them."""
+        """The runs on disk after the last job. For a sweep: all runs in its folder, as `compare` reads
+        them."""
         if self.sweep is not None:
             try:
                 return runs_of(self.sweep.folder)
             except ResultError as error:
-                log.warning("only this command's runs are compared: %s", error)
+                log.warning("comparing only the runs of this command: %s", error)
         folders = [_relative(folder) for folder in self.folders]
         return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        # Late, because it is not needed for --help, which has to answer at once.
+        # Imported late, so that --help prints without delay.
         from ltrbench.compare import compare
 
         if all(run.result.status != FINISHED for run in self.runs):
@@ -219,14 +221,14 @@ class Session:
         try:
             return compare(self.runs)
         except ResultError as error:
-            log.warning("no comparison was made: %s", error)
+            log.warning("no comparison is available: %s", error)
             return []
 
     def report(self) -> None:
-        """Prints the comparison on standard output, and says where everything lies."""
+        """Prints the comparison on standard output, and the locations of the results on standard error."""
         if not self.runs:
             return
-        # Late, because it is not needed for --help, which has to answer at once.
+        # Imported late, so that --help prints without delay.
         from ltrbench.compare import render
         from ltrbench.compare.analysis.across import across, across_in_words
 
@@ -252,14 +254,14 @@ class Session:
 
 
 def launch(arguments: list[str]) -> int:
-    """Gives the command line to Hydra and runs its jobs; returns the exit code.
+    """Passes the command line to Hydra, runs its jobs and returns the exit code.
 
     Raises:
-        LtrbenchError: on a mistake in the configuration; any other error is a failed run's.
+        LtrbenchError: The configuration is invalid; any other error means that a run failed.
     """
     session = Session()
     _heed_signals(session)
-    # What is held for as long as the command lasts is not the session's: a launcher may pickle the session.
+    # The lock is not part of the session, because a launcher may pickle the session.
     with contextlib.ExitStack() as held:
         try:
             _launch(session, held, arguments)
@@ -272,14 +274,14 @@ def launch(arguments: list[str]) -> int:
 
 
 def _heed_signals(session: Session) -> None:
-    """Has Ctrl-C, and a scheduler's SIGTERM, end the command after it has recorded and closed what it did."""
+    """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         session.interrupted = True
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    # A command in the background ignores Ctrl-C, which is meant for the one in the foreground.
+    # A background command ignores Ctrl-C, which is meant for the foreground command.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
 
@@ -305,19 +307,19 @@ def _launch(session: Session, held: contextlib.ExitStack, arguments: list[str]) 
 
 
 def _interrupted(session: Session, arguments: list[str]) -> str:
-    """What is finished, what is lost, and how to continue."""
+    """Returns the message after an interruption: what is finished, what is lost, and how to continue."""
     if session.sweep is not None and session.sweep.jobs:
         return interruption(session.sweep, session.runs)
     again = f"To run it again: {program()} {shlex.join(arguments)}"
     if session.in_study:
-        return f"interrupted; nothing of the study was kept. {again}"
+        return f"interrupted; no result of the study was saved. {again}"
     if any(run.result.status == FINISHED for run in session.runs):
-        return "interrupted after the run was finished; nothing of it is lost."
+        return "interrupted after the run had finished; its results are complete."
     if not session.runs:
-        return f"interrupted before the run began; nothing is lost. {again}"
+        return f"interrupted before the run started; nothing is lost. {again}"
     return (
-        "interrupted; no model and no scores were kept, and result.json in "
-        f"{_relative(session.folders[-1])} holds the settings only. {again}"
+        "interrupted; no model and no scores were saved, and result.json in "
+        f"{_relative(session.folders[-1])} contains only the settings. {again}"
     )
 
 
@@ -331,9 +333,9 @@ def _run_hydra(session: Session, held: contextlib.ExitStack, arguments: list[str
         return _begin_sweep(session, held, Sweep(_relative(folder), _of_every_job(flags, overrides)), jobs)
 
     register_sweeper(begin)
-    # Without this Hydra prints errors itself, with a part of the traceback, and exits with 1 for all of them.
+    # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    # Hydra reads the command line from here, and calls the program by its first word.
+    # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
     sys.argv = [program(), *flags, *overrides]
 
     def job(config: DictConfig) -> None:
@@ -345,7 +347,7 @@ def _run_hydra(session: Session, held: contextlib.ExitStack, arguments: list[str
 def _begin_sweep(
     session: Session, held: contextlib.ExitStack, sweep: Sweep, jobs: Sequence[Sequence[str]]
 ) -> Mapping[int, Overrides]:
-    """Takes the folder for this command, and numbers its jobs behind those that are in it."""
+    """Locks the folder for this command, and numbers its jobs after the jobs that are already in it."""
     held.enter_context(occupy(sweep.folder, "sweep", "hydra.sweep.dir=..."))
     earlier = runs_of(sweep.folder)
     sweep.jobs = numbered(sweep, jobs, earlier)
@@ -356,7 +358,7 @@ def _begin_sweep(
 
 
 def _of_every_job(flags: list[str], overrides: list[str]) -> list[str]:
-    """Flags and Hydra's settings, without those that another command for the same folder sets itself."""
+    """Returns flags and Hydra's settings, without those that `Sweep.command` sets itself."""
     without = ("hydra.sweep.dir=", "hydra.mode=")
     settings = [line for line in overrides if line.lstrip("+").startswith(("hydra.", "hydra/"))]
     return [
@@ -366,20 +368,28 @@ def _of_every_job(flags: list[str], overrides: list[str]) -> list[str]:
 
 
 def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments in two parts, because Hydra takes no overrides on both sides of a flag.
+    """Separates flags from overrides, because Hydra rejects overrides on both sides of a flag.
+
+    `replicates=5` is short for `replicates.number=5`.
 
     >>> flags_and_overrides(["model=native,lightgbm", "-m", "data=mq2008"])
     (['-m'], ['model=native,lightgbm', 'data=mq2008'])
-    >>> flags_and_overrides(["replicates=5"])  # short, because a number cannot take the place of a node
+    >>> flags_and_overrides(["replicates=5"])
     ([], ['replicates.number=5'])
+
+    Raises:
+        ConfigError: A flag of Hydra is not supported, or contradicts another one.
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     if parsed.experimental_rerun is not None:
         raise ConfigError(
-            "--experimental-rerun loads a pickle, which ltrbench never does; repeat the overrides instead."
+            "--experimental-rerun would load a pickle file, which ltrbench never does; repeat the overrides "
+            "instead."
         )
     if parsed.multirun and (parsed.cfg or parsed.info):
-        raise ConfigError("--cfg and --info show one job; leave out -m, and give each setting one value.")
+        raise ConfigError(
+            "--cfg and --info show a single job; leave out -m, and give each setting one value."
+        )
     waiting = Counter(parsed.overrides)
     flags = []
     for argument in arguments:
@@ -391,13 +401,13 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _num_resamples(config: DictConfig, overrides: Sequence[str]) -> int | None:
-    """The number of resamples, where the job is one of a sweep over them; None elsewhere."""
+    """Returns the number of resamples if the job belongs to a sweep over them, else None."""
     is_swept = any(line.startswith(f"{RESAMPLE}=") for line in overrides)
     return config.replicates.number if is_swept else None
 
 
 def _study(config: DictConfig) -> None:
-    """A study that is no run: it leaves a table, and neither a run's folder nor anything to track."""
+    """Runs a study and prints its table. A study has no run folder and is not tracked."""
     table = run_study(config)
     click.echo(table.read_text())
     click.echo(f"Table: {table}", err=True)
@@ -405,7 +415,7 @@ def _study(config: DictConfig) -> None:
 
 @contextlib.contextmanager
 def _warning(what: str) -> Iterator[None]:
-    """What is done after the runs loses none of them where it fails."""
+    """Turns an LtrbenchError into a warning, because a failure after the runs must not discard them."""
     try:
         yield
     except LtrbenchError as error:

@@ -1,7 +1,7 @@
-"""What the command line says of a mistake in composing: Hydra's messages in one paragraph, with the remedy.
+"""Error messages about composing a configuration: one paragraph instead of Hydra's text, with the remedy.
 
-Each function below knows one kind of message of Hydra, and gives None for the others. To add one, write a
-function and put it into `_KINDS`.
+Each private function below handles one kind of Hydra's messages and returns None for all others. To handle
+another kind, write a function and add it to `_KINDS`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import Config
 from ltrbench.errors import did_you_mean
 
-# Lines of Hydra's messages that say where its own code stood.
+# Beginnings of lines in Hydra's messages that describe only Hydra's internal state.
 _LINES_OF_HYDRA = ("object_type=", "reference_type=", "full_key:")
 
-# Hydra's plug-ins: config group -> YAML -> the package that brings it.
+# Hydra's plug-ins: config group -> YAML -> the package that contains it.
 _PLUGINS = {
     "hydra/launcher": {
         "joblib": "hydra-joblib-launcher",
@@ -43,7 +43,7 @@ _PLUGINS = {
 
 
 def composition_message(error: BaseException) -> str:
-    """What went wrong in composing, and what to do about it."""
+    """Returns the cause of a composition error and its remedy, in one paragraph."""
     for kind in _KINDS:
         message = kind(error, str(error))
         if message is not None:
@@ -58,10 +58,10 @@ def composition_message(error: BaseException) -> str:
 
 
 def unwritable_message(error: OSError) -> str:
-    """About the folder of a run or a sweep that cannot be made or written."""
+    """Returns the message about the folder of a run or a sweep that cannot be created or written."""
     return (
         f"{error.filename} cannot be written ({error.strerror}). Name another folder with hydra.run.dir=... "
-        "for a run or hydra.sweep.dir=... for a sweep, or start in one that can be written."
+        "for a run or hydra.sweep.dir=... for a sweep, or start the command in a writable folder."
     )
 
 
@@ -72,8 +72,8 @@ def _several_values(error: BaseException, text: str) -> str | None:
     if match is None:
         return None
     key, _, values = match[1].partition("=")
-    as_list = f" For one run with a list write '{key}=[{values}]'." if "(" not in values else ""
-    return f"{match[1]} gives {key} several values; add -m to run a job for each.{as_list}"
+    as_list = f" For one run with a list, write '{key}=[{values}]'." if "(" not in values else ""
+    return f"{match[1]} gives {key} several values; add -m to run one job per value.{as_list}"
 
 
 def _unreadable_override(error: BaseException, text: str) -> str | None:
@@ -83,9 +83,9 @@ def _unreadable_override(error: BaseException, text: str) -> str | None:
     if reason.startswith("LexerNoViableAltException"):
         reason = "a quote is not closed, or a character must be quoted"
     return (
-        f"the override {error.override} cannot be read ({reason.strip().rstrip('.')}). Write key=value and "
-        "close every bracket and quote; put the whole into quotes for the shell, as in "
-        "'metrics=[ndcg@10,map]', and a value with blanks, commas, = or brackets in quotes of its own, as in "
+        f"the override {error.override} cannot be parsed ({reason.strip().rstrip('.')}). Write key=value and "
+        "close every bracket and quote. For the shell, quote the whole override, as in "
+        "'metrics=[ndcg@10,map]'; quote a value with blanks, commas, = or brackets a second time, as in "
         "\"data.train='my file.txt'\"."
     )
 
@@ -98,8 +98,8 @@ def _missing_yaml(error: BaseException, text: str) -> str | None:
     package = _PLUGINS.get(group, {}).get(name)
     if package is not None:
         return (
-            f"{group}={name} needs a plug-in of Hydra that is not installed: pip install {package}, or leave "
-            f"{group}={name} out."
+            f"{group}={name} needs a plug-in of Hydra that is not installed. Run pip install {package}, or "
+            f"leave out {group}={name}."
         )
     options = [option for option in getattr(error, "options", None) or () if not option.startswith("_")]
     plugins = _PLUGINS.get(group, {})
@@ -120,22 +120,23 @@ def _missing_key(error: BaseException, text: str) -> str | None:
     if "/" in key or "@" in key:
         groups = sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
         return f"there is no group '{key}'{did_you_mean(key, groups)} The groups are {', '.join(groups)}."
-    hint = f" Add a parameter of the library itself with a plus: +{key}=VALUE." if ".extra" in parent else ""
-    # The key itself may stand, and one before it be the misspelt one.
+    hint = f" To add a parameter of the library itself, write +{key}=VALUE." if ".extra" in parent else ""
+    # The key itself may be correct, and a key above it misspelt.
     missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(error.__cause__))
     wrong = name if missing is None else missing[1]
     return f"there is no key {key}{did_you_mean(wrong, known)}{_whose_keys(error)}{hint}"
 
 
 def _whose_keys(error: BaseException) -> str:
-    """Names the class without the key: a sweep over models gives every model the same settings."""
+    """Returns a sentence with the class that lacks the key: a sweep over models sets the key in all of
+    them."""
     node = getattr(error.__cause__, "parent_node", None)
     target = node.get("_target_") if isinstance(node, DictConfig) else None
     return "" if target is None else f" {str(target).rpartition('.')[2]} has no such setting."
 
 
 def _known_keys(error: BaseException, parent: str) -> Iterable[str]:
-    """The keys that stand where one was not found."""
+    """Returns the existing keys of the node in which a key was not found."""
     node = getattr(error.__cause__, "parent_node", None)
     if isinstance(node, DictConfig) and len(node) > 0:
         return [str(key) for key in node]
@@ -146,7 +147,7 @@ def _present_key(error: BaseException, text: str) -> str | None:
     match = re.search(r"Could not append to config. An item is already at '([^']+)'", text)
     if match is None:
         return None
-    return f"{match[1]} is there already; leave out the +, as in {match[1]}=VALUE."
+    return f"{match[1]} already exists; leave out the +, as in {match[1]}=VALUE."
 
 
 def _wrong_value(error: BaseException, text: str) -> str | None:
@@ -157,7 +158,9 @@ def _wrong_value(error: BaseException, text: str) -> str | None:
     reason = str(error.__cause__).splitlines()[0].rstrip(".")
     if "is not a subclass of" in reason:
         key = override.partition("=")[0]
-        return f"{override}: {key} holds other keys; set one, as in {key}.KEY=VALUE, or {key}=null for none."
+        return (
+            f"{override}: {key} contains other keys; set one of them, as in {key}.KEY=VALUE, or {key}=null."
+        )
     return f"{override}: {reason}."
 
 

@@ -1,7 +1,8 @@
-"""How far a fit or the check of a sweep is, on standard error: a bar in a terminal, plain lines elsewhere.
+"""Progress of a fit or of the check of a sweep, on standard error: a bar in a terminal, plain lines
+elsewhere.
 
-A `Progress` comes after each iteration and on the clock, so that most are passed over. Nothing in here has a
-thread: what is drawn is as old as the last iteration.
+A `Progress` arrives after each iteration, inside the measured time, so most of them are not drawn. No thread
+is used: the display is as old as the last iteration.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ log = logging.getLogger("ltrbench")
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_DRAWINGS = 0.3
-"""A drawing takes some milliseconds, which must stay about one hundredth of the fit."""
+"""A drawing takes some milliseconds; this interval limits drawing to about 1 % of the time of the fit."""
 
-_BAR_WIDTH = 10  # columns below which the bar would say nothing: figures make room for it
-# What a narrow terminal can do without, the first first.
+_BAR_WIDTH = 10  # minimum width of the bar in columns; the figures are shortened to make room for it
+# Figures that are dropped in a narrow terminal, in this order.
 _DISPENSABLE = ("out_of_bag", "metric", "train", "time", "best", "valid")
 
 
 @contextlib.contextmanager
 def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
-    """What to hand to `run`, by the setting `progress`. However the block ends, the terminal is clean."""
+    """Yields the callback for `run` according to the setting `progress`; always restores the terminal."""
     bar = _find_bar(model) if kind == "auto" else None
     if bar is not None:
         with contextlib.closing(bar):
@@ -47,11 +48,11 @@ def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
 
 @contextlib.contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Shows how many of something are done: a line that is drawn over in a terminal, and elsewhere a line
-    every `SECONDS_BETWEEN_LINES` and a last one.
+    """Shows a count of finished items: in a terminal one line that is overwritten, elsewhere one line every
+    `SECONDS_BETWEEN_LINES` and a last one.
 
     Yields:
-        What to call with the count so far and the setting `progress`.
+        A callback that takes the count so far and the setting `progress`.
     """
     began = shown = time.monotonic()
     in_terminal = False
@@ -65,7 +66,7 @@ def counting(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
             return
         shown = now
         time_taken = f" in {now - began:.1f} s" if count == total else ""
-        # The code clears the rest of the line, where a longer text stood.
+        # The escape code clears the rest of a longer previous line.
         text = f"{what}: {count} of {total}{time_taken}"
         click.echo(f"\r{text}\x1b[K" if in_terminal else text, err=True, nl=not in_terminal)
 
@@ -77,20 +78,21 @@ def counting(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 
 def _find_bar(model: str) -> Bar | None:
-    """None where none can be drawn: without a terminal, in one that cannot move its cursor, without rich."""
+    """Returns a bar, or None without a terminal, in a terminal without cursor movement, or without rich."""
     if not sys.stderr.isatty():
         return None
     try:
         from rich.console import Console
     except ImportError:
-        # An extra of the package, without which lines do as well.
+        # rich is an optional dependency; plain lines replace the bar.
         return None
     console = Console(stderr=True)
     return Bar(model, console) if console.is_terminal and not console.is_dumb_terminal else None
 
 
 class Lines:
-    """A message after the first iteration, after the last, and every `SECONDS_BETWEEN_LINES` between."""
+    """Logs one line after the first iteration, after the last, and every `SECONDS_BETWEEN_LINES` in
+    between."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -108,7 +110,7 @@ class Lines:
 
 
 class Bar:
-    """A line that is drawn over at most every `SECONDS_BETWEEN_DRAWINGS`; messages scroll by above it."""
+    """Draws one line, at most every `SECONDS_BETWEEN_DRAWINGS`; log messages appear above it."""
 
     def __init__(self, model: str, console: Console) -> None:
         from rich import progress as rich
@@ -120,7 +122,7 @@ class Bar:
             console=console,
             expand=True,
             auto_refresh=False,
-            # Where standard output is a file, what is printed belongs there.
+            # Otherwise text for a redirected standard output would be drawn in the terminal.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._margin = len(model) + _BAR_WIDTH + 2
@@ -137,7 +139,7 @@ class Bar:
         try:
             self._draw(progress)
         except OSError:
-            # A terminal that was closed costs a fit that runs on its bar only.
+            # A closed terminal ends the bar, not the fit.
             self.close()
         if progress.finished:
             self.close()
@@ -145,11 +147,11 @@ class Bar:
     def _draw(self, progress: Progress) -> None:
         room = self._rich.console.width - self._margin
         text = fitting(figures(progress), room)
-        # The bar must not jump where a number grows or loses a digit.
+        # A constant width, because the bar must not jump when a number gains or loses a digit.
         self._longest = min(max(self._longest, len(text)), room)
         self._rich.update(
             self._task,
-            # A fit that was stopped early is as much over as one that was not.
+            # A fit that stopped early is also shown as complete.
             total=progress.iteration if progress.finished else progress.num_iterations,
             completed=progress.iteration,
             figures=text.rjust(self._longest),
@@ -161,7 +163,7 @@ class Bar:
         self._drawn = progress.seconds
 
     def _start(self) -> None:
-        """From here on messages go through rich, which writes them above the bar."""
+        """Starts the bar and routes log messages through rich, which writes them above the bar."""
         stderr = sys.stderr
         self._rich.start()
         for handler in logging.getLogger().handlers:
@@ -170,7 +172,7 @@ class Bar:
                 handler.setStream(sys.stderr)
 
     def close(self) -> None:
-        """Leaves the bar as it was drawn last, and gives back the cursor and the messages."""
+        """Stops the bar, restores the cursor, and routes log messages to standard error again."""
         self._closed = True
         while self._handlers:
             handler, stream = self._handlers.pop()
@@ -180,8 +182,8 @@ class Bar:
 
 
 def figures(progress: Progress) -> dict[str, str]:
-    """What is shown of an iteration, in this order: iteration, metric, train, valid, best, out_of_bag,
-    time."""
+    """Returns name -> text of the figures of an iteration, in this order: iteration, metric, train, valid,
+    best, out_of_bag, time."""
     total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
     parts = {
         "iteration": f"{progress.iteration}{total}",
@@ -197,14 +199,14 @@ def figures(progress: Progress) -> dict[str, str]:
     if progress.finished:
         parts["time"] = f"in {_duration(progress.seconds)}"
     elif progress.num_iterations is not None and progress.iteration > 1:
-        # The first has in its time what is done once, such as binning: nothing follows from it.
+        # The first iteration includes one-time work, such as binning, so it gives no estimate.
         left = progress.num_iterations - progress.iteration
         parts["time"] = f"{_duration(progress.seconds / progress.iteration * left)} left"
     return parts
 
 
 def fitting(parts: dict[str, str], room: int) -> str:
-    """As much of the figures as fits into so many columns, and in any case the iteration."""
+    """Joins as many figures as fit into `room` columns; the iteration is always included."""
     kept = dict(parts)
     for name in _DISPENSABLE:
         if len(" ".join(kept.values())) <= room:

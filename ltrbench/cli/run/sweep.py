@@ -1,4 +1,4 @@
-"""The sweeper: Hydra's basic one, which checks every job of a sweep before the first one trains."""
+"""The sweeper: Hydra's basic sweeper, extended to check every job before the first one trains."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from ltrbench.errors import ConfigError
 from ltrbench.results.overrides import Overrides
 
 Begin = Callable[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]
-"""Takes the folder of a sweep and the overrides of its jobs, and gives each job its number."""
+"""(folder of a sweep, overrides of its jobs) -> job number -> overrides."""
 
 RESAMPLE = "replicates.index"
 """The setting that chooses a resample."""
 
 
 class CheckedSweeper(BasicSweeper):
-    """Hours into a sweep is no time to learn of a mistyped value in its last job."""
+    """Checks all jobs first, so that a mistyped value in the last job does not fail after hours of
+    training."""
 
-    # What `register_sweeper` was given; Hydra makes the sweeper itself.
+    # Set by `register_sweeper`, because Hydra creates the sweeper itself.
     begin: ClassVar[staticmethod[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]]
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Checks all jobs, and runs them. Sweeps over the folds of `cv` too, where the command names none.
+        """Checks all jobs, then runs them.
 
-        It also sweeps over the resamples of `replicates` where neither command nor experiment names one.
+        Adds all folds of `cv` unless the command chooses folds, and all resamples of `replicates` unless the
+        command or the experiment chooses one.
 
         Raises:
-            LtrbenchError, HydraException: what is wrong with the first job that is, or with the folder.
+            LtrbenchError, HydraException: The first invalid job, or the folder, has an error.
         """
-        # Hydra's setup has set all before a sweep; said here for the type checker.
+        # Hydra sets these before a sweep; asserted for the type checker.
         assert self.hydra_context is not None
         assert self.config is not None
         assert self.launcher is not None
@@ -55,13 +57,14 @@ class CheckedSweeper(BasicSweeper):
         overrides = parser.parse_overrides(words)
         if self.max_batch_size is not None and self.max_batch_size < 1:
             raise ConfigError(
-                f"hydra.sweeper.max_batch_size is {self.max_batch_size}; give 1 or more, or null for no "
-                "limit."
+                f"hydra.sweeper.max_batch_size is {self.max_batch_size}; it must be 1 or more, or null for "
+                "no limit."
             )
         (jobs,) = self.split_arguments(overrides, None) or [[]]
         if not jobs:
             raise ConfigError(
-                "the sweep has no job: a pattern in it, as in model=glob(native*), matches nothing."
+                "the sweep has no job: a glob pattern in it, as in model=glob(native*), matches no YAML. "
+                "Change the pattern, or list the names, as in model=native,lightgbm."
             )
         self.validate_batch_is_legal(jobs)
         folder = Path(self.config.hydra.sweep.dir)
@@ -71,13 +74,13 @@ class CheckedSweeper(BasicSweeper):
         for first, batch in _batches(numbered, self.max_batch_size):
             results = self.launcher.launch(batch, initial_job_idx=first)
             for result in results:
-                # Raises what a job raised.
+                # Raises the exception of the job, if any.
                 _ = result.return_value
             returned.append(results)
         return returned
 
     def _keep_settings(self, folder: Path, first: int) -> None:
-        """As Hydra's sweeper does, but beside the settings of an earlier command."""
+        """Saves the settings of the sweep like Hydra, without overwriting those of an earlier command."""
         earlier = (folder / SWEEP_FILE).exists()
         OmegaConf.save(self.config, folder / (f"multirun-{first}.yaml" if earlier else SWEEP_FILE))
 
@@ -85,7 +88,7 @@ class CheckedSweeper(BasicSweeper):
         """Composes and builds the experiment of each job.
 
         Raises:
-            ConfigError, HydraException: what is wrong with the first job that is.
+            ConfigError, HydraException: The first invalid job has an error.
         """
         assert self.hydra_context is not None
         assert self.config is not None
@@ -102,8 +105,9 @@ class CheckedSweeper(BasicSweeper):
 def _batches(
     numbered: Mapping[int, Overrides], max_batch_size: int | None
 ) -> Iterator[tuple[int, list[Overrides]]]:
-    """(first number, overrides) of jobs that a launcher runs as one batch: their numbers are consecutive."""
-    # The distance of a number from its place is the same as long as numbers follow each other.
+    """Yields (first job number, overrides) of each batch of a launcher; numbers in a batch are
+    consecutive."""
+    # The difference between number and position is constant over consecutive numbers.
     places = enumerate(numbered.items())
     for _, group in itertools.groupby(places, key=lambda item: item[1][0] - item[0]):
         jobs = [job for _, job in group]
@@ -113,7 +117,7 @@ def _batches(
 
 
 def with_folds(arguments: list[str]) -> list[str]:
-    """The overrides, with every fold where they ask for cross-validation and do not choose folds.
+    """Returns the overrides, with all folds added if they set `cv` and do not choose folds.
 
     >>> with_folds(["data=letor", "cv=3"])
     ['data=letor', 'cv=3', 'data.fold=1,2,3']
@@ -122,21 +126,21 @@ def with_folds(arguments: list[str]) -> list[str]:
     """
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     num_folds = given.get("cv", "")
-    # What is no number of folds is left to the check of the job.
+    # An invalid number of folds is reported by the check of the job.
     if "data.fold" in given or not num_folds.isdecimal() or int(num_folds) < 2:
         return arguments
     return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
 
 
 def with_resamples(arguments: list[str], number: int | None) -> list[str]:
-    """The overrides, with every one of `number` resamples where they do not choose among them.
+    """Returns the overrides, with all `number` resamples added if they do not choose one.
 
     >>> with_resamples(["model=native"], 3)
     ['model=native', 'replicates.index=1,2,3']
     >>> with_resamples(["replicates.index=2"], 3)
     ['replicates.index=2']
     """
-    # What is no number of resamples is left to the check of the job.
+    # An invalid number of resamples is reported by the check of the job.
     if number is None or number < 2 or any(_key(argument) == RESAMPLE for argument in arguments):
         return arguments
     return [*arguments, f"{RESAMPLE}=" + ",".join(str(index) for index in range(1, number + 1))]
@@ -149,18 +153,19 @@ def _key(argument: str) -> str:
 def swept_settings(
     params: Mapping[str, object] | None, arguments: list[str], num_resamples: int | None = None
 ) -> dict[str, list[str]]:
-    """The settings in which the jobs of a sweep differ -> their values, as the command line spells them.
+    """Returns each setting that differs between the jobs of a sweep -> its values, as typed.
 
     Args:
-        params: what hydra.sweeper.params of the experiment sweeps over; the command line goes before it.
-        num_resamples: that the sweep runs over; None: it does not.
+        params: hydra.sweeper.params of the experiment; the command line overrides it.
+        arguments: the overrides of the command line.
+        num_resamples: number of resamples that the sweep runs over; None: none.
 
     >>> swept_settings({"model": "native,lightgbm", "seed": "1,2"}, ["seed=3", "+params.l2=choice(0,1)"])
     {'model': ['native', 'lightgbm'], 'params.l2': ['0', '1']}
     """
     words = [*(f"{key}={value}" for key, value in (params or {}).items()), *with_folds(arguments)]
     words = with_resamples(words, num_resamples)
-    # Hydra's loader is asked for the names of a glob, as in model=glob(native_*).
+    # The loader resolves the names of a glob, as in model=glob(native_*).
     hydra = GlobalHydra.instance()
     parser = OverridesParser.create(hydra.config_loader() if hydra.is_initialized() else None)
     last = {override.get_key_element().lstrip("+~"): override for override in parser.parse_overrides(words)}
@@ -170,17 +175,18 @@ def swept_settings(
 def _values(override: Override) -> list[str]:
     if override.is_discrete_sweep():
         return [str(value) for value in override.sweep_string_iterator()]
-    # A range without steps, which other sweepers draw from.
+    # A continuous range, from which other sweepers sample.
     return [(override.input_line or "").partition("=")[2]]
 
 
 def register_sweeper(begin: Begin) -> None:
-    """Puts CheckedSweeper in the place of Hydra's basic sweeper; other sweepers can be chosen as before.
+    """Replaces Hydra's basic sweeper by CheckedSweeper; other sweepers can still be chosen.
 
-    Hydra takes a sweeper of another name from the package hydra_plugins only.
+    The class is replaced under its old name, because Hydra loads new sweepers only from the package
+    hydra_plugins.
 
     Args:
-        begin: called with the jobs when all are checked, before the first one runs.
+        begin: called with all jobs after their check and before the first one runs.
     """
     CheckedSweeper.begin = staticmethod(begin)
     basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"

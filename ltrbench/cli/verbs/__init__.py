@@ -1,8 +1,8 @@
-"""The verbs: commands on runs, scores and data. None of them runs an experiment.
+"""The verbs: commands on runs, scores and data. No verb runs an experiment.
 
-A verb is one file, in here or in a folder of here, and there is no list of them: every `click.Command` at the
-top level of a file is a verb. A file that is named after its verb (`import_.py` holds `import`) is found
-without importing the others.
+To add a verb, add a file to this folder or a subfolder. There is no list of verbs: every `click.Command` at
+the top level of a file is a verb. If a file is named after its verb (`import_.py` defines `import`), the verb
+is found without importing the other files.
 
     comparisons   several runs: compare, aa, reproduce
     runs          one run: show, predict, trees, export, import, ui
@@ -23,7 +23,7 @@ from ltrbench.cli.program import as_called
 
 
 def find_verb(name: str) -> click.Command | None:
-    """Returns the verb of that name; None if there is none."""
+    """Returns the verb with this name, or None."""
     named_so = [module for module in _modules() if module.rpartition(".")[2].rstrip("_") == name]
     for module in named_so:
         if name in (commands := _commands_of(module)):
@@ -48,7 +48,7 @@ def _commands_of(module: str) -> dict[str, click.Command]:
 
 
 class _Verbs(click.Group):
-    """The files in here as one click group; help shows commands as this process was called."""
+    """All verbs as one click group; help shows commands as this process was called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(all_verbs())
@@ -64,4 +64,4 @@ class _Verbs(click.Group):
 
 @click.group(cls=_Verbs)
 def verbs() -> None:
-    """Commands on runs, scores and data. All else on the command line is a run: python -m ltrbench --help."""
+    """Commands on runs, scores and data. To start a run, see python -m ltrbench --help."""

@@ -1,7 +1,7 @@
-r"""The verb `completion`: the scripts that bash, zsh and fish run at a tab.
+r"""The verb `completion`: the scripts that bash, zsh and fish run when the user presses tab.
 
-Each gives `ltrbench` the words up to the cursor, and reads one candidate per line: the word, a tab, a
-description. No blank follows a candidate that ends in `=`, `.` or `/`, because such a word goes on.
+Each script passes the words up to the cursor to `ltrbench` and reads one candidate per line: the word, a tab,
+a description. A candidate that ends in `=`, `.` or `/` is incomplete, so no blank follows it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import click
 
 from ltrbench.cli.program import COMPLETING, SCRIPT
 
-# bash splits words at "=" and ":" and replaces the last part only, so that the parts before it are cut off
-# from the candidates again.
+# bash splits words at "=" and ":" and replaces only the last part, so the script removes the parts before it
+# from the candidates.
 _BASH = """\
 _ltrbench_completion() {
     local line="${COMP_LINE:0:COMP_POINT}" value rest kept=""
@@ -74,11 +74,13 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def completion_verb(shell: str) -> None:
-    """Prints the script by which SHELL completes verbs, options, settings and their values for `ltrbench`.
+    """Prints the shell completion script of `ltrbench` for SHELL.
+
+    The script completes verbs, options, settings and their values.
 
     \b
         bash, in ~/.bashrc:  eval "$(ltrbench completion bash)"
-        zsh, in ~/.zshrc:    eval "$(ltrbench completion zsh)"     (behind: autoload -U compinit; compinit)
+        zsh, in ~/.zshrc:    eval "$(ltrbench completion zsh)"     (after: autoload -U compinit; compinit)
         fish:                ltrbench completion fish > ~/.config/fish/completions/ltrbench.fish
     """
     click.echo(_SCRIPTS[shell].replace("VARIABLE", COMPLETING).replace("SCRIPT", SCRIPT), nl=False)

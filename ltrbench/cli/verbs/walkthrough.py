@@ -9,7 +9,9 @@ from ltrbench.cli.files import echo
 
 @click.command("walkthrough")
 def walkthrough_verb() -> None:
-    """Teaches LambdaMART on ten documents, step by step, in numbers that the native engine computes.
+    """Explains LambdaMART step by step on ten documents.
+
+    The native engine computes every number.
 
     \b
         python -m ltrbench walkthrough

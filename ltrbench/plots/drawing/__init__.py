@@ -1,7 +1,7 @@
-"""What all pictures share.
+"""Elements that all pictures share.
 
 panels   sizes, title, panels, legend
-series   what a picture shows: a row of a comparison with its runs
-styles   one colour and marker for each backend
-labels   labels beside their points
+series   a row of a comparison with its runs
+styles   one color and marker per backend
+labels   labels beside points
 """

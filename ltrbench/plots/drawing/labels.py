@@ -1,4 +1,4 @@
-"""Labels beside their points, so placed that they cover neither points nor one another."""
+"""Places labels beside their points, so that they cover neither points nor each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CLEAR = 3  # pixels between a line and a label
 
-# The sides of a point in the order in which a label is tried there: right, left, above, below, then between.
+# Angles around a point, in the order in which they are tried: right, left, above, below, then in between.
 _SIDES = np.pi * np.array([0, 8, 4, 12, 1, 15, 7, 9, 2, 14, 6, 10]) / 8
 
 
@@ -29,14 +29,14 @@ def label_points(
     labels: Sequence[str],
     line: Sequence[tuple[float, float]] = (),
 ) -> None:
-    """Writes each label beside its point, as near as it covers no point, no other label and no line.
+    """Writes each label as close to its point as possible without covering a point, a label or the line.
 
     Args:
-        line: the corners of a line whose parts run along the axes.
+        line: corners of a line whose segments are parallel to the axes.
     """
     from matplotlib.transforms import Bbox
 
-    figure.draw_without_rendering()  # lays the axes out, and so fixes where in pixels the points are
+    figure.draw_without_rendering()  # computes the layout, which fixes the pixel positions of the points
     figure.set_layout_engine("none")
     pixels = axes.transData.transform(points)
     half = 6 * DPI / 72
@@ -48,7 +48,7 @@ def label_points(
             textwrap.fill(short_name(label, LONGEST_LABEL), 32),
             point,
             xytext=(0, 0),
-            # Points, so that they stand alike at another resolution and in SVG.
+            # In typographic points, so that the layout is the same at another resolution and in SVG.
             textcoords="offset points",
             fontsize=SMALL,
             verticalalignment="bottom",
@@ -64,12 +64,13 @@ def label_points(
 
 
 def _free_place(number: int, points: Floats, size: Floats, taken: Sequence[Bbox], frame: Bbox) -> Bbox:
-    """The nearest box to a point that lies free in the frame, and closer to this point than to the others.
+    """Returns the nearest free box inside the frame, if possible closer to this point than to all others.
 
     Args:
+        number: index of the point in `points`.
         points: (n, 2), pixels.
         size: (2,), width and height, pixels.
-        taken: boxes that may not be covered.
+        taken: boxes that must not be covered.
     """
     places = _places(points[number], size)
     free = [
@@ -91,5 +92,5 @@ def _places(point: Floats, size: Floats) -> list[Bbox]:
 
 
 def _distance(box: Bbox, point: Floats) -> float:
-    """From a point to the nearest edge of a box, pixels; 0 inside."""
+    """Returns the distance from a point to the nearest edge of a box in pixels; 0 inside the box."""
     return float(np.hypot(*(point - np.clip(point, box.min, box.max))))

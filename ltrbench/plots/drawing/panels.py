@@ -1,4 +1,4 @@
-"""The frame of every picture: sizes, title, panels, legend, and names that the font can show."""
+"""Layout of every picture: sizes, title, panels, legend, and names in characters of the font."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ Floats = NDArray[np.float64]
 
 DPI = 150
 HEIGHT = 4.5  # inches
-TEXT, SMALL = 9, 8  # points; nothing is smaller
+TEXT, SMALL = 9, 8  # points; no text is smaller
 LONGEST_LABEL = 60  # characters
 LONGEST_AXIS_LABEL = 28
 GRID: dict[str, Any] = {"color": "#DDDDDD", "linewidth": 0.6}
 _ROW_OF_LEGEND = 0.17  # inches
-_LEGEND_CHARACTERS = 96 / 7  # of small text, an inch
+_LEGEND_CHARACTERS = 96 / 7  # characters of small text per inch
 _TITLE_CHARACTERS = 90 / 7
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a picture stands on.
+    """The page that shows a picture.
 
     Attributes:
-        width: of the picture, inches.
-        titled: whether its title is drawn; if not, it is the figure's label, for the page to show.
+        width: width of the picture, inches.
+        titled: whether the title is drawn; if not, the page shows it from the label of the figure.
     """
 
     width: float
     titled: bool = True
 
     def height(self, of_paper: float) -> float:
-        """Of a picture that is so high on paper."""
+        """Scales a height on PAPER to this page, inches."""
         return of_paper * self.width / PAPER.width
 
 
@@ -56,12 +56,14 @@ PAPER = Page(7.0)
 def titled_panels(
     title: str, keys: Sequence[Artist], height: float, page: Page, **grid: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A titled figure with its panels; the legend stands below in columns, not at the panels' cost.
+    """Returns a figure with title and legend, and its panels. The legend is below, in columns, and adds to
+    the height.
 
     Args:
-        height: without the legend, inches.
-        page: what the picture stands on.
-        grid: what matplotlib's Figure.subplots takes, such as ncols=2; by default one panel.
+        keys: entries of the legend.
+        height: height without the legend, inches.
+        page: the page of the picture.
+        grid: arguments of matplotlib's Figure.subplots, such as ncols=2; default: one panel.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -89,8 +91,9 @@ def titled_panels(
 
 
 def _columns_of_legend(labels: Sequence[str], width: float) -> int:
-    """All in a row where they fit, otherwise as many columns as the longest label allows."""
-    widths = [len(label) + 9 for label in labels]  # with the line, and the gap before the next column
+    """Returns the number of columns: all labels in one row if they fit, else as many as the longest
+    allows."""
+    widths = [len(label) + 9 for label in labels]  # includes the line, and the gap before the next column
     room = int(_LEGEND_CHARACTERS * width)
     if sum(widths) <= room:
         return max(1, len(widths))
@@ -115,7 +118,7 @@ def keys_of(series: Sequence[Series]) -> list[Artist]:
 
 
 def short_name(text: str, most: int) -> str:
-    """A name on one line of at most so many characters, in what the font can show; its middle is left out.
+    """Returns a name on one line of at most `most` characters of the font; a long name loses its middle.
 
     >>> short_name("body_bm25_of_the_last_thirty_days_max", 24)
     'body_bm25_of…ty_days_max'

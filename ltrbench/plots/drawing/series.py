@@ -1,4 +1,4 @@
-"""What a picture shows: series, one of which is a row of a comparison with its runs."""
+"""The series of a picture: each is a row of a comparison with its runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ltrbench.results import FINISHED, Run
 
 @dataclass(frozen=True)
 class Series:
-    """What a picture shows as one series.
+    """A row of a comparison in a picture.
 
     Attributes:
-        label: a row of the comparison, such as "lightgbm num_leaves=15".
-        model: the backend's name, which decides the colour.
-        runs: its runs: folds and seeds.
-        value: of the comparison's metric on test; None where it has none.
-        ndcg: NDCG@1, NDCG@2, ... on test; empty where there is none.
+        label: name of the row, such as "lightgbm num_leaves=15".
+        model: name of the backend, which determines the color.
+        runs: runs of the row: folds and seeds.
+        value: the metric of the comparison on test; None if not available.
+        ndcg: NDCG@1, NDCG@2, ... on test; empty if not available.
     """
 
     label: str
@@ -36,17 +36,18 @@ def finished(series: Sequence[Series]) -> list[Series]:
 
 
 def data_of(series: Sequence[Series]) -> str:
-    """The names of the runs' data sets."""
+    """Returns the names of the data sets of the runs."""
     return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for item in series for run in item.runs))
 
 
 def to_one(series: Sequence[Series]) -> str:
-    """The name of the only series, which then needs no legend."""
-    return f" to {series[0].label}" if len(series) == 1 else ""
+    """Returns the name of the only series for the title, which replaces the legend; empty for several
+    series."""
+    return f" in {series[0].label}" if len(series) == 1 else ""
 
 
 def over(series: Sequence[Series]) -> str:
-    """What a value is the mean of, such as ", mean over 5 folds"; empty where there is one run a series."""
+    """Returns the scope of a mean, such as ", mean over 5 folds"; empty if each series has one run."""
     if max(len(item.runs) for item in series) == 1:
         return ""
     results = [run.result for item in series for run in item.runs]

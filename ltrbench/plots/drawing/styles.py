@@ -1,4 +1,4 @@
-"""How a series looks: a backend has one colour, marker and hatch; lines and fillings tell its rows apart."""
+"""Styles of series: a backend has one color, marker and hatch; its rows differ in line and fill style."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from ltrbench.plots.drawing.series import Series
 
 LineStyle = tuple[int, tuple[float, ...]]
-"""Matplotlib's: an offset, and the lengths of dashes and gaps in line widths; none for a solid line."""
+"""Matplotlib's line style: (offset, lengths of dashes and gaps in line widths); no lengths: a solid line."""
 
-# Okabe and Ito (2008), "Color Universal Design", with the grey of R's palette.colors for knowing nothing.
+# Okabe and Ito (2008), "Color Universal Design"; the random baseline has the gray of R's palette.colors.
 COLOURS = {
     "native": "#0072B2",
     "lightgbm": "#D55E00",
@@ -23,7 +23,7 @@ COLOURS = {
     "random": "#999999",
 }
 _MARKERS = dict(zip(COLOURS, "os^DvX", strict=True))
-# What is left of the palette; its yellow is too pale for a line on white paper.
+# The rest of the palette, without yellow, which is too pale for a line on white paper.
 OTHER_COLOURS = ("#000000", "#56B4E9")
 _OTHER_MARKERS = "Pp*h<>"
 _LINES: tuple[LineStyle, ...] = (
@@ -40,12 +40,13 @@ _HATCHES = ("", "/////", ".....", "xxxxx", "-----", "\\\\\\\\\\")
 
 @dataclass(frozen=True)
 class Style:
-    """How a series looks. Colour, marker and hatch are the backend's; the rest tells its rows apart.
+    """Style of a series. Color, marker and hatch are the same for a backend; the rest differs between its
+    rows.
 
     Attributes:
-        filling: of the marker, one of matplotlib's fill styles.
-        hatch: of a bar.
-        tint: of a bar, from 1 for the full colour towards 0 for white.
+        filling: fill style of the marker, in matplotlib's names.
+        hatch: hatch of a bar.
+        tint: tint of a bar, from 1 for the full color towards 0 for white.
     """
 
     colour: str
@@ -65,7 +66,7 @@ class Style:
 
 
 def styles_of(series: Sequence[Series]) -> list[Style]:
-    """One style a series; no two are alike up to a dozen rows of one colour."""
+    """Returns one style per series; all are different for up to a dozen rows of one color."""
     colours = [colour_of(item.model) for item in series]
     of_colour, seen = Counter(colours), Counter[str]()
     chosen = []
@@ -75,7 +76,7 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
         style = Style(
             colour=colour,
             marker=_MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)],
-            # Each backend begins with another line, so that they differ where the print has no colours.
+            # Each backend starts with a different line style, so that they differ in print without colors.
             line=_LINES[(rank + variant) % len(_LINES)],
             filling=_FILLINGS[variant % len(_FILLINGS)],
             hatch=_HATCHES[rank % len(_HATCHES)],
@@ -86,8 +87,8 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
 
 
 def _rank(model: str) -> int:
-    """A backend's place among the known ones; that of another comes from its name."""
-    # Not hash(), which differs from process to process.
+    """Returns the index of a known backend, or a number computed from the name of another one."""
+    # Not hash(), which differs between processes.
     return [*COLOURS].index(model) if model in COLOURS else zlib.crc32(model.encode())
 
 

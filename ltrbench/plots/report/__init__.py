@@ -1,8 +1,8 @@
-"""Pictures that the report alone shows.
+"""Pictures of the report only.
 
-differences     differences by query, sorted
-distributions   a metric over queries
+differences     per-query differences, sorted
+distributions   distribution of a metric over queries
 scatter         two rows, query by query
-ranks           the critical-difference diagram
-variances       the parts of the variance of each difference
+ranks           critical-difference diagram
+variances       components of the variance of each difference
 """

@@ -1,4 +1,4 @@
-"""Per-query differences of two rows, sorted: how many queries win, and by how much."""
+"""Per-query differences of two rows, sorted: shows how many queries each row wins, and by how much."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Differences:
     """Row `a` minus row `b`.
 
     Attributes:
-        models: the backends of the two, which decide the colours.
-        values: (Q,), one a query.
-        reach: how far the axis goes either way, so that several pictures can share one.
+        models: backends of the two rows, which determine the colors.
+        values: (Q,), one difference per query.
+        reach: maximum absolute value of the axis, so that several pictures can share it.
     """
 
     a: str
@@ -46,7 +46,7 @@ class Differences:
 
 
 def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> Figure:
-    """An area a side: above 0 the queries that `a` wins, the largest first, below 0 those of `b`."""
+    """Draws the differences in descending order: an area above 0 where `a` wins, below 0 where `b` wins."""
     descending = np.sort(drawn.values)[::-1]
     a, b = short_name(drawn.a, LONGEST_AXIS_LABEL), short_name(drawn.b, LONGEST_AXIS_LABEL)
     title = f"{drawn.a} minus {drawn.b}: {metric} of each query, sorted"
@@ -68,9 +68,9 @@ def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> F
 
 
 def thinned(descending: Floats) -> tuple[Floats, Floats]:
-    """Shares of the queries and the values there, few enough to draw: of many queries, evenly spaced ones.
+    """Returns shares of the queries and the values at these shares, thinned evenly to a drawable number.
 
-    The ends and the places where the sign changes are kept, so that no query changes sides.
+    The ends and all sign changes are kept, so that the shares of wins and losses stay exact.
 
     >>> thinned(np.array([0.5, 0.0]))
     (array([0. , 0.5, 0.5, 1. ]), array([0.5, 0.5, 0. , 0. ]))
@@ -79,7 +79,7 @@ def thinned(descending: Floats) -> tuple[Floats, Floats]:
     changes = np.flatnonzero(np.diff(np.sign(descending)))
     even = np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(np.int64)
     kept = np.unique(np.concatenate([even, changes, changes + 1]))
-    # A query is a step of its own width, up to where the next that is kept begins.
+    # Each kept query is drawn as a step that ends where the next kept query starts.
     starts, ends = kept / count, np.append(kept[1:], count) / count
     return np.column_stack([starts, ends]).ravel(), np.repeat(descending[kept], 2)
 

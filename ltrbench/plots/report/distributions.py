@@ -1,4 +1,4 @@
-"""The distribution of a metric over queries, a line a row."""
+"""The distribution of a metric over queries, one line per row."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ _MOST_STEPS = 500
 def distribution_over_queries(
     series: Sequence[Series], values: Sequence[Floats], metric: str, page: Page = PAPER
 ) -> Figure:
-    """The empirical distribution function of each series, its median marked: the share of the queries up to a
-    value.
+    """Draws the empirical distribution function of each series, with its median marked.
 
     Args:
-        values: (Q,) of each series, a value a query.
+        values: (Q,) for each series, one value per query.
     """
-    title = f"{data_of(series)}: share of the queries up to each value of {metric}"
+    title = f"{data_of(series)}: cumulative distribution of {metric} over queries"
     figure, (axes,) = titled_panels(title, keys_of(series), page.height(HEIGHT), page)
     for per_query, style in zip(values, styles_of(series), strict=True):
         ascending = evenly_thinned(np.sort(per_query))
@@ -38,13 +37,13 @@ def distribution_over_queries(
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
     axes.set_xlabel(f"{metric} of a query", fontsize=TEXT)
-    axes.set_ylabel("queries up to this value, %", fontsize=TEXT)
+    axes.set_ylabel("share of queries up to this value, %", fontsize=TEXT)
     axes.grid(**GRID)
     return figure
 
 
 def evenly_thinned(ascending: Floats) -> Floats:
-    """Order statistics at even distances, few enough to draw; no share is off by more than their distance.
+    """Returns evenly spaced order statistics; the error of a share is at most their distance.
 
     >>> evenly_thinned(np.arange(3.0))
     array([0., 1., 2.])

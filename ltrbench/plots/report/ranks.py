@@ -1,4 +1,4 @@
-"""The critical-difference diagram: average ranks over data sets, and which of them Nemenyi's test parts."""
+"""The critical-difference diagram: average ranks over data sets, with the result of the Nemenyi test."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ def critical_difference_diagram(
     groups: Sequence[Sequence[int]],
     page: Page = PAPER,
 ) -> Figure:
-    """Models by average rank, the best to the left; a bar joins those that are not shown to differ.
+    """Draws models by average rank, the best on the left; a bar joins models that do not differ
+    significantly.
 
     (Demsar, 2006, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, figure 1.)
 
     Args:
-        groups: numbers of models, a bar each.
+        groups: indices of models; one bar per group.
     """
     order = sorted(range(len(labels)), key=lambda number: average_ranks[number])
     half = math.ceil(len(order) / 2)
     depth = 0.6 + _BAR * len(groups)
-    title = "Average ranks over data sets; a bar joins models that Nemenyi's test does not part at 5 %"
+    title = "Average ranks over data sets; a bar joins models without a significant difference (Nemenyi, 5 %)"
     bottom = depth + half + 0.6
     figure, (axes,) = titled_panels(title, [], _ROW * (bottom + 3), page)
     _draw_axis(axes, len(labels), bottom)
@@ -50,7 +51,7 @@ def critical_difference_diagram(
 
 
 def _draw_axis(axes: Axes, num_models: int, bottom: float) -> None:
-    """The ranks, along the top; beside them is room for the labels."""
+    """Draws the axis of ranks at the top, with room for labels on both sides."""
     room = 0.5 * (num_models - 1)
     axes.set_xlim(1 - room, num_models + room)
     axes.set_ylim(bottom, 0)
@@ -65,7 +66,7 @@ def _draw_axis(axes: Axes, num_models: int, bottom: float) -> None:
 
 
 def _draw_width(axes: Axes, critical_difference: float, row: float) -> None:
-    """A line as long as the critical difference, in the middle below the labels."""
+    """Draws a line with the length of the critical difference, centered below the labels."""
     middle = sum(axes.get_xlim()) / 2
     ends = [middle - critical_difference / 2, middle + critical_difference / 2]
     axes.plot(ends, [row, row], color="#777777", marker="|", linewidth=1.2, clip_on=False)

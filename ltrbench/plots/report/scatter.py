@@ -1,4 +1,4 @@
-"""Two rows query by query: a point a query, or cells that hold many."""
+"""Two rows query by query: one point per query, or density cells for many queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 2000
-"""Above this number of queries, hexagonal cells stand in place of points."""
+"""Above this number of queries, hexagonal cells replace the points."""
 _FEW_POINTS = 200
 _CELLS = 24  # from left to right
 _ON_DIAGONAL = "#777777"
@@ -39,10 +39,10 @@ class QueryPairs:
     """The values of rows `a` and `b` on the same queries.
 
     Attributes:
-        models: the backends of the two, which decide the colours.
-        values: (2, Q), those of `a` and those of `b`.
-        sides: (Q,), 1 where `a` is better, -1 where `b` is, 0 where the two tie.
-        limits: of both axes, so that several pictures can share them.
+        models: backends of the two rows, which determine the colors.
+        values: (2, Q), the values of `a` and of `b`.
+        sides: (Q,), 1 if `a` is better, -1 if `b` is better, 0 for a tie.
+        limits: limits of both axes, so that several pictures can share them.
     """
 
     a: str
@@ -54,9 +54,10 @@ class QueryPairs:
 
 
 def scatter(drawn: QueryPairs, metric: str, page: Page = PAPER) -> Figure:
-    """`b` to the right, `a` upwards, and the diagonal on which the two tie; a side has its winner's colour.
+    """Draws `b` on the horizontal axis, `a` on the vertical axis, and the diagonal of ties; each side has the
+    color of its winner.
 
-    Points and cells are translucent; a cell is the denser the more queries it holds, on a log scale.
+    Points and cells are translucent. The density of a cell shows its number of queries on a log scale.
     """
     title = f"{drawn.a} against {drawn.b}: {metric} of each query"
     figure, (axes,) = titled_panels(title, [], max(page.height(HEIGHT), page.width), page)
@@ -75,7 +76,7 @@ def scatter(drawn: QueryPairs, metric: str, page: Page = PAPER) -> Figure:
 
 
 def _sides(drawn: QueryPairs) -> list[tuple[NDArray[np.bool_], str]]:
-    """The queries that tie, that `b` wins and that `a` wins, each with its colour."""
+    """Returns masks of the queries that tie, that `b` wins and that `a` wins, each with its color."""
     first, second = map(colour_of, drawn.models)
     return [(drawn.sides == side, colour) for side, colour in ((0, _ON_DIAGONAL), (-1, second), (1, first))]
 
@@ -103,14 +104,14 @@ def _draw_cells(axes: Axes, drawn: QueryPairs) -> None:
         for inside, colour in _sides(drawn)
         if inside.any()
     ]
-    # One scale for the sides, or the thin side would look as dense as the thick one.
+    # The same scale for all sides, so that their densities can be compared.
     most = max(float(np.max(np.asarray(side.get_array()))) for side in cells)
     for side in cells:
         side.set_norm(LogNorm(1, max(most, 2)))
 
 
 def _fading(colour: str) -> Colormap:
-    """From nearly transparent to opaque, so that it can be read on light and on dark paper."""
+    """Returns a colormap from nearly transparent to opaque, readable on light and dark backgrounds."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
     return LinearSegmentedColormap.from_list(colour, [to_rgba(colour, 0.2), to_rgba(colour, 0.95)], N=16)

@@ -1,4 +1,4 @@
-"""What the variance of each difference is made of: a bar a pair, cut into its parts."""
+"""The components of the variance of each difference: one stacked bar per pair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOKS = {
     TRAINING_BY_QUERY: (COLOURS["single_feature"], "..."),
     FOLD: (COLOURS["xgboost"], "\\\\\\"),
 }
-"""Part -> its colour and hatch, in the order in which they are drawn."""
+"""Component -> (color, hatch), in the order of drawing."""
 
 _ROW, _AXIS, _TITLE = 0.3, 0.55, 0.4  # inches
 _LONGEST_PAIR = 34  # characters
@@ -34,9 +34,9 @@ class ErrorParts:
     """The variance of one difference.
 
     Attributes:
-        label: of the pair.
-        shares: part -> its share of the variance; they add up to 1.
-        standard_error: of the difference.
+        label: name of the pair.
+        shares: component -> its share of the variance; the shares sum to 1.
+        standard_error: standard error of the difference.
     """
 
     label: str
@@ -45,10 +45,10 @@ class ErrorParts:
 
 
 def variance_shares(drawn: Sequence[ErrorParts], metric: str, page: Page = PAPER) -> Figure:
-    """A bar of 100 % a pair, from the top, with the standard error beside it."""
+    """Draws one bar of 100 % per pair, from the top, with the standard error beside it."""
     parts = [name for name in _LOOKS if any(item.shares.get(name) for item in drawn)]
     title = f"Shares of the variance of each difference in {metric}, with its standard error (SE)"
-    # Text is as large on every page.
+    # The height does not scale with the page, because the text does not.
     height = _AXIS + _TITLE * page.titled + _ROW * len(drawn)
     figure, (axes,) = titled_panels(title, _keys(parts), height, page)
     rows, left = np.arange(len(drawn)), np.zeros(len(drawn))
@@ -72,7 +72,7 @@ def variance_shares(drawn: Sequence[ErrorParts], metric: str, page: Page = PAPER
 
 def _look(name: str) -> dict[str, Any]:
     colour, hatch = _LOOKS[name]
-    # The hatch takes the colour of the edge.
+    # The hatch has the color of the edge.
     return {"facecolor": colour, "edgecolor": "white", "hatch": hatch, "linewidth": 0.5}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import COMMAND, run, run_process, statuses
+from messages import naming
 from paths import USER_BACKEND
 
 from ltrbench.cli import main
@@ -68,7 +70,7 @@ def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_er
     assert rows == ["model", "native", "lightgbm", "xgboost"]
     assert "fitting on" not in stdout
     assert "fitting on" in stderr
-    assert "Run folders: multirun/" in stderr
+    assert re.search(r"^Run folders: +multirun/", stderr, re.MULTILINE)
     assert "python -m ltrbench ui" in stderr
 
 
@@ -114,7 +116,7 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
 
 def test_the_runs_of_a_server_are_an_address_even_where_it_lets_only_browsers_in(tmp_path: Path) -> None:
     done = run("ui", "--uri", "http://127.0.0.1:9", folder=tmp_path)
-    assert done.stdout == "The runs are on a server: open http://127.0.0.1:9/\n"
+    assert done.stdout.endswith(" http://127.0.0.1:9/\n")
     assert "refused" in done.stderr
 
 
@@ -196,11 +198,10 @@ def test_predict_needs_neither_labels_nor_queries(letor: Path, tmp_path: Path) -
             assert run("predict", kind, name, folder=tmp_path).stdout == expected, name
     (tmp_path / "some_labels.txt").write_text("\n".join([*lines[:3], lines[3].partition(" ")[2]]))
     done = run("predict", "lines", "some_labels.txt", folder=tmp_path, check=2)
-    assert "some_labels.txt:4: the line has no label" in done.stderr
+    assert re.search(naming("some_labels.txt:4:", "label"), done.stderr)
     for words in (("inspect", "no_labels.txt"), ("evaluate", "no_labels.txt", "scores.txt")):
         done = run(*words, folder=tmp_path, check=2)
-        assert all(part in done.stderr for part in ("no_labels.txt:1:", "'qid:0'", "the label"))
-        assert "only predict" in done.stderr
+        assert re.search(naming("no_labels.txt:1:", "'qid:0'", "label", "predict"), done.stderr)
 
 
 def test_predict_writes_a_file_and_refuses_what_it_cannot_score(letor: Path, tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_predict_writes_a_file_and_refuses_what_it_cannot_score(letor: Path, tmp
     assert "4" in done.stderr
     assert "Traceback" not in done.stderr
     done = run("predict", "nowhere", "wide.txt", folder=tmp_path, check=2)
-    assert "nowhere is not a run" in done.stderr
+    assert re.search(naming("nowhere", "result.json", "outputs/DATE/TIME"), done.stderr)
 
 
 def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Path) -> None:
@@ -227,10 +228,10 @@ def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Pat
     done = run(*words, "tracking=none", folder=tmp_path)
     assert "| mean_feature |" in done.stdout
     # It takes none of the shared parameters, and must not be said to.
-    assert "Parameters: matched, except in mean_feature (power=1.0)." in " ".join(done.stdout.split())
+    assert re.search(r"matched\b[^.]*mean_feature \(power=1\.0\)", " ".join(done.stdout.split()))
     folder = str(only(tmp_path, "multirun/*/*/0").relative_to(tmp_path))
     done = run("predict", folder, str(letor), folder=tmp_path, check=2)
-    assert "not trusted to name code: if you trust that class, say --ranker mean_feature" in done.stderr
+    assert re.search(naming(folder, "trust", "--ranker mean_feature.MeanFeatureRanker"), done.stderr)
     done = run("predict", folder, str(letor), "--ranker", "mean_feature.MeanFeatureRanker", folder=tmp_path)
     assert len(done.stdout.split()) == 240
 
@@ -353,38 +354,35 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "parts"),
     [
-        (
-            ["predct"],
-            "unknown verb 'predct'; did you mean 'predict'? Verbs are aa, compare, completion,",
-        ),
-        (["compare"], "Missing argument 'DIR... [NAME=SCORES]...'"),
-        (["compare", "nowhere"], "nowhere is not a folder"),
-        (["compare", "multirun", "--metrc", "map"], "No such option"),
-        (["ui"], "holds no run"),
-        (["model=natve"], "did you mean 'native'?"),
-        (["modl=native"], "did you mean 'model'?"),
-        (["params.num_leavs=3"], "there is no key params.num_leavs; did you mean 'num_leaves'?"),
-        (["model=lightgbm", "model.queries_per_tree=0.5"], "LightGBMRanker has no such setting"),
-        (["params.num_leaves=many"], "Value 'many' of type 'str' could not be converted to Integer"),
-        (["params.num_leaves=1"], "num_leaves is 1; it must be at least 2"),
-        (["metrics=[ndgc@10]"], "unknown metric 'ndgc@10'; did you mean 'ndcg'?"),
-        (["early_stopping.patience=0"], "patience is 0"),
-        (["data=letor"], "Name yours, as in data.train=train.txt"),
-        (["data=letor", "data.train=no.txt"], "no.txt"),
-        (["timing=quick"], "timing is 'quick'; it must be 'monitored' or 'clean'"),
-        (["model=xgboost", "model.min_docs_in_leaf=5"], "min_docs_in_leaf"),
-        (["--experimental-rerun", "job.pickle"], "--experimental-rerun loads a pickle"),
-        (["tracking.uri=http://127.0.0.1:9"], "the MLflow store http://127.0.0.1:9 cannot be used"),
+        (["predct"], ("'predct'", "'predict'", "aa, compare, completion,", "key=value")),
+        (["compare"], ("Missing argument", "'DIR... [NAME=SCORES]...'")),
+        (["compare", "nowhere"], ("nowhere", "multirun/DATE/TIME")),
+        (["compare", "multirun", "--metrc", "map"], ("No such option", "--metrc")),
+        (["ui"], ("result.json", "--uri")),
+        (["model=natve"], ("'natve'", "'native'")),
+        (["modl=native"], ("modl", "'model'")),
+        (["params.num_leavs=3"], ("params.num_leavs", "'num_leaves'")),
+        (["model=lightgbm", "model.queries_per_tree=0.5"], ("model.queries_per_tree", "LightGBMRanker")),
+        (["params.num_leaves=many"], ("params.num_leaves", "'many'", "Integer")),
+        (["params.num_leaves=1"], ("num_leaves is 1", "at least 2")),
+        (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
+        (["early_stopping.patience=0"], ("patience is 0",)),
+        (["data=letor"], ("data.train", "data.train=train.txt")),
+        (["data=letor", "data.train=no.txt"], ("no.txt",)),
+        (["timing=quick"], ("timing is 'quick'", "'monitored'", "'clean'")),
+        (["model=xgboost", "model.min_docs_in_leaf=5"], ("min_docs_in_leaf",)),
+        (["--experimental-rerun", "job.pickle"], ("--experimental-rerun", "pickle", "overrides")),
+        (["tracking.uri=http://127.0.0.1:9"], ("http://127.0.0.1:9", "tracking.uri=", "tracking=none")),
     ],
 )
 def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
-    words: list[str], message: str, tmp_path: Path
+    words: list[str], parts: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "multirun").mkdir(exist_ok=True)
     done = run(*words, folder=tmp_path, check=2)
-    assert message in done.stderr
+    assert re.search(naming(*parts), done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert len([line for line in done.stderr.splitlines() if line.startswith(("error:", "failed:"))]) == 1
@@ -429,7 +427,7 @@ def test_a_taken_folder_is_refused_and_its_old_numbers_are_not_shown_as_new(tmp_
     words = ["model=random", "hydra.run.dir=mine", *SMALL]
     assert "| random |" in run(*words, folder=tmp_path).stdout
     done = run(*words, folder=tmp_path, check=2)
-    assert "mine already holds model, scores.npz, per_query.csv, " in done.stderr
+    assert re.search(naming("mine", "model, scores.npz, per_query.csv, ", "hydra.run.dir="), done.stderr)
     assert done.stdout == ""
 
 
@@ -487,8 +485,8 @@ def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its
     }
     mean = np.mean([result.metrics["valid/ndcg@10"] for result in results])
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("Registered:"))
-    assert "models:/shop@champion is version 1 (lightgbm" in line
-    assert f"validation ndcg@10, {mean:.4f}" in line
+    assert re.search(naming("models:/shop@champion", "version 1", "lightgbm"), line)
+    assert re.search(naming("validation ndcg@10", f"{mean:.4f}"), line)
 
 
 def test_parameters_are_swept_over_all_backends_and_yardsticks_ignore_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from hydra.types import RunMode
+from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
@@ -146,27 +147,24 @@ def check(composer: Composer, master: DictConfig, jobs: list[list[str]]) -> None
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    ("override", "parts"),
     [
-        (
-            "+params.num_leafs=15",
-            r"params\.num_leafs is set, but nothing reads it; did you mean 'num_leaves'\?",
-        ),
-        ("++params.num_leafs=15", r"params\.num_leafs .* did you mean 'num_leaves'\?"),
-        ("+foo=1", "foo is set, but nothing reads it"),
-        ("+seeds=1", r"seeds .* did you mean 'seed'\?"),
-        ("+importance.xyz=1", r"importance\.xyz is set"),
-        ("+early_stopping.patienc=3", r"early_stopping\.patienc .* did you mean 'patience'\?"),
-        ("+hydra.swep.dir=x", r"hydra\.swep .* did you mean 'sweep'\?"),
-        ("~seed", "seed was deleted, but it is read; leave out ~seed"),
+        ("+params.num_leafs=15", ("params.num_leafs", "'num_leaves'", "+model.extra.NAME=VALUE")),
+        ("++params.num_leafs=15", ("params.num_leafs", "'num_leaves'")),
+        ("+foo=1", ("foo is set", "Leave it out")),
+        ("+seeds=1", ("seeds", "'seed'")),
+        ("+importance.xyz=1", ("importance.xyz is set",)),
+        ("+early_stopping.patienc=3", ("early_stopping.patienc", "'patience'")),
+        ("+hydra.swep.dir=x", ("hydra.swep", "'sweep'")),
+        ("~seed", ("seed was deleted", "leave out ~seed")),
     ],
 )
 def test_a_key_that_nothing_reads_is_refused_with_the_one_that_was_meant(
-    loader: ConfigLoader, override: str, message: str
+    loader: ConfigLoader, override: str, parts: tuple[str, ...]
 ) -> None:
     config = loader.load_configuration("config", [override], RunMode.RUN)
     hydra = config.hydra
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=naming(*parts)):
         check_keys(without_hydra(config), hydra)
 
 
@@ -191,9 +189,7 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
 def test_a_studys_keys_are_held_to_what_is_read_too(loader: ConfigLoader) -> None:
     config = loader.load_configuration("config", ["experiment=parity", "+study.modls={}"], RunMode.RUN)
     hydra = config.hydra
-    with pytest.raises(
-        ConfigError, match=r"study\.modls is set, but nothing reads it; did you mean 'models'\?"
-    ):
+    with pytest.raises(ConfigError, match=naming("study.modls is set", "'models'")):
         check_keys(without_hydra(config), hydra)
 
 
@@ -206,35 +202,30 @@ def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
     assert built("metrics=ndcg@10").metrics == ("ndcg@10",)
     assert built("metrics=ndcg@10").config["metrics"] == ["ndcg@10"]
     for wrong in ("metrics=5", "metrics=[5]", "metrics=null"):
-        with pytest.raises(
-            ConfigError, match=r"metrics is .*; give names of metrics, as in 'metrics=\[ndcg@10,"
-        ):
+        with pytest.raises(ConfigError, match=naming("metrics is ", "'metrics=[ndcg@10,map]'")):
             built(wrong)
 
 
 @pytest.mark.parametrize(
     ("overrides", "parts"),
     [
-        (
-            ["model=lightgmb"],
-            ["no model 'lightgmb'", "did you mean 'lightgbm'?", "catboost, lightgbm, native"],
-        ),
+        (["model=lightgmb"], ["'lightgmb'", "'lightgbm'", "catboost, lightgbm, native"]),
         (["model=native,random"], ["model=native,random", "add -m", "'model=[native,random]'"]),
-        (["seed=1,2"], ["seed=1,2 gives seed several values; add -m"]),
+        (["seed=1,2"], ["seed=1,2", "add -m"]),
         (["seed=range(3)"], ["seed=range(3)", "add -m"]),
-        (["metrics=[ndcg@10"], ["metrics=[ndcg@10 cannot be read", "close every bracket and quote"]),
-        (["model='native"], ["model='native cannot be read", "a quote is not closed"]),
+        (["metrics=[ndcg@10"], ["override metrics=[ndcg@10", "bracket", "'metrics=[ndcg@10,map]'"]),
+        (["model='native"], ["override model='native", "quote"]),
         (["hydra/launcher=joblib"], ["pip install hydra-joblib-launcher"]),
         (["hydra/sweeper=optuna"], ["pip install hydra-optuna-sweeper"]),
         (["hydra/job_logging=colorlog"], ["pip install hydra-colorlog"]),
-        (["hydra/launcher=jobilb"], ["did you mean 'joblib'?", "With a plug-in also joblib"]),
-        (["modl=native"], ["no key modl", "did you mean 'model'?"]),
-        (["model.num_leavs=3"], ["no key model.num_leavs", "did you mean 'num_leaves'?"]),
+        (["hydra/launcher=jobilb"], ["'jobilb'", "'joblib'", "joblib, ray"]),
+        (["modl=native"], ["key modl", "'model'"]),
+        (["model.num_leavs=3"], ["key model.num_leavs", "'num_leaves'"]),
         (["model.extra.foo=3"], ["+model.extra.foo=VALUE"]),
-        (["modle@x=native"], ["no group 'modle@x'", "did you mean 'model'?"]),
-        (["~sed"], ["no key sed", "did you mean 'seed'?"]),
-        (["+params.num_leaves=3"], ["params.num_leaves is there already; leave out the +"]),
-        (["seed=many"], ["seed=many: Value 'many' of type 'str' could not be converted to Integer."]),
+        (["modle@x=native"], ["group 'modle@x'", "'model'"]),
+        (["~sed"], ["key sed", "'seed'"]),
+        (["+params.num_leaves=3"], ["leave out the +", "params.num_leaves=VALUE"]),
+        (["seed=many"], ["seed=many", "'many'", "Integer"]),
         (["early_stopping=5"], ["early_stopping.KEY=VALUE", "early_stopping=null"]),
     ],
 )

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from messages import naming
 from omegaconf import OmegaConf
 
 from ltrbench.conf_folder import conf_dir
@@ -31,16 +32,13 @@ def test_every_key_has_a_comment_beside_or_above_it(path: Path) -> None:
 
 
 def test_a_class_outside_the_environment_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"'no_such_module.Ranker', but .* have no module 'no_such_module'"):
+    with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module 'no_such_module'")):
         find_class("no_such_module.Ranker", Ranker, "model")
-    with pytest.raises(ConfigError, match=r"ltrbench.rankers.random has no 'Randm'"):
+    with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
-    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
-        find_class("pathlib.Path", Ranker, "model")
-    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
-        find_class("ltrbench.rankers.base.BoostingRanker", Ranker, "model")
-    with pytest.raises(ConfigError, match="not a dataclass that makes a Ranker whole"):
-        find_class("ltrbench.data.RankingDataset", Ranker, "model")
+    for target in ("pathlib.Path", "ltrbench.rankers.base.BoostingRanker", "ltrbench.data.RankingDataset"):
+        with pytest.raises(ConfigError, match=naming("model._target_", f"'{target}'", "dataclass", "Ranker")):
+            find_class(target, Ranker, "model")
 
 
 def test_a_backend_whose_library_is_missing_says_which(
@@ -48,7 +46,7 @@ def test_a_backend_whose_library_is_missing_says_which(
 ) -> None:
     (tmp_path / "wants_more.py").write_text("import a_library_that_is_not_there\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match="needs the package 'a_library_that_is_not_there'"):
+    with pytest.raises(ConfigError, match=naming("package 'a_library_that_is_not_there'", "install")):
         find_class("wants_more.Ranker", Ranker, "model")
 
 
@@ -59,20 +57,22 @@ def test_fields_are_checked_against_the_class() -> None:
 
     assert isinstance(built(seed=3), RandomRanker)
     assert built(seed=3).seed == 3
-    with pytest.raises(ConfigError, match=r"model.sead: .* has no field 'sead'; did you mean 'seed'\?"):
+    with pytest.raises(ConfigError, match=naming("model.sead", "RandomRanker", "'seed'")):
         built(sead=3)
-    with pytest.raises(ConfigError, match=r"model.seed: Value 'x' of type 'str'"):
+    with pytest.raises(ConfigError, match=naming("model.seed", "'x'", "'str'")):
         built(seed="x")
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "", " "])
 def test_a_name_that_no_registry_takes_is_refused_before_any_work(name: str) -> None:
     tracking = {"_target_": "ltrbench.tracking.mlflow.MLflowTracker"}
-    with pytest.raises(ConfigError, match=f"register is '{name}'; give a name without / and :"):
+    with pytest.raises(
+        ConfigError, match=naming("register", f"'{name}'", "without / and :", "register=shop")
+    ):
         build_tracker(OmegaConf.create({"tracking": tracking, "register": name}))
     assert build_tracker(OmegaConf.create({"tracking": tracking, "register": "web shop"}))
 
 
 def test_a_node_without_a_target_is_refused() -> None:
-    with pytest.raises(ConfigError, match="model has no _target_"):
+    with pytest.raises(ConfigError, match=naming("model has no _target_", "_target_: my_module.MyRanker")):
         build(OmegaConf.create({"model": {"seed": 1}}), "model", Ranker)

@@ -17,6 +17,7 @@ import pytest
 from command_line import COMMAND, run, statuses
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from run_cases import finished_run
 
 from ltrbench.cli.run.continuing import Sweep, announcement, interruption, numbered, runs_of
@@ -98,7 +99,8 @@ def test_a_command_says_which_jobs_it_repeats_and_which_it_adds(tmp_path: Path) 
     stored(tmp_path / "0", "seed=0")
     stored(tmp_path / "1", "seed=1", status=FAILED)
     sweep = Sweep(tmp_path, jobs={1: ("seed=1",), 2: ("seed=2",), 4: ("seed=4",)})
-    assert "This command repeats job 1 and adds jobs 2, 4, and" in announcement(sweep, runs_of(tmp_path))
+    message = announcement(sweep, runs_of(tmp_path))
+    assert re.search(naming("repeats job 1 and adds jobs 2, 4", "1 finished", "hydra.sweep.dir="), message)
 
 
 def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
@@ -114,8 +116,11 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
 
 
 def test_an_interrupted_study_is_not_said_to_lose_nothing() -> None:
-    assert "nothing of the study was kept" in _interrupted(Session(in_study=True), ["experiment=parity"])
-    assert "before the run began" in _interrupted(Session(folders=[Path("not there")]), ["seed=1"])
+    of_study = _interrupted(Session(in_study=True), ["experiment=parity"])
+    assert "nothing is lost" not in of_study
+    assert re.search(naming("study", "python -m ltrbench experiment=parity"), of_study)
+    of_run = _interrupted(Session(folders=[Path("not there")]), ["seed=1"])
+    assert re.search(naming("before the run", "nothing is lost", "python -m ltrbench seed=1"), of_run)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ def test_a_finished_job_is_refused_with_the_command_for_the_others(tmp_path: Pat
     jobs = [["model=native", "seed=0"], ["model=native", "seed=1"]]
     with pytest.raises(ResultError) as caught:
         numbered(Sweep(tmp_path, ["--config-dir", "my conf"]), jobs, runs_of(tmp_path))
-    for part in ("finished runs of 1 of these 2 jobs", str(tmp_path / "0"), "model=native seed=1"):
+    for part in ("1 of these 2 jobs", str(tmp_path / "0"), "model=native seed=1"):
         assert part in str(caught.value)
     assert "python -m ltrbench --config-dir 'my conf' -m" in str(caught.value)
 
@@ -160,17 +165,17 @@ def test_an_interruption_names_the_state_of_every_job(tmp_path: Path) -> None:
     assert re.search(r"failed: +seed=1$", message, re.MULTILINE)
     assert message.endswith("seed=2,3,4")
     done = interruption(replace(sweep, jobs={0: ("seed=0",)}), runs_of(tmp_path))
-    assert f"No job remains. The table of the folder: python -m ltrbench compare {tmp_path}" in done
+    assert done.endswith(f"python -m ltrbench compare {tmp_path}")
 
 
 def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so(tmp_path: Path) -> None:
     words = ("-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
     run("model=single_feature", "seed=0,1", *words, folder=tmp_path)
     done = run("model=random", *words, folder=tmp_path)
-    assert "both already holds runs of earlier commands (2 finished, 0 failed" in done.stderr
+    assert re.search(naming("both already", "2 finished, 0 failed"), done.stderr)
     assert "model=single_feature seed=0,1" in done.stderr
     assert "adds job 2" in done.stderr
-    assert done.stderr.index("already holds") < done.stderr.index("fitting on")
+    assert done.stderr.index("both already") < done.stderr.index("fitting on")
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
     assert rows == ["model", "single_feature", "random"]
     assert "| single_feature |" in (tmp_path / "both/comparison/table.md").read_text()
@@ -190,10 +195,10 @@ def test_register_chooses_among_all_runs_of_the_folder(tmp_path: Path) -> None:
         "run = client.get_run(client.get_model_version_by_alias('shop', 'champion').run_id)\n"
         "print(run.data.tags['backend'])\n"
     )
-    asked = subprocess.run(
+    champion = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert asked.stdout.strip() == "single_feature"
+    assert champion.stdout.strip() == "single_feature"
 
 
 def test_two_commands_at_a_time_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -202,8 +207,7 @@ def test_two_commands_at_a_time_do_not_share_a_folder(tmp_path: Path) -> None:
     done = run(
         "model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both", folder=tmp_path, check=2
     )
-    assert "both is in use by another sweep. Choose another folder with hydra.sweep.dir=" in done.stderr
-    assert "delete both/.running" in done.stderr
+    assert re.search(naming("both is in use", "hydra.sweep.dir=", "delete both/.running"), done.stderr)
     assert [path.name for path in (tmp_path / "both").iterdir()] == [".running"]
 
 
@@ -221,26 +225,24 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
 ) -> None:
     (tmp_path / "file").touch()
     done = run("model=random", "tracking=none", *words, folder=tmp_path, check=2)
-    assert "cannot be written (" in done.stderr
-    assert "hydra.run.dir=... for a run or hydra.sweep.dir=... for a sweep" in done.stderr
+    assert re.search(naming(tmp_path / "file", "hydra.run.dir=", "hydra.sweep.dir="), done.stderr)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "parts"),
     [
-        (["cv=1"], "cv is 1; cross-validation needs at least 2 folds"),
-        (["cv=0"], "cv is 0; cross-validation needs at least 2 folds"),
-        (["data.fold=0,1"], "data.fold is 0, but synthetic has no folds"),
-        (
-            ["+params.num_leafs=7,15"],
-            "params.num_leafs is set, but nothing reads it; did you mean 'num_leaves'?",
-        ),
-        (["model.seed=${nowhere}"], "Interpolation key 'nowhere' not found"),
+        (["cv=1"], ("cv is 1", "2 folds")),
+        (["cv=0"], ("cv is 0", "2 folds")),
+        (["data.fold=0,1"], ("data.fold is 0", "synthetic")),
+        (["+params.num_leafs=7,15"], ("params.num_leafs is set", "'num_leaves'")),
+        (["model.seed=${nowhere}"], ("model.seed", "'nowhere'")),
     ],
 )
-def test_a_sweep_is_refused_before_any_job_starts(words: list[str], message: str, tmp_path: Path) -> None:
+def test_a_sweep_is_refused_before_any_job_starts(
+    words: list[str], parts: tuple[str, ...], tmp_path: Path
+) -> None:
     done = run("model=random", *words, "-m", *CHEAP, "tracking=none", folder=tmp_path, check=2)
-    assert message in done.stderr
+    assert re.search(naming(*parts), done.stderr)
     assert "job 0" not in done.stderr
     assert not (tmp_path / "multirun").exists()
 
@@ -276,7 +278,7 @@ def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     words = ("--config-dir", "conf", "model=sleepy", "seed=1", *CHEAP, "tracking=none", "hydra.run.dir=mine")
     done = interrupted(words, tmp_path)
-    assert "interrupted; no model and no scores were kept, and result.json in mine holds the settings" in done
+    assert re.search(naming("interrupted", "no model", "no scores", "result.json in mine"), done)
     assert f"python -m ltrbench {shlex.join(words)}" in done
     assert not [*tmp_path.rglob(".running"), *tmp_path.rglob(".partial-*")]
 

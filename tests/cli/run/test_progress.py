@@ -109,8 +109,8 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     for iteration in range(1, 26):
         lines(replace(SOME, iteration=iteration, seconds=float(iteration)))
     lines(replace(SOME, iteration=25, seconds=25.0, finished=True))
-    told = [message.partition(":")[0] for message in caplog.messages]
-    assert told == [f"native {iteration}/300" for iteration in (1, 11, 21, 25)]
+    shown = [message.partition(":")[0] for message in caplog.messages]
+    assert shown == [f"native {iteration}/300" for iteration in (1, 11, 21, 25)]
     assert caplog.messages[1] == (
         "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
     )
@@ -125,11 +125,11 @@ def test_the_check_of_a_sweep_shows_a_line_in_ten_seconds_and_a_last_one(
     with counting("checking jobs", 10) as on_count:
         for count in range(1, 11):
             on_count(count, kind)
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == lines
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == lines
     if lines:
-        assert told[0] == "checking jobs: 3 of 10"
-        assert told[-1] == "checking jobs: 10 of 10 in 40.0 s"
+        assert shown[0] == "checking jobs: 3 of 10"
+        assert shown[-1] == "checking jobs: 10 of 10 in 40.0 s"
 
 
 def test_in_a_terminal_the_count_is_one_line_that_is_drawn_over(
@@ -140,9 +140,9 @@ def test_in_a_terminal_the_count_is_one_line_that_is_drawn_over(
         for count in range(1, 4):
             monkeypatch.setattr(time, "monotonic", lambda moment=1e6 + count: moment)
             on_count(count, "auto")
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert told.split("\r")[-1].startswith("checking jobs: 3 of 3")
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert shown.split("\r")[-1].startswith("checking jobs: 3 of 3")
 
 
 def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> None:
@@ -306,7 +306,8 @@ def test_another_way_of_showing_progress_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["progress=lots", *SMALL]) == 2
-    assert "progress is 'lots'; it must be one of auto, plain, none." in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert all(part in message for part in ("progress is 'lots'", "auto, plain, none"))
 
 
 class Typed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.data.explain import MOST_SHOWN
@@ -38,7 +40,7 @@ def test_the_worked_example_is_printed_as_the_tutorial_has_it(
 ) -> None:
     assert main(["explain", str(tutorial), "--query", "1830", "--preset", "ranklib"]) == 0
     text = capsys.readouterr().out
-    assert "DCG = sum of G D = 1.466, ideal DCG 2.562, NDCG 0.572" in text
+    assert re.search(naming("DCG = sum of G D = 1.466", "ideal DCG 2.562", "NDCG 0.572"), text)
     sums = [line.split() for line in text.partition("4. ")[2].splitlines()[3:]]
     lambdas_of_rows = {int(row): float(value) for _, row, _, value, _, _ in sums}
     expected = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
@@ -112,34 +114,28 @@ def test_settings_vary_the_preset(tutorial: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "parts"),
     [
-        (["--query", "183"], "has no query '183'; did you mean '1830'?"),
-        (["--query", "7", "--preset", "lightgmb"], "did you mean 'lightgbm'?"),
-        (["--query", "7", "--set", "sigm=2"], "did you mean 'sigma'?"),
-        (["--query", "7", "--set", "sigma=-1"], "sigma is -1.0; it must be more than 0"),
-        (["--query", "7", "--set", "truncation=0"], "truncation is 0; it must be at least 1"),
-        (["--query", "7", "--set", "pairs_per_document=2"], "pairs_per_document is 2 and truncation is 30"),
-        (
-            ["--query", "7", "--set", "sigmoid=tabel"],
-            "sigmoid is 'tabel'; did you mean 'table'?",
-        ),
-        (["--query", "7", "--set", "metric=auc"], "metric 'auc'"),
-        (
-            ["--query", "7", "--set", "ties=expected"],
-            "It must be one of row_order, worst, best",
-        ),
-        (["--query", "7", "--set", "metric=ndgc@10"], "did you mean 'ndcg'?"),
-        (["--query", "7", "--set", "sigma=inf"], "sigma=inf: give a finite number"),
-        (["--query", "7", "--set", "truncation=1.5"], "truncation=1.5: give a whole number, or none"),
-        (["--query", "7", "--set", "normalize_query=no"], "it may be true or false"),
+        (["--query", "183"], ("query '183'", "'1830'")),
+        (["--query", "7", "--preset", "lightgmb"], ("'lightgmb'", "'lightgbm'")),
+        (["--query", "7", "--set", "sigm=2"], ("--set sigm", "'sigma'")),
+        (["--query", "7", "--set", "sigma=-1"], ("sigma is -1.0", "than 0")),
+        (["--query", "7", "--set", "truncation=0"], ("truncation is 0", "at least 1")),
+        (["--query", "7", "--set", "pairs_per_document=2"], ("pairs_per_document is 2", "truncation is 30")),
+        (["--query", "7", "--set", "sigmoid=tabel"], ("sigmoid is 'tabel'", "'table'")),
+        (["--query", "7", "--set", "metric=auc"], ("auc", "ndcg")),
+        (["--query", "7", "--set", "ties=expected"], ("expected", "row_order, worst, best")),
+        (["--query", "7", "--set", "metric=ndgc@10"], ("ndgc@10", "'ndcg'")),
+        (["--query", "7", "--set", "sigma=inf"], ("--set sigma=inf", "finite number")),
+        (["--query", "7", "--set", "truncation=1.5"], ("--set truncation=1.5", "whole number", "none")),
+        (["--query", "7", "--set", "normalize_query=no"], ("--set normalize_query=no", "true or false")),
     ],
 )
 def test_what_cannot_be_explained_is_refused(
-    tutorial: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    tutorial: Path, words: list[str], parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(tutorial), *words]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
 
 
 @pytest.mark.parametrize("preset", ["native", "lightgbm", "xgboost", "ranklib", "pyltr"])
@@ -150,7 +146,7 @@ def test_a_long_query_fits_100_columns_and_says_what_it_leaves_out(
     path.write_text("".join(f"{row % 3} qid:5 1:{row}\n" for row in range(40)))
     assert main(["explain", str(path), "--query", "5", "--preset", preset]) == 0
     text = capsys.readouterr().out
-    assert f"the first {MOST_SHOWN} of 40 by rank; --json holds all" in text
+    assert re.search(naming(f"first {MOST_SHOWN} of 40", "--json"), text.splitlines()[0])
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -160,8 +156,7 @@ def test_the_steps_tell_the_formulas_of_the_settings(
     words = ["explain", str(tutorial), "--query", "1830", "--preset"]
     main([*words, "xgboost", "--set", "metric=err@3"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "the change of err@3 when documents" in text
-    assert "different labels, one in the first 32" in text
+    assert re.search(naming("change of err@3", "different labels", "the first 32"), text)
     assert "hessian = 2 sigma^2 max(p (1 - p), 1e-16) delta / (0.01 + |s_hi - s_lo|)" in text
     assert "log2(1 + S) / S" in text
     main([*words, "ranklib"])
@@ -176,7 +171,7 @@ def test_an_infinite_score_is_refused(
     scores = tmp_path / "scores.txt"
     scores.write_text("0\n" * 11 + "inf\n")
     assert main(["explain", str(tutorial), "--query", "7", "--scores", str(scores)]) == 2
-    assert "scores.txt:12: the score is inf" in capsys.readouterr().err
+    assert re.search(naming("scores.txt:12:", "inf", "finite"), capsys.readouterr().err)
 
 
 def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
@@ -187,25 +182,30 @@ def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
     record = explained(str(path), "--query", "a", capsys=capsys)
     assert [row["weight"] for row in record["rows"]] == [0.5, 1.5]
     assert main(["explain", str(path), "--query", "a", "--preset", "xgboost"]) == 2
-    assert "weights vary within a query, which xgboost refuses" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert re.search(naming(path, "weights", "xgboost", "--preset native", "--preset lightgbm"), message)
 
 
 @pytest.mark.parametrize(
-    ("label", "words", "message"),
+    ("label", "words", "parts"),
     [
-        ("2", ["--set", "gain=[0,1]"], "label 1;"),
-        ("2000", [], "labels[0] is 2000, with an infinite gain"),
-        ("0.5", [], "labels[0] is 0.5"),
-        ("40", ["--preset", "lightgbm"], "labels up to 30"),
+        ("2", ["--set", "gain=[0,1]"], ("2", "gain", "label 1")),
+        ("2000", [], ("2000", "gain", "infinite")),
+        ("0.5", [], ("0.5", "gain", "2^label")),
+        ("40", ["--preset", "lightgbm"], ("40", "lightgbm", "30")),
     ],
 )
 def test_a_label_without_a_gain_cannot_be_explained(
-    tmp_path: Path, label: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    label: str,
+    words: list[str],
+    parts: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "odd.txt"
     path.write_text(f"{label} qid:a 1:1\n0 qid:a 1:2\n")
     assert main(["explain", str(path), "--query", "a", *words]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
 
 
 def test_scores_stand_in_the_order_of_the_file_also_where_queries_are_brought_together(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import show
@@ -62,7 +64,7 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     assert text.startswith(f"lightgbm on synthetic: finished\n{finished.path}\n")
     # As a shell takes it, to which brackets mean something.
     assert "python -m ltrbench model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
-    assert f"made in {Path.cwd()} by\n" in text
+    assert f" in {Path.cwd()} " in text
     assert "matched: num_trees=10, early_stopping.metric=ndcg@10, early_stopping.patience=5" in text
     assert "l2=" not in text
     assert "class    ltrbench.rankers.lightgbm.LightGBMRanker\n" in text
@@ -80,9 +82,9 @@ def test_of_a_run_from_python_no_command_is_claimed_but_its_settings_are_shown(
     assert done.result.command is None
     text = shown(tmp_path)
     assert "python -m ltrbench" not in text
-    assert "from Python; no command makes it again." in " ".join(text.split())
+    assert re.search(naming("from Python", "no command"), " ".join(text.split()))
     assert "own: num_trees=3, num_leaves=5, " in text
-    assert "own        instead of the shared parameters: num_trees=3, num_leaves=5\n" in text
+    assert re.search(r"^own +\D+: num_trees=3, num_leaves=5$", text, re.MULTILINE)
 
 
 def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., str]) -> None:
@@ -132,7 +134,7 @@ def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
     )
     assert run.importances().kinds == ("permutation_across", "gain", "split")
     text = shown(tmp_path)
-    assert "2 of 2 features, by how far map on test falls when shuffled across all queries" in text
+    assert re.search(naming("2 of 2 features", "map on test", "across all queries"), text)
     assert cells(text, "a") == ["+0.1000", "25.0%", "75.0%"]
 
 
@@ -148,11 +150,11 @@ def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
 
 
 def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], tmp_path: Path) -> None:
-    assert "drift      none: of 2 metrics" in shown(finished.path)
+    assert "drift      none: 2 metrics" in shown(finished.path)
     drift = {"convention": "lightgbm", "own": {"map": 0.5}, "ours": {"map": 0.25}, "drifted": True}
     text = shown(write_run(tmp_path, replace(finished.result, drift=drift)).path)
-    assert "drift      DRIFTS, do not rely on either" in text
-    assert "map, 0.500000000 against 0.250000000" in " ".join(text.split())
+    assert re.search(naming("drift      DRIFT", "do not rely"), text)
+    assert re.search(naming("map, 0.500000000", "0.250000000"), " ".join(text.split()))
 
 
 def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> None:
@@ -163,7 +165,7 @@ def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> Non
         run(experiment, tmp_path)
     text = shown(tmp_path)
     assert text.startswith("lightgbm on synthetic: failed\n")
-    assert "error: data.num_queries is 0" in text
+    assert re.search(naming("error: ", "data.num_queries is 0"), text)
     assert "| metric" not in text
     assert json.loads(shown(tmp_path, "--json"))["status"] == "failed"
 
@@ -182,7 +184,7 @@ def test_the_traceback_of_a_failure_stands_as_it_was(tmp_path: Path, shown: Call
     )
     text = shown(write_run(tmp_path, result).path)
     assert f"error: ZeroDivisionError: by design\n\n{trace}\n" in text
-    assert "2026-01-31 12:00:00 UTC, 1.5 s in all" in text
+    assert re.search(naming("2026-01-31 12:00:00 UTC", "1.5 s"), text)
 
 
 def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown: Callable[..., str]) -> None:
@@ -218,4 +220,4 @@ def test_a_long_command_is_one_that_a_shell_takes_back(finished: Run) -> None:
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(tmp_path)]) == 2
-    assert f"{tmp_path} is not a run" in capsys.readouterr().err
+    assert re.search(naming(tmp_path, "result.json", "outputs/DATE/TIME"), capsys.readouterr().err)

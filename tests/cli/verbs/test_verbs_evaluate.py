@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 from omegaconf import OmegaConf
 from paths import ROOT
 
@@ -106,9 +108,8 @@ def test_the_table_describes_the_convention_and_its_quirks(
     files: list[str], printed: Callable[..., str]
 ) -> None:
     shown = " ".join(printed("evaluate", *files, "--metrics", "ndcg@2", "--convention", "lightgbm").split())
-    assert "7 documents of 3 queries; 33.3% of the queries have no relevant document" in shown
-    assert "Convention lightgbm: gain 2^label - 1, tied scores in the order of their rows" in shown
-    assert "relevant is a label above 0.5" in shown
+    assert re.search(naming("7 documents", "3 queries", "33.3%"), shown)
+    assert re.search(naming("Convention lightgbm:", "gain 2^label - 1", "rows", "label above 0.5"), shown)
     for quirk in preset("lightgbm").quirks:
         assert quirk in shown
 
@@ -135,29 +136,29 @@ def test_scores_come_from_standard_input_too(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "parts"),
     [
-        (["--convention", "lightgmb"], "unknown convention 'lightgmb'; did you mean 'lightgbm'?"),
-        (["--set", "tie=worst"], "no setting 'tie'; did you mean 'ties'?"),
-        (["--set", "worst"], "--set worst: key=value was expected"),
-        (["--set", "ties=worst", "--set", "ties=best"], "--set ties is given twice, as 'worst' and 'best'"),
-        (["--metrics", "ndgc@3"], "unknown metric 'ndgc@3'"),
-        (["--metrics", ","], "--metrics names no metric"),
-        (["--convention", "lightgbm", "--metrics", "mrr"], "lightgbm does not define mrr"),
-        (["--read", "sort=true"], "no option 'sort'"),
-        (["--per-query", "/nowhere/queries.csv"], "--per-query /nowhere/queries.csv cannot be written"),
-        (["--mtrics", "map"], "No such option"),
+        (["--convention", "lightgmb"], ("'lightgmb'", "'lightgbm'")),
+        (["--set", "tie=worst"], ("'tie'", "'ties'")),
+        (["--set", "worst"], ("--set worst", "--set key=value")),
+        (["--set", "ties=worst", "--set", "ties=best"], ("--set ties", "'worst'", "'best'")),
+        (["--metrics", "ndgc@3"], ("'ndgc@3'", "'ndcg'")),
+        (["--metrics", ","], ("--metrics", "--metrics ndcg@10,map")),
+        (["--convention", "lightgbm", "--metrics", "mrr"], ("lightgbm", "mrr")),
+        (["--read", "sort=true"], ("data.txt", "'sort'")),
+        (["--per-query", "/nowhere/queries.csv"], ("--per-query", "/nowhere/queries.csv")),
+        (["--mtrics", "map"], ("No such option", "--mtrics")),
     ],
 )
 def test_a_users_mistake_is_told_in_one_paragraph(
-    files: list[str], refused: Callable[..., str], words: list[str], message: str
+    files: list[str], refused: Callable[..., str], words: list[str], parts: tuple[str, ...]
 ) -> None:
-    assert message in refused("evaluate", *files, *words)
+    assert re.search(naming(*parts), refused("evaluate", *files, *words))
 
 
 def test_a_score_too_few_names_both_numbers(files: list[str], refused: Callable[..., str]) -> None:
     Path(files[1]).write_text("1\n2\n")
-    assert "scores.txt: the file has 2 scores, but the data has 7 documents" in refused("evaluate", *files)
+    assert re.search(naming("scores.txt", "2 scores", "7 documents"), refused("evaluate", *files))
 
 
 def test_a_fractional_label_is_told_with_its_line_where_gains_are_exponential(
@@ -180,8 +181,8 @@ def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_de
         assert list(row["metrics"]) == ["ndcg@2", "map", "mrr"]
         nulls = {name for name, value in row["metrics"].items() if value is None}
         assert nulls == set(row["undefined"])
-    assert "does not define mrr" in rows["lightgbm"]["undefined"]["mrr"]
-    assert "labels 0 and 1 only" in rows["xgboost"]["undefined"]["map"]
+    assert re.search(naming("lightgbm", "mrr"), rows["lightgbm"]["undefined"]["mrr"])
+    assert re.search(naming("xgboost", "labels 0 and 1"), rows["xgboost"]["undefined"]["map"])
     skipped, zero, one = (rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm"))
     assert zero == pytest.approx((1 - 1 / 3) * skipped, rel=1e-6)  # xgboost's scores are float32
     assert one == pytest.approx((1 - 1 / 3) * skipped + 1 / 3, rel=1e-15)
@@ -200,10 +201,8 @@ def test_a_label_without_a_gain_leaves_the_conventions_standing_that_have_one(
 
 def test_conventions_says_why_figures_differ(files: list[str], printed: Callable[..., str]) -> None:
     shown = " ".join(printed("conventions", *files, "--metrics", "ndcg@2,mrr").split())
-    assert "The share p = 0.3333 of the queries has no relevant document" in shown
-    assert "mean_0 = (1 - p) mean_skip" in shown
-    assert "2 of 7 documents share their score with another of their query" in shown
-    assert "lightgbm has no mrr; it has map, ndcg." in shown
+    assert re.search(naming("p = 0.3333", "mean_0 = (1 - p) mean_skip", "mean_1 = mean_0 + p"), shown)
+    assert re.search(naming("2 of 7 documents", "has no mrr", "map, ndcg"), shown)
 
 
 def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_order_library(

@@ -1,6 +1,6 @@
 """Verbs on several runs.
 
-compare     finished runs side by side
-aa          each model against itself
-reproduce   a rerun against committed results
+compare     compares finished runs
+aa          compares each model with itself
+reproduce   compares a rerun with committed results
 """

@@ -1,4 +1,4 @@
-"""The verb `aa`: how often a claim appears between a model and itself."""
+"""The verb `aa`: the rate of false claims, from A/A comparisons of each model with itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("aa")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
-@click.option("--metric", help="What claims are made in, such as ndcg@10; any metric.")
+@click.option("--metric", help="Metric of the claims, such as ndcg@10; any metric.")
 @PLUGIN_OPTION
 @CONVENTION_OPTION
 @SETTINGS_OPTION
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     default=1_000,
     show_default=True,
     metavar="N",
-    help="Maximum number of halvings; where there are more, --seed draws N of them.",
+    help="Maximum number of halvings; if more are possible, --seed draws N of them.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halvings.")
 @JSON_OPTION
@@ -54,10 +54,10 @@ def aa_verb(
     seed: int,
     as_object: bool,
 ) -> None:
-    """How often a claim appears between a model and itself, for the finished runs in and below DIR...
+    """Compares each model with itself, to measure the rate of false claims.
 
-    The replicates of each model, its seeds or resamples, are split into two halves, which are judged as two
-    models are. A model needs eight replicates.
+    Reads the finished runs in and below DIR... The replicates of a model (its seeds or resamples) are split
+    into two halves, which are compared like two models. A model needs at least eight replicates.
 
     \b
         python -m ltrbench aa multirun
@@ -72,7 +72,7 @@ def aa_verb(
     chosen = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
     rows = each_against_itself(find_runs(folders), chosen, halvings)
     if all(row.halved is None for row in rows):
-        raise ResultError("\n".join(["no model can be split into halves.", *_reasons(rows)]))
+        raise ResultError("\n".join(["no model has enough replicates for two halves.", *_reasons(rows)]))
     if as_object:
         echo_json(_record(rows, convention.name, rope, seed))
     else:
@@ -113,7 +113,7 @@ def _cells(row: AgainstItself) -> TableRow:
 
 
 def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
-    """A line for each row without a result, and the command that would give one."""
+    """Returns one line for each row without a result, with the command that would give one."""
     lines = []
     for row in rows:
         step = row.next_step

@@ -1,4 +1,4 @@
-"""The verb `compare`: finished runs side by side, from the scores that they hold."""
+"""The verb `compare`: the table of finished runs, computed from their stored scores."""
 
 from __future__ import annotations
 
@@ -32,21 +32,20 @@ if TYPE_CHECKING:
 @click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
-    help="The primary metric, which carries the claims, such as ndcg@10; any metric, also one not asked for "
-    "before.",
+    help="Primary metric of the claims, such as ndcg@10; may be a metric that the runs did not compute.",
 )
 @click.option(
     "--family",
     metavar="METRICS",
     default="",
-    help="Metrics that carry claims together, as in ndcg@10,map; corrected for their number.",
+    help="Metrics that share the claims, as in ndcg@10,map; corrected for multiple testing.",
 )
 @PLUGIN_OPTION
 @click.option(
     "--baseline",
     metavar="MODEL",
-    help="What the others are compared to: a model, a row, or best (by simultaneous intervals). By default "
-    "the first, with claims over all pairs.",
+    help="Model or row that all others are compared with, or best (with simultaneous intervals). Default: "
+    "the first row, with claims about all pairs.",
 )
 @CONVENTION_OPTION
 @SETTINGS_OPTION
@@ -55,35 +54,57 @@ if TYPE_CHECKING:
     "sliced",
     metavar="NAMES",
     default="",
-    help="Also by kinds of queries: query_size, num_relevant, label_entropy, or a column of --attributes.",
+    help="Add results per group of queries: query_size, num_relevant, label_entropy, or a column of "
+    "--attributes.",
 )
 @click.option(
-    "--attributes", type=PATH, metavar="FILE", help="A CSV table: query_id, and a column an attribute."
+    "--attributes",
+    type=PATH,
+    metavar="FILE",
+    help="CSV table with the column query_id and one column per attribute.",
 )
 @click.option(
     "--fuse",
     metavar="METHODS",
     default="",
-    help="Also rows that fuse the others: rrf, zscore, minmax, learned (weights from valid).",
+    help="Add rows that fuse the models: rrf, zscore, minmax, learned (weights from valid).",
 )
-@click.option("--fuse-of", metavar="MODELS", default="", help="What is fused; by default every model.")
+@click.option("--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all.")
 @click.option(
-    "--rrf-k", type=float, default=60.0, show_default=True, help="k of rrf, which adds 1 / (k + rank)."
+    "--rrf-k",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Constant k of rrf, which sums 1 / (k + rank).",
 )
-@click.option("--detect", type=float, metavar="D", help="How many queries, seeds or folds detect D?")
+@click.option(
+    "--detect",
+    type=float,
+    metavar="D",
+    help="Report the queries, seeds or folds needed to detect a difference D.",
+)
 @ROPE_OPTION
 @click.option(
-    "--draws", type=int, default=10_000, show_default=True, help="Of bootstrap and randomisation test."
+    "--draws",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Number of draws of the bootstrap and the randomization test.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of both.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and the randomization test."
+)
 @click.option(
     "--allow-mismatch",
     is_flag=True,
-    help="Show runs on different data or splits too, and say so in the table.",
+    help="Compare runs on different data or splits too; the table has a note.",
 )
 @JSON_OPTION
 @click.option(
-    "--output", type=PATH, metavar="OUT", help="Also write report.html, tables, pictures and JSON here."
+    "--output",
+    type=PATH,
+    metavar="OUT",
+    help="Also write report.html, tables, pictures and JSON to this folder.",
 )
 def compare_verb(
     sources: tuple[str, ...],
@@ -105,11 +126,11 @@ def compare_verb(
     as_object: bool,
     output: Path | None,
 ) -> None:
-    """The table of the finished runs in and below the folders DIR..., from the scores that they hold.
+    """Compares the finished runs in and below the folders DIR..., from their stored scores.
 
-    NAME=SCORES adds the scores of another system, judged as the runs are: a file of one score a line in the
-    order of the data's rows, of RankLib's -score, or a TREC run. {fold}, {seed}, {data} and {split} in its
-    name are filled in.
+    NAME=SCORES adds the scores of another system, evaluated like the runs. SCORES is a file with one score
+    per line in the order of the data rows, the output of RankLib's -score, or a TREC run. {fold}, {seed},
+    {data} and {split} in its name are filled in.
 
     \b
         python -m ltrbench compare multirun --metric ndcg@5
@@ -145,13 +166,13 @@ def compare_verb(
         echo_json(comparisons_as_json(comparisons, by_kind))
     else:
         _print(comparisons, by_kind)
-    # Behind the table, which a full disk must not cost.
+    # After the table is printed, so that a full disk does not cost the table.
     if output is not None:
         publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
 
 
 def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
-    """The tables, and what is seen over data sets, in the width of the terminal."""
+    """Prints the tables and the summary over data sets, fitted to the width of the terminal."""
     from ltrbench.compare import render
     from ltrbench.compare.analysis.across import across, across_in_words
 
@@ -162,23 +183,33 @@ def _print(comparisons: Sequence[Comparison], by_kind: Slices) -> None:
 
 
 def _refuse_without(needed: str, there: str, option: str, value: object) -> None:
-    """Raises ConfigError on an option that has no effect without another."""
+    """Raises ConfigError if an option is given without another one that it requires."""
     if value and not there:
         raise ConfigError(
-            f"{option} is {value}, which has no effect without {needed}; add that, or leave it out."
+            f"{option} is {value}, which has no effect without {needed}; add {needed}, or leave out {option}."
         )
 
 
 def _make(output: Path) -> None:
-    """The folder to write to, before anything is computed."""
+    """Creates the output folder before anything is computed.
+
+    Raises:
+        ConfigError: The folder cannot be created.
+    """
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--output {output} cannot be a folder: {error.strerror}; name another.") from None
+        raise ConfigError(
+            f"--output {output}: the folder cannot be created ({error.strerror}); choose another one."
+        ) from None
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
-    """The runs in folders, and those that NAME=SCORES makes in their places."""
+    """Returns the runs in the folders, and the runs made from each NAME=SCORES.
+
+    Raises:
+        ConfigError: No folder of runs is given, or a NAME is used twice.
+    """
     from ltrbench.compare.scores.imported import Import, import_scores
     from ltrbench.results import find_runs
 
@@ -186,12 +217,13 @@ def _find(sources: Sequence[str]) -> list[Run]:
     folders = [Path(source) for source in sources if source not in imports]
     if not folders:
         raise ConfigError(
-            f"{imports[0]} alone has no judgments to be held to; name a folder of runs on the same data too."
+            f"{imports[0]} has scores but no judgments to evaluate them; also name a folder of runs on the "
+            "same data."
         )
     names = [source.partition("=")[0] for source in imports]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"'{name}' stands for several files; give each system a name of its own.")
+            raise ConfigError(f"'{name}' is the name of several score files; give each system its own name.")
     runs = find_runs(folders)
     wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
     return [*runs, *(run for each in wanted for run in import_scores(each, runs))]

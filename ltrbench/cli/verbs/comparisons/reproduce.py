@@ -1,4 +1,4 @@
-"""The verb `reproduce`: whether a rerun gives the figures that were committed."""
+"""The verb `reproduce`: checks that a rerun gives the committed figures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 @click.argument("runs", type=PATH)
 @PLUGIN_OPTION
 def reproduce_verb(committed: Path, runs: Path) -> int:
-    """Holds the runs below RUNS against the results in the folder COMMITTED; exit code 1 where they differ.
+    """Compares the runs below RUNS with the committed results in the folder COMMITTED.
 
-    On the machine type and with the versions of the committed results, every figure must be the same to the
-    bit; elsewhere within 0.001.
+    The exit code is 1 if they differ.
+    With the machine type and the versions of the committed results, every figure must be bit-identical;
+    otherwise it must agree within 0.001.
 
     \b
         python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
@@ -27,19 +28,21 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     from ltrbench.compare import compare
     from ltrbench.compare.output.publish import publish
     from ltrbench.compare.output.reproduce import TOLERANCE
-    from ltrbench.compare.output.reproduce import reproduce as hold_against
+    from ltrbench.compare.output.reproduce import reproduce as compare_with
     from ltrbench.results import find_runs
 
     with tempfile.TemporaryDirectory() as folder:
         rerun = Path(folder, committed.name)
         publish(compare(find_runs([runs])), rerun)
-        reproduction = hold_against(committed, rerun)
-    demand = "the same to the bit" if reproduction.exact else f"within {TOLERANCE}"
+        reproduction = compare_with(committed, rerun)
+    demand = "be bit-identical" if reproduction.exact else f"agree within {TOLERANCE}"
     echo(
-        f"{committed}: {reproduction.num_figures} figures, which must be {demand} ({reproduction.reason}); "
+        f"{committed}: {reproduction.num_figures} figures, which must {demand} ({reproduction.reason}); "
         f"largest difference {reproduction.largest:.3g}."
     )
     for difference in reproduction.differences:
         echo(f"- {difference}")
-    echo("Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} differ.")
+    echo(
+        "Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} figures differ."
+    )
     return RUN_FAILED if reproduction.differences else OK

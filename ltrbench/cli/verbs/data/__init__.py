@@ -1,6 +1,6 @@
-"""Verbs on files of data and of scores.
+"""Verbs on data files and score files.
 
-inspect    what a data set holds
-evaluate   the metrics of a file of scores; `conventions` too: the same under every convention
+inspect    summarizes a data set
+evaluate   metrics of a score file; also `conventions`: the same under every convention
 explain    the lambdas of one query
 """

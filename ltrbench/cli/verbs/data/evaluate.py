@@ -1,4 +1,4 @@
-"""The verbs on score files: `evaluate` and `conventions`. They read a file of any system's scores."""
+"""The verbs on score files: `evaluate` and `conventions`. They read the scores of any system."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from ltrbench.shapes import Scores
 from ltrbench.tables import Table, TableColumn, TableRow, is_available
 
 METRICS_OF_A_RUN = "ndcg@1,ndcg@5,ndcg@10,map,mrr,precision@10"
-"""Those of conf/config.yaml, which only Hydra reads; a test holds the two together."""
+"""The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
 
 CONVENTION_OPTION = click.option(
     "--convention",
     "preset_name",
     default="default",
     metavar="NAME",
-    help=f"How the metrics are computed: {', '.join(PRESETS)}.",
+    help=f"Definition of the metrics: {', '.join(PRESETS)}.",
 )
 SETTINGS_OPTION = click.option(
     "--set",
     "settings",
     metavar="KEY=VALUE",
     multiple=True,
-    help="A setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
+    help="Setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
 )
 ROPE_OPTION = click.option(
     "--rope",
@@ -53,7 +53,7 @@ ROPE_OPTION = click.option(
     default=0.005,
     show_default=True,
     metavar="D",
-    help="The region of practical equivalence: differences of at most D either way.",
+    help="Region of practical equivalence: differences from -D to D.",
 )
 _METRICS_OPTION = click.option(
     "--metrics",
@@ -61,7 +61,7 @@ _METRICS_OPTION = click.option(
     default=METRICS_OF_A_RUN,
     show_default=True,
     metavar="NAMES",
-    help="Metrics with or without a cutoff, separated by commas.",
+    help="Metrics, with or without a cutoff, separated by commas.",
 )
 
 
@@ -71,7 +71,7 @@ _METRICS_OPTION = click.option(
 @_METRICS_OPTION
 @CONVENTION_OPTION
 @SETTINGS_OPTION
-@click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file, a row a query.")
+@click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file with one row per query.")
 @PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
@@ -85,9 +85,9 @@ def evaluate_verb(
     reading: tuple[str, ...],
     as_object: bool,
 ) -> None:
-    """Metrics of the file SCORES, of any system: a score a line, in the order of the documents of DATA.
+    """Computes the metrics of a score file of any system.
 
-    SCORES may be - for standard input.
+    SCORES has one score per line, in the order of the documents of DATA, or is - for standard input.
 
     \b
         python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
@@ -115,9 +115,10 @@ def evaluate_verb(
 @READ_OPTION
 @JSON_OPTION
 def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:
-    """The same SCORES under the convention of every library: why is my NDCG not theirs?
+    """Evaluates a score file under the convention of every library.
 
-    A metric that a library does not define on DATA is left out, and the reason is given.
+    The table shows why the NDCG values of libraries differ. SCORES is as for evaluate. If a library does not
+    define a metric on DATA, the metric is left out and the reason is given.
 
     \b
         python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
@@ -135,12 +136,12 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
 
 @dataclass(frozen=True)
 class _ConventionRow:
-    """One convention's figures.
+    """The metrics of one convention.
 
     Attributes:
-        means: metric -> mean; NaN where no query counts. Only the metrics that it defines.
-        undefined: metric -> why the convention does not define it on these data.
-        share: of the queries, those without a relevant document.
+        means: metric -> mean, for the metrics that the convention defines; NaN if no query counts.
+        undefined: metric -> reason why the convention does not define it on these data.
+        share: share of the queries without a relevant document.
     """
 
     convention: Convention
@@ -152,14 +153,14 @@ class _ConventionRow:
 def _convention_row(
     dataset: RankingDataset, scores: Scores, names: Sequence[str], convention: Convention
 ) -> _ConventionRow:
-    """A metric at a time: one that is not defined leaves the others standing."""
+    """Evaluates one metric at a time, so that an undefined metric does not affect the others."""
     from ltrbench.metrics import evaluate, has_relevant_document
 
     means, undefined = {}, {}
     for name in names:
         try:
             means[name] = evaluate(dataset, scores, [name], convention).means[name]
-        # A DataError can only be of the labels: a label that has no gain in this convention.
+        # The only possible DataError is a label without a gain in this convention.
         except (ConfigError, DataError) as error:
             undefined[name] = str(error)
     share = float(np.mean(~has_relevant_document(dataset, convention)))
@@ -171,14 +172,15 @@ def _parse_names(names: str) -> list[str]:
 
     metrics = [name.strip() for name in names.split(",") if name.strip()]
     if not metrics:
-        raise ConfigError("--metrics names no metric; give some, as in --metrics ndcg@10,map.")
+        raise ConfigError("--metrics is empty; list metrics, as in --metrics ndcg@10,map.")
     for name in metrics:
         parse_metric(name)
     return list(dict.fromkeys(metrics))
 
 
 def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
-    """Whether some metric's gain is not the label itself: the reader then tells a fractional label's line."""
+    """Returns whether the gain of any metric is not the label itself; the reader then rejects a fractional
+    label with its line."""
     from ltrbench.metrics import parse_metric
     from ltrbench.metrics.convention import linear_gain
     from ltrbench.metrics.functions import METRICS
@@ -190,14 +192,15 @@ def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
 
 
 def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
-    """(D,), in the order of the data set's rows; the file has them in that of DATA."""
+    """Reads scores in the order of the file DATA and returns them in the order of the data set's rows,
+    (D,)."""
     from ltrbench.data.formats.scores import read_scores
 
     return dataset.from_file_order(read_scores(path, dataset.num_documents))
 
 
 def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path) -> None:
-    """A skipped query has an empty cell."""
+    """Writes one row per query; a skipped query has an empty cell."""
     columns = [values.tolist() for values in evaluation.per_query.values()]
     rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
     with opened(path, "--per-query") as file:
@@ -270,7 +273,7 @@ _NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
 
 
 def _in_words(convention: Convention) -> str:
-    """What tells conventions apart most, and where single metrics depart from it."""
+    """Returns the main choices of a convention, and the exceptions of single metrics."""
     fields = convention.describe()
     departures = [
         f"in {metric} {', '.join(f'{key} = {value}' for key, value in values.items())}"
@@ -281,7 +284,7 @@ def _in_words(convention: Convention) -> str:
         [
             f"gain {_gain(fields)}, tied scores {_TIES[fields['ties']]}",
             f"a query without a relevant document {_NO_RELEVANT[fields['no_relevant']]}",
-            f"relevant is a label {_threshold(convention.relevance_threshold)}",
+            f"relevant documents have a label {_threshold(convention.relevance_threshold)}",
             *departures,
         ]
     )
@@ -293,7 +296,8 @@ def _gain(fields: Mapping[str, Any]) -> str:
 
 
 def _threshold(threshold: float) -> str:
-    """A threshold one step above a round number means: more than that number."""
+    """Returns a threshold in words; one floating-point step above a round number means "above" that
+    number."""
     below = math.nextafter(threshold, -math.inf)
     return f"above {below:g}" if float(f"{threshold:g}") == below else f"of {threshold:g} or more"
 
@@ -312,15 +316,17 @@ def _render_conventions(
         [
             _counts(data, dataset, rows[0].share),
             table,
-            wrapped(f"Gain, ties and no relevant are those of {names[0]}. Why the figures differ:"),
+            wrapped(
+                f"The columns gain, ties and no relevant describe {names[0]}. Reasons for the differences:"
+            ),
             "\n".join([_share_note(dataset, rows[0]), _ties_note(dataset, scores)]),
-            *(["\n".join(["Not defined, and so not computed:\n", *reasons])] if reasons else []),
+            *(["\n".join(["Not defined, and therefore not computed:\n", *reasons])] if reasons else []),
         ]
     )
 
 
 def _reasons(row: _ConventionRow) -> Iterator[str]:
-    """Why metrics are left out: a sentence for what a library does not have at all, and one a reason."""
+    """Yields why metrics are left out: one sentence for metrics that a library lacks, and one per reason."""
     from ltrbench.metrics import parse_metric
 
     convention = row.convention
@@ -345,21 +351,20 @@ def _cells(row: _ConventionRow, names: Sequence[str]) -> TableRow:
 
 
 def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
-    """How the three answers to "no relevant document" follow from each other, with the figures at hand."""
+    """Returns how the three treatments of queries without a relevant document relate, with the actual
+    values."""
     share = skipping.share
     if share == 0:
-        return "- Every query has a relevant document: what one without counts makes no difference."
+        return "- Every query has a relevant document, so the treatment of queries without one has no effect."
     sentences = (
-        f"- The share p = {share:.4f} of the queries has no relevant document: mean_0 = (1 - p) mean_skip "
-        "where these count 0, and mean_1 = mean_0 + p where they count 1."
+        f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
+        "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p."
     )
     name = next((name for name in skipping.means if name.startswith("ndcg")), None)
     if name is not None and dataset.query_weights is None and not math.isnan(skipping.means[name]):
         skip = skipping.means[name]
         zero = (1 - share) * skip
-        sentences += (
-            f" So {name} = {skip:.4f}, where they are left out, becomes {zero:.4f} or {zero + share:.4f}."
-        )
+        sentences += f" So {name} = {skip:.4f} without them becomes {zero:.4f} or {zero + share:.4f}."
     return wrapped(sentences, "  ")
 
 
@@ -370,9 +375,10 @@ def _ties_note(dataset: RankingDataset, scores: Scores) -> str:
     sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
     tied = int(sizes[sizes > 1].sum())
     if tied == 0:
-        return "- No two documents of a query share a score: the order of ties makes no difference."
+        return "- No two documents of a query have the same score, so the treatment of ties has no effect."
     return wrapped(
-        f"- {tied} of {dataset.num_documents} documents share their score with another of their query: row "
-        "order flatters them where rows are sorted by label, the expected value does not.",
+        f"- {tied} of {dataset.num_documents} documents have the same score as another document of their "
+        "query. If the rows are sorted by label, ties in row order inflate the metric; the expected value "
+        "does not.",
         "  ",
     )

@@ -1,7 +1,7 @@
 """The verb `explain`: the lambdas of one query, step by step.
 
-The sums, which trees are fitted to, are those of the compiled objective that training calls; what each pair
-adds to them comes from its specification, `ltrbench.native.objectives.pairs`.
+The sums, to which trees are fitted, come from the compiled objective that training calls. The contribution of
+each pair comes from the specification of that objective, `ltrbench.native.objectives.pairs`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ltrbench.native.objectives.pairs import PairLambdas
     from ltrbench.shapes import Scores
 
-Sums = NDArray[np.float64]  # (n,), one a document of the query
+Sums = NDArray[np.float64]  # (n,), one value per document of the query
 
 MOST_SHOWN = 11
-"""Documents that the terminal shows, the first by rank: their matrix fits 100 columns; --json holds all."""
+"""Maximum number of documents in the text output, the first by rank: their matrix fits 100 columns."""
 
 
 @click.command("explain")
@@ -38,22 +38,22 @@ MOST_SHOWN = 11
     "--scores",
     "score_file",
     type=PATH,
-    help="A score a line, for every document of DATA; by default all are 0, as before the first tree.",
+    help="File with one score per document of DATA, one per line; default: all 0, as before the first tree.",
 )
 @click.option(
     "--preset",
     "preset_name",
     default="native",
     show_default=True,
-    help="Whose lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
+    help="Definition of the lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Vary the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10 (none: RankNet), "
-    "sigmoid=table, gain=linear, ...",
+    help="Change a setting of the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10 (none: "
+    "RankNet), sigmoid=table, gain=linear, ...; may be repeated.",
 )
 @READ_OPTION
 @JSON_OPTION
@@ -66,7 +66,7 @@ def explain_verb(
     reading: Sequence[str],
     as_object: bool,
 ) -> None:
-    """Explains the lambdas of one query of DATA: ranks, gains, discounts, each pair, and their sums.
+    """Explains the lambdas of one query of DATA: ranks, gains, discounts, pairs, and sums.
 
     \b
         python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
@@ -78,8 +78,8 @@ def explain_verb(
     dataset = read(data, reading).with_mean_weight_one()
     if dataset.document_weights is not None and preset_name == "xgboost":
         raise DataError(
-            f"{data}: weights vary within a query, which {preset_name} refuses; give the rows of a query one "
-            "weight, or take --preset native or lightgbm."
+            f"{data}: weights vary within a query, which {preset_name} does not support. Give all rows of a "
+            "query the same weight, or use --preset native or --preset lightgbm."
         )
     scores = np.zeros(dataset.num_documents)
     if score_file is not None:
@@ -98,20 +98,21 @@ def explain_verb(
 
 
 def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSettings) -> tuple[Sums, Sums]:
-    """(n,) gradients and (n,) hessians, as training has them in its first iteration, weights applied."""
+    """Returns (n,) gradients and (n,) hessians of the first training iteration, multiplied by the weights."""
     from ltrbench.compilation import announcing_compilation
     from ltrbench.native.objectives import prepare
 
     with announcing_compilation(lambda: echo("compiling the engine, once per machine", err=True)):
-        # `pair_lambdas` draws by the same seed.
+        # The same seed as in `pair_lambdas`.
         return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
-    """Returns a preset's settings with some of them set from text; those of a convention are set there.
+    """Returns the settings of a preset, with some of them changed; settings of its convention are changed
+    there.
 
     Raises:
-        ConfigError: on an unknown preset or setting, or a value that it cannot have.
+        ConfigError: The preset or a setting is unknown, or a value is invalid.
     """
     from ltrbench.metrics import PRESETS, with_settings
     from ltrbench.metrics.convention import SETTABLE
@@ -128,15 +129,14 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     for key, text in settings.items():
         if key not in known:
             raise ConfigError(
-                f"--set {key}: there is no such setting{did_you_mean(key, known)} Settings are "
-                f"{', '.join(known)}."
+                f"--set {key}: unknown setting{did_you_mean(key, known)} The settings are {', '.join(known)}."
             )
         if key in types:
             values[key] = _value(key, text, types[key])
     of_convention = {key: text for key, text in settings.items() if key not in types}
     convention = with_settings(preset.convention, of_convention)
     if preset_name in PRESETS:
-        # The library's own limit, under its name.
+        # The limit of the library itself, reported under its name.
         largest_label = PRESETS[preset_name].of("ndcg").largest_label
         convention = replace(convention, name=preset_name, largest_label=largest_label)
     chosen = replace(preset, **values, convention=convention)
@@ -145,13 +145,13 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
 
 
 def _value(key: str, text: str, declared: Any) -> Any:
-    """Returns a setting of pairs from text, of its declared type; its range is checked with the others."""
+    """Parses a setting of `PairSettings` as its declared type; `check_settings` checks its range later."""
     possible = get_args(declared) or (declared,)
     if text == "none" and type(None) in possible:
         return None
     if bool in possible:
         if text not in ("true", "false"):
-            raise ConfigError(f"--set {key}={text}: it may be true or false.")
+            raise ConfigError(f"--set {key}={text}: the value must be true or false.")
         return text == "true"
     if str in possible:
         return text
@@ -161,7 +161,7 @@ def _value(key: str, text: str, declared: Any) -> Any:
         number = float("nan")
     if not math.isfinite(number):
         kind = "whole number, or none" if int in possible else "finite number"
-        raise ConfigError(f"--set {key}={text}: give a {kind}.")
+        raise ConfigError(f"--set {key}={text}: the value must be a {kind}.")
     return number
 
 
@@ -169,8 +169,8 @@ def _refuse_infinite(scores: Scores, score_file: Path) -> None:
     infinite = np.flatnonzero(~np.isfinite(scores))
     if infinite.size:
         raise DataError(
-            f"{score_file}:{infinite[0] + 1}: the score is {scores[infinite[0]]}; lambdas are taken of "
-            "finite scores. Replace it by a number below, or above, all others."
+            f"{score_file}:{infinite[0] + 1}: the score is {scores[infinite[0]]}, but lambdas need finite "
+            "scores. Replace it by a finite number below or above all other scores."
         )
 
 
@@ -179,8 +179,8 @@ def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
     if not numbers.size:
         close = did_you_mean(query_id, dataset.query_ids.tolist())
         raise ConfigError(
-            f"{data} has no query '{query_id}'{close} It has {dataset.num_queries}, the first "
-            f"is '{dataset.query_ids[0]}'."
+            f"{data} has no query '{query_id}'{close} It has {dataset.num_queries} queries; the first is "
+            f"'{dataset.query_ids[0]}'."
         )
     return int(numbers[0])
 
@@ -188,7 +188,7 @@ def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
 def _explained(
     dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas, sums: tuple[Sums, Sums]
 ) -> dict[str, Any]:
-    """What the JSON holds: rows in the order of the file, and weights applied as in training."""
+    """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
     weights = dataset.weight_of_document[rows]
     gradients, hessians = sums
@@ -229,30 +229,30 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
     shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
     cut = len(shown) < len(records)
-    of_all = f", the first {len(shown)} of {len(records)} by rank; --json holds all" if cut else ""
+    of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all" if cut else ""
     convention = settings.convention.describe()
     gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
     ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
     return [
         f"Query {explained['query']}, {len(records)} documents, the lambdas of {preset_name}{of_all}",
         "",
-        f"1. Rank by score s; look up the document's {gain} G, its rank's {discount} D",
+        f"1. Rank by score s; G: {gain} of a document, D: {discount} of its rank",
         "",
         *_documents(shown),
         "",
         f"   DCG = sum of G D = {explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}, NDCG {ndcg}",
-        "   over the whole list",
+        "   of the whole list",
         "",
         *_delta_in_words(settings),
         "",
         *_matrix(explained["delta_matrix"], rows),
         "",
         *_lambda_in_words(settings, weighted=any(record["weight"] != 1 for record in records)),
-        "   Row i, column j: lambda, positive where the pair pushes i up",
+        "   Row i, column j: lambda; positive where the pair pushes document i up",
         "",
         *_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows),
         "",
-        "4. The sums by row, positive pushes up; a tree is fitted to -gradient / hessian of the cost",
+        "4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost",
         "",
         *_sums(shown),
     ]
@@ -265,16 +265,16 @@ def _delta_in_words(settings: PairSettings) -> list[str]:
     counted = (
         "different labels"
         if settings.pairs_per_document is None
-        else (f"different labels, {settings.pairs_per_document} drawn by each document")
+        else (f"different labels, {settings.pairs_per_document} drawn per document")
     )
     if settings.metric is None:
         return [f"2. delta = 1 for pairs of {counted}, by row"]
     depth = "" if settings.truncation is None else f" at {settings.truncation}"
-    above = "" if settings.truncation is None else f", one in the first {settings.truncation}"
+    above = "" if settings.truncation is None else f", one of them in the first {settings.truncation}"
     formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{depth}" if settings.metric == "ndcg" else ""
     return [
         f"2. delta{formula}: the change of {settings.metric} when documents",
-        f"   i and j, by row, change places; for pairs of {counted}{above}",
+        f"   i and j, by row, swap ranks; for pairs of {counted}{above}",
     ]
 
 
@@ -289,13 +289,15 @@ def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
         f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
     ]
     if settings.normalize_distance:
-        lines.append("   delta is divided only where not all scores of the query are equal")
+        lines.append("   the division applies only if the scores of the query are not all equal")
     if settings.normalize_query and settings.query_norm == "pairs":
-        lines.append(f"   then all times 1 / {settings.pairs_per_document}, the pairs that a document draws")
+        lines.append(
+            f"   then all are multiplied by 1 / {settings.pairs_per_document}, the pairs per document"
+        )
     elif settings.normalize_query:
-        lines.append("   then all times log2(1 + S) / S, S the sum of 2 lambda over the pairs")
+        lines.append("   then all are multiplied by log2(1 + S) / S, S the sum of 2 lambda over the pairs")
     if weighted:
-        lines.append("   then times the document's weight, which is its query's where it has none of its own")
+        lines.append("   then all are multiplied by the weight of the document, or else of its query")
     return lines
 
 
@@ -321,7 +323,7 @@ def _cell(value: float) -> str:
 
 
 def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    # From 0.0, because the negative of a document's 0.0 would print its sign.
+    # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
     lines = [
         f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
         f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"

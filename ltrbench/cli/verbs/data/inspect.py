@@ -1,4 +1,4 @@
-"""The verb `inspect`: what a data set holds, and what each backend of conf/model would make of it."""
+"""The verb `inspect`: a summary of a data set, and its problems for each backend of conf/model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ltrbench.experiment.inspection import Inspection
     from ltrbench.rankers import Ranker
 
-_SHOWN = 12  # names or labels on the terminal; --json has all
-_MOSTLY = 0.9  # from this share of sorted queries on the order of rows is no accident
+_SHOWN = 12  # maximum number of names or labels in the text output; --json has all
+_MOSTLY = 0.9  # share of queries sorted by label from which the order of rows is not accidental
 
 
 @click.command("inspect")
@@ -24,9 +24,9 @@ _MOSTLY = 0.9  # from this share of sorted queries on the order of rows is no ac
 @READ_OPTION
 @JSON_OPTION
 def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -> None:
-    """Counts what DATA holds, and says what each backend would refuse or mishandle in it.
+    """Summarizes DATA, and lists what each backend would reject or ignore in it.
 
-    Several files are one split, as in data.train=[part1.txt,part2.txt].
+    Several files form one split, as in data.train=[part1.txt,part2.txt].
 
     \b
         python -m ltrbench inspect train.txt
@@ -42,7 +42,7 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
 
 
 def _rankers() -> dict[str, Ranker]:
-    """Model -> the ranker that its YAML in conf/model gives under the default settings."""
+    """Returns model -> the ranker that its YAML in conf/model builds with the default settings."""
     from hydra import compose, initialize_config_dir
 
     from ltrbench.conf_folder import conf_dir
@@ -66,7 +66,7 @@ def _render(data: str, inspection: Inspection) -> str:
         ("labels", _listed([f"{label}: {count}" for label, count in inspection.labels.items()])),
         *_label_facts(inspection),
         ("query sizes", _query_sizes(inspection.query_sizes)),
-        ("no relevant", f"{no_relevant}, no document of label 1 or more"),
+        ("no relevant", f"{no_relevant} without a document of label 1 or more"),
         ("only relevant", _of_queries(inspection.only_relevant, inspection)),
         ("one document", _of_queries(inspection.single_document, inspection)),
         *_feature_facts(inspection),
@@ -83,8 +83,8 @@ def _label_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     if inspection.fractional_labels:
         yield (
             "not whole",
-            f"labels of {inspection.fractional_labels} documents. The gain 2^label - 1 is meant for grades: "
-            "a run refuses others unless data.whole_labels=false",
+            f"labels of {inspection.fractional_labels} documents. The gain 2^label - 1 is defined for "
+            "integer grades: a run rejects other labels unless data.whole_labels=false",
         )
 
 
@@ -103,24 +103,32 @@ def _of_queries(count: int, inspection: Inspection) -> str:
 def _feature_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
-    yield "missing", _counted(missing, "features lack a value in some documents")
-    yield "constant", _counted(faults.constant, "features have one value in all documents")
+    yield "missing", _counted(missing, "features have missing values")
+    yield "constant", _counted(faults.constant, "features have the same value in all documents")
     yield (
         "same in query",
-        _counted(faults.constant_within_queries, "features differ between queries only, and can order none"),
+        _counted(
+            faults.constant_within_queries,
+            "features are constant within every query, so they rank no documents",
+        ),
     )
 
 
 def _row_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     order = inspection.row_order
     fact = (
-        f"of {order.mixed} queries with different labels {order.best_first} are sorted best label first, "
-        f"{order.worst_first} worst first; query ids {'ascend' if order.query_ids_ascend else 'are mixed'}"
+        f"{order.mixed} queries have different labels: {order.best_first} are sorted best label first, "
+        f"{order.worst_first} worst first; query ids are "
+        f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
     )
     if order.mixed and order.best_first >= _MOSTLY * order.mixed:
-        fact += ". Ties in row order flatter every ranker here: shuffle the rows, or use ties=expected"
+        fact += (
+            ". Ties in row order inflate the metrics of every ranker: shuffle the rows, or use ties=expected"
+        )
     if order.mixed and order.worst_first >= _MOSTLY * order.mixed:
-        fact += ". Ties in row order count against every ranker here: shuffle the rows, or use ties=expected"
+        fact += (
+            ". Ties in row order deflate the metrics of every ranker: shuffle the rows, or use ties=expected"
+        )
     yield "rows", fact
 
 
@@ -136,8 +144,8 @@ def _weight_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     if positions is not None:
         yield (
             "positions",
-            f"{positions['min']} to {positions['max']}. They train nothing unless a backend is "
-            "told to learn position biases: see below",
+            f"{positions['min']} to {positions['max']}. They are not used in training unless a backend is "
+            "set to learn position biases: see below",
         )
 
 
@@ -146,13 +154,13 @@ def _counted(names: Sequence[str], what: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first names of a list; --json has the others."""
+    """Joins the first names of a list; --json has the others."""
     left = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "")
 
 
 def _concerns(concerns: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    yield "What each backend would refuse or mishandle, under the default settings:"
+    yield "Problems for each backend, with the default settings:"
     for model, sentences in concerns.items():
-        for sentence in sentences or ("nothing.",):
+        for sentence in sentences or ("none.",):
             yield wrapped(f"- {model}: {sentence}", "  ")

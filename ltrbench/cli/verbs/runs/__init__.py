@@ -1,10 +1,10 @@
-"""Verbs on one run, or on the place where runs are tracked.
+"""Verbs on one run or on the tracking store.
 
-show      one run, from its folder
-predict   the run's model scores a file of data
-trees     the trees of the run's model
-export    the run's scores as files of other tools
-import_   the scores of any system as a run folder
-ui        the MLflow UI
-models    no verb: loads the model of a run
+show      prints a run
+predict   scores a data file with the model of a run
+trees     prints the trees of the model of a run
+export    writes the scores of a run in formats of other tools
+import_   writes the scores of any system as a run folder
+ui        opens the MLflow UI
+models    not a verb: loads the model of a run
 """

@@ -1,4 +1,4 @@
-"""The verb `export`: a run's scores and figures as files of TREC's and RankLib's tools."""
+"""The verb `export`: the scores and metrics of a run in the file formats of TREC and RankLib."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ if TYPE_CHECKING:
     "kind",
     required=True,
     type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores"]),
-    help="What the lines are: see above.",
+    help="Format of the lines, see above.",
 )
 @click.option(
-    "--split", type=click.Choice(["test", "valid"]), default="test", show_default=True, help="Of what."
+    "--split",
+    type=click.Choice(["test", "valid"]),
+    default="test",
+    show_default=True,
+    help="Split to export.",
 )
-@click.option(
-    "--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Of ranklib-idv: the figures."
-)
+@click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric of ranklib-idv.")
 @click.option(
     "--convention",
     default="ranklib",
     show_default=True,
     metavar="NAME",
-    help="Of ranklib-idv: how the figures are computed.",
+    help="Convention of the metric of ranklib-idv.",
 )
 @click.option(
     "--output",
     type=PATH,
-    help="Write to this file instead of standard output; packed by its ending .gz, .bz2, .xz or .zst.",
+    help="Write to this file instead of standard output; .gz, .bz2, .xz and .zst files are compressed.",
 )
 def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, output: Path | None) -> None:
-    """Writes the scores of the finished RUN, from its folder, for the tools of others.
+    """Writes the scores of the finished RUN in the format of another tool.
 
     \b
-        trec-run     query Q0 document rank score tag: what trec_eval, pytrec_eval and ir_measures read
-        qrels        query 0 document label: the judgments beside it
-        ranklib-idv  NDCG@10   query   value: a metric of each query, as RankLib's -idv writes it
-        scores       one score a line, in the order of the data's rows
+        trec-run     query Q0 document rank score tag: read by trec_eval, pytrec_eval and ir_measures
+        qrels        query 0 document label: the judgments for a trec-run
+        ranklib-idv  NDCG@10   query   value: one metric per query, as written by RankLib's -idv
+        scores       one score per line, in the order of the data rows
 
-    Documents go by their ids; where the data has none, by their row, from 1, which is said. Scores are
-    written in full.
+    Documents are named by their ids; if the data has no ids, by their row, counted from 1, with a note on
+    standard error. Scores are written with full precision.
 
     \b
         python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
@@ -100,7 +102,7 @@ def _ranklib_idv(export: _Export, scored: ScoredSplit) -> Iterator[str]:
     counted = ~np.isnan(values)
     if not counted.all():
         left_out = f"{(~counted).sum()} of {len(counted)} queries"
-        _say(f"{left_out} do not count under the convention {export.convention}, and have no line.")
+        _say(f"{left_out} do not count under the convention {export.convention}, so they have no line.")
     queries = scored.judgments.query_ids[counted].tolist()
     pairs = zip(queries, values[counted].tolist(), strict=True)
     return idv_lines(export.metric, pairs, evaluation.means[export.metric])
@@ -121,11 +123,11 @@ _WRITERS: dict[str, Callable[[_Export, ScoredSplit], Iterator[str]]] = {
 
 def _say_of_names(reason: str) -> None:
     if reason:
-        _say(f"{reason[0].upper()}{reason[1:]}: documents are called by their row, counted from 1.")
+        _say(f"{reason[0].upper()}{reason[1:]}: documents are named by their row, counted from 1.")
 
 
 def _say_of_ties(scored: ScoredSplit) -> None:
-    """Ties as trec_eval sees them, which keeps scores in float32."""
+    """Prints a note about ties in trec_eval, which stores scores in float32."""
     from ltrbench.metrics import rank
 
     with np.errstate(over="ignore"):
@@ -133,8 +135,8 @@ def _say_of_ties(scored: ScoredSplit) -> None:
     tied = int(sizes[sizes > 1].sum())
     if tied:
         _say(
-            f"{tied} of {scored.judgments.num_documents} documents share their score, in float32, with "
-            "another of their query: trec_eval puts them in the order of their ids, descending."
+            f"{tied} of {scored.judgments.num_documents} documents have the same float32 score as another "
+            "document of their query: trec_eval orders them by document id, descending."
         )
 
 

@@ -1,4 +1,4 @@
-"""The verb `import`: the scores of any system as a run folder."""
+"""The verb `import`: writes the scores of any system as a run folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
 @click.command("import")
 @click.argument("name")
 @click.argument("file")
-@click.option("--like", type=PATH, required=True, metavar="RUN", help="The run whose data the scores are of.")
-@click.option("--output", type=PATH, required=True, metavar="DIR", help="The folder of the new run.")
+@click.option("--like", type=PATH, required=True, metavar="RUN", help="Run on the same data.")
+@click.option("--output", type=PATH, required=True, metavar="DIR", help="Folder of the new run.")
 @PLUGIN_OPTION
 def import_verb(name: str, file: str, like: Path, output: Path) -> None:
-    """Writes the scores in FILE as a run of the system NAME, to be compared and tracked like any other.
+    """Writes the scores in FILE as a run of the system NAME.
 
-    FILE holds one score a line in the order of the data's rows, the query, index and score of RankLib's
-    -score, or a TREC run; which, is told by its content. Its name may hold {data}, {fold}, {seed} and
-    {split}, as of RUN; with {split}, test and valid are read.
+    The run can be compared and tracked like any other run. FILE has one score per line in the order of the
+    data rows, the query, index and score of RankLib's -score, or a TREC run; the format is detected from the
+    content. {data}, {fold} and {seed} in the file name are filled in from RUN; with {split} in it, the scores
+    of test and valid are read.
 
     \b
         python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib

@@ -1,4 +1,4 @@
-"""The verb `predict`: the model of a finished run scores a file of data."""
+"""The verb `predict`: scores a data file with the model of a finished run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from ltrbench.results import read_run
 def predict_verb(
     run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]
 ) -> None:
-    """Scores the documents of the file DATA with the model of the finished RUN, a line a document.
+    """Scores the documents of DATA with the model of the finished RUN, one score per line.
 
-    DATA is a file as those in training; the columns of a table are found by their names. It needs neither
-    labels nor queries: a LETOR line may begin with qid:ID or with its first feature, and a table may lack
-    these columns. Scores stand in the order of the file. A score is printed in full, so that reading it back
-    gives the same number.
+    DATA has the format of the training files; columns of a table are matched by name. Labels and queries are
+    not needed: a LETOR line may begin with qid:ID or with its first feature, and a table may lack these
+    columns. Scores are in the order of the file and have full precision.
 
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
@@ -35,7 +34,7 @@ def predict_verb(
     finished = read_run(run)
     model = load_model(finished, ranker)
     train = finished.result.data["train"]
-    # As in training, but that a table's columns may stand in another order; a LETOR file has no names.
+    # As in training, except that the columns of a table may be in another order; a LETOR file has no names.
     as_trained = {"num_features": int(train["features"]), "feature_names": train.get("feature_names")}
     options = reading_options(data, finished.result.settings.get("data", {}))
     scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))

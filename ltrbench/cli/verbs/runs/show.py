@@ -1,4 +1,4 @@
-"""The verb `show`: one run for a person, from its folder."""
+"""The verb `show`: prints one run from its folder."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from ltrbench.results import Run, RunResult
 
 NUM_FEATURES = 10
-"""The features of the table; --json has all."""
+"""Maximum number of features in the table; --json has all."""
 
-_LINE = 100  # columns of a paragraph where there is no terminal
+_LINE = 100  # width of a paragraph in columns if standard output is not a terminal
 
 
 @click.command("show")
 @click.argument("run", type=PATH)
 @click.option(
-    "--json", "as_object", is_flag=True, help="One JSON object: result.json, path, and all importances."
+    "--json", "as_object", is_flag=True, help="Print one JSON object: result.json, path, and all importances."
 )
 def show_verb(run: Path, as_object: bool) -> None:
-    """Prints one RUN, a run's folder: what it was and how to make it again, and its figures or its error.
+    """Prints the run in the folder RUN: settings, command, and metrics or error.
 
     \b
         python -m ltrbench show outputs/2026-01-31/12-00-00
@@ -54,14 +54,15 @@ def _record(run: Run) -> dict[str, Any]:
 
 
 def _parts(run: Run, width: int | None) -> Iterator[str]:
-    """The paragraphs and tables, fitted into so many columns; None: there is no terminal."""
+    """Yields the paragraphs and tables, fitted to a width in columns; None: standard output is no
+    terminal."""
     result, columns = run.result, width or _LINE
     fold = result.data.get("fold")
     of_fold = "" if fold is None else f", fold {fold}"
     yield f"{result.model} on {result.data['name']}{of_fold}: {result.status}\n{run.path}"
     if result.error is not None:
         reason, _, trace = result.error.partition("\n")
-        # A traceback is laid out already.
+        # A traceback is not wrapped.
         yield "\n\n".join([paragraph(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
     yield _origin(result, width)
     yield _facts([*_making(result), *costs(result)], columns)
@@ -74,7 +75,7 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
         yield _importances_table(importances).markdown(width)
     if "train" in result.data:
         yield _data_table(result).markdown(width)
-    # Where scores were imported, nothing ran that had surroundings.
+    # A run of imported scores has no machine.
     if result.machine:
         yield _facts(list(_surroundings(result)), columns)
     sentences = [*result.unmatched, *result.notes]
@@ -88,15 +89,16 @@ def _facts(facts: list[tuple[str, str]], columns: int) -> str:
 
 
 def _origin(result: RunResult, width: int | None) -> str:
-    """Where the run was made, and the command that makes it again."""
-    place = f"made in {result.started_in or DASH}"
+    """Returns the folder in which the run was started, and the command that repeats it."""
+    place = f"run in {result.started_in or DASH}"
     if result.command is None:
-        return paragraph(f"{place} from Python; no command makes it again.", width or _LINE)
-    return f"{place} by\n{_command(result, width)}"
+        return paragraph(f"{place} from Python; there is no command that repeats it.", width or _LINE)
+    return f"{place} with\n{_command(result, width)}"
 
 
 def _command(result: RunResult, width: int | None) -> str:
-    """What makes the run again, as a shell takes it: a line that goes on ends in a backslash."""
+    """Returns the command that repeats the run, quoted for a shell; a line that continues ends in a
+    backslash."""
     lines = ["  python -m ltrbench"]
     for word in map(shlex.quote, result.overrides or ()):
         if width is not None and len(f"{lines[-1]} {word} \\") > width:
@@ -108,7 +110,7 @@ def _command(result: RunResult, width: int | None) -> str:
 
 
 def _making(result: RunResult) -> Iterator[tuple[str, str]]:
-    """What it was made of, and when."""
+    """Yields the sweep, time, class, parameters and seed of the run."""
     if result.sweep is not None:
         yield "sweep", result.sweep
     yield "when", _when(result)
@@ -125,11 +127,11 @@ def _when(result: RunResult) -> str:
         return DASH
     started, finished = (datetime.fromisoformat(text) for text in (result.started, result.finished))
     seconds = (finished - started).total_seconds()
-    return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in all"
+    return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in total"
 
 
 def _settings(settings: Mapping[str, Any], prefix: str = "") -> str:
-    """What the model was given: `key=value`, without what was left to the backend or has its own line."""
+    """Returns the settings of the model as `key=value`, without nulls and without those on other lines."""
     words = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
@@ -140,7 +142,7 @@ def _settings(settings: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def costs(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yields the names and values of what the run took: seconds, memory and trees."""
+    """Yields the name and value of each cost of the run: seconds, memory and trees."""
     from ltrbench.results import TIMES
 
     if result.seconds:
@@ -162,7 +164,7 @@ def _metrics_table(result: RunResult) -> Table:
     return Table.of(["metric", *splits], rows, ".4f")
 
 
-_TIES = {"expected": "with their expected value", "row_order": "in the order of their rows"}
+_TIES = {"expected": "with their expected value", "row_order": "in row order"}
 _NO_RELEVANT = {"skip": "is left out", "0": "counts 0", "1": "counts 1"}
 
 
@@ -182,7 +184,7 @@ def _convention(result: RunResult) -> str:
 
 
 def _importances_title(result: RunResult, importances: Importances) -> str:
-    """What the features are sorted by, and what was shuffled for it."""
+    """Returns the title of the table of importances, with the criterion that sorts the features."""
     count = min(NUM_FEATURES, len(importances.feature_names))
     _, meaning = _KINDS_OF_IMPORTANCE[importances.kinds[0]]
     meaning = meaning.format(metric=result.importance_metric or "the metric")
@@ -190,23 +192,23 @@ def _importances_title(result: RunResult, importances: Importances) -> str:
 
 
 _KINDS_OF_IMPORTANCE = {
-    "permutation_within": ("within", "how far {metric} on test falls when shuffled within each query"),
-    "permutation_across": ("across", "how far {metric} on test falls when shuffled across all queries"),
-    "shap": ("SHAP", "their share of mean |SHAP|, how far features move a score"),
-    "gain": ("gain", "their share of all splits' gain"),
-    "split": ("splits", "their share of all splits"),
-    "drop_column": ("dropped", "how far {metric} on test falls in a fit without them"),
+    "permutation_within": ("within", "drop of {metric} on test when shuffled within each query"),
+    "permutation_across": ("across", "drop of {metric} on test when shuffled across all queries"),
+    "shap": ("SHAP", "share of the mean |SHAP|, the contribution to the scores"),
+    "gain": ("gain", "share of the gain of all splits"),
+    "split": ("splits", "share of all splits"),
+    "drop_column": ("dropped", "drop of {metric} on test in a fit without the feature"),
 }
-"""Kind -> the head of its column, and what it is."""
+"""Kind -> (column head, definition)."""
 
 
 def _importances_table(importances: Importances) -> Table:
-    """The features worth most by the first kind."""
+    """Returns the table of the most important features by the first kind."""
     from ltrbench.rankers.models.importance import FALLS, HIGH, LOW
 
     first, *_ = importances.kinds
     values = importances.values
-    # What is not a number stands last.
+    # NaN sorts last.
     order = sorted(
         range(len(values[first])),
         key=lambda row: math.inf if math.isnan(values[first][row]) else -values[first][row],
@@ -250,25 +252,25 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.drift:
         yield "drift", _drift(result.drift)
     if result.own_settings:
-        yield "own", f"instead of the shared parameters: {assignments(result.own_settings)}"
+        yield "own", f"set instead of the shared parameters: {assignments(result.own_settings)}"
     if result.unmatched:
-        yield "unmatched", "where the backend departs from the shared parameters:"
+        yield "unmatched", "differences between this backend and the shared parameters:"
     elif not result.own_settings and result.params not in ("own", "none"):
-        yield "unmatched", "nothing: every shared parameter means what it means elsewhere"
+        yield "unmatched", "none: every shared parameter has its common meaning in this backend"
 
 
 def _drift(drift: Mapping[str, Any]) -> str:
     convention = drift["convention"]
     if "error" in drift:
-        return f"the figures of {convention} could not be checked: {drift['error']}"
+        return f"the metrics of {convention} could not be checked: {drift['error']}"
     figures = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
     pairs = {name: pair for name, pair in figures.items() if None not in pair}
     if not pairs:
-        return f"{convention} has none of these metrics"
+        return f"not checked: {convention} has none of these metrics"
     name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))
     theirs, ours = pairs[name]
-    verdict = "DRIFTS, do not rely on either: " if drift.get("drifted") else "none: "
+    verdict = "DRIFT, do not rely on either value: " if drift.get("drifted") else "none: "
     return (
-        f"{verdict}of {len(pairs)} metrics as {convention} itself computes them and ltrbench under its "
-        f"convention, the furthest apart is {name}, {theirs:.9f} against {ours:.9f}"
+        f"{verdict}{len(pairs)} metrics computed by {convention} and by ltrbench under the same convention; "
+        f"largest difference in {name}, {theirs:.9f} by {convention} and {ours:.9f} by ltrbench"
     )

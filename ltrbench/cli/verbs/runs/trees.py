@@ -1,4 +1,4 @@
-"""The verb `trees`: what a run's model looks like from inside."""
+"""The verb `trees`: prints and draws the trees of the model of a run."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ltrbench.rankers.models.trees import Ensemble, Leaf, Node
 from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, read_run
 
 DRAWN = 3
-"""Trees that a picture shows where --first does not say how many."""
+"""Number of trees in a picture without --first."""
 
 
 @click.command("trees")
 @click.argument("run", type=PATH)
-@click.option("--first", type=click.IntRange(min=1), metavar="N", help="The first N trees only.")
-@click.option("--json", "as_list", is_flag=True, help="A JSON list of nested nodes instead of the text.")
+@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees.")
+@click.option("--json", "as_list", is_flag=True, help="Print a JSON list of nested nodes instead of text.")
 @click.option(
     "--output",
     type=PATH,
     metavar="FILE.png",
-    help=f"Also draw the trees: the first {DRAWN}, or as many as --first says.",
+    help=f"Also draw the first {DRAWN} trees, or the first N of --first.",
 )
 @RANKER_OPTION
 def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
-    """Prints the trees of the model of the finished RUN, of any backend that has trees, features by name.
+    """Prints the trees of the model of the finished RUN, for every backend with trees.
 
-    A leaf shows its value before shrinkage: times the tree's weight, which is the learning rate in most
-    models, it is what the tree adds to a score. In JSON a node is {"feature", "threshold", "missing", "left",
-    "right"}, nodes nested in it, or {"value"}, and a tree is its root with its "weight". Features count from
-    0; a value goes left where it is at most the threshold, and a missing one where "missing" says. The score
-    that all documents start from, where a model has one, is a last tree of one leaf.
+    The value of a leaf is before shrinkage: multiplied by the weight of the tree, which is the learning rate
+    in most models, it is added to the score. In JSON a node is {"feature", "threshold", "missing", "left",
+    "right"} with nested nodes, or {"value"}, and a tree is its root with its "weight". Features are counted
+    from 0. Values up to the threshold go left, missing values in the direction of "missing". The initial
+    score of all documents, if a model has one, is a last tree with one leaf.
 
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
@@ -62,32 +62,33 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
 
 @contextlib.contextmanager
 def _refusing_what_cannot_be_shown(run: Path) -> Iterator[None]:
-    """Raises ConfigError where a tree is too deep, and ResultError where the run does not name a feature."""
+    """Raises ConfigError if a tree is too deep, and ResultError if a feature has no name in the run."""
     try:
         yield
     except RecursionError:
         raise ConfigError(
-            f"a tree of {run} is too deep to be shown: a node of it is some hundred splits below the root. "
-            "Show the first trees alone with --first, or fit with a bound on the depth of trees."
+            f"a tree of {run} is too deep to print: it has a node hundreds of splits below the root. Print "
+            "only the first trees with --first, or fit with a maximum tree depth."
         ) from None
     except IndexError:
         raise ResultError(
-            f"{run / RESULT_FILE} names fewer features than the model of the run has; copy the folder again."
+            f"{run / RESULT_FILE} names fewer features than the model uses; copy the run folder again from "
+            "its source."
         ) from None
 
 
 def _feature_names(run: Run, ensemble: Ensemble) -> Sequence[str]:
-    """The names of the run's features, or their numbers, as LETOR counts them, where it recorded none.
+    """Returns the feature names of the run; if it has none, the feature numbers of LETOR, from 1.
 
     Raises:
-        ResultError: where a tree asks for a feature that the run does not have.
+        ResultError: A tree uses a feature that the data of the run does not have.
     """
     train = run.result.data["train"]
     highest = max((_highest_feature(tree.root) for tree in ensemble.trees), default=-1)
     if highest >= train["features"]:
         raise ResultError(
-            f"{run.path / MODEL_FOLDER}: a tree asks for feature {highest + 1}, and the data of the run have "
-            f"{train['features']}. Copy the folder of the run again from where it came from."
+            f"{run.path / MODEL_FOLDER}: a tree uses feature {highest + 1}, but the data of the run has "
+            f"{train['features']} features. Copy the run folder again from its source."
         )
     return train.get("feature_names") or [str(number + 1) for number in range(train["features"])]
 
@@ -100,7 +101,7 @@ def _highest_feature(node: Node) -> int:
 
 def _refuse_other_than_png(output: Path) -> None:
     if output.suffix.lower() != ".png":
-        raise ConfigError(f"--output {output}: the picture is a PNG file; name it FILE.png.")
+        raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
 
 
 def _title(run: Run, num_drawn: int, num_trees: int) -> str:

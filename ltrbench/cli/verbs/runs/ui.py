@@ -1,4 +1,4 @@
-"""The verb `ui`: the MLflow UI on the store that runs went to."""
+"""The verb `ui`: opens the MLflow UI on the tracking store of the runs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _SQLITE = "sqlite:///"
 
 @click.command("ui")
 @click.argument("folder", type=PATH, default=Path())
-@click.option("--uri", help="The store; by default the one that the newest run below FOLDER went to.")
+@click.option("--uri", help="Tracking store; default: the store of the newest run below FOLDER.")
 @click.option(
-    "--experiment", default="ltrbench", show_default=True, help="The MLflow experiment, with --uri."
+    "--experiment", default="ltrbench", show_default=True, help="MLflow experiment; only with --uri."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to.")
-@click.option("--port", default=5000, show_default=True, help="The port to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind to.")
+@click.option("--port", default=5000, show_default=True, help="Port to listen on.")
 def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
-    """Opens the MLflow UI on the store that the runs in FOLDER went to (by default the current folder).
+    """Opens the MLflow UI on the tracking store of the runs in FOLDER.
 
-    Prints the address of the run list with a column for each NDCG.
+    FOLDER is the current folder by default. Prints the address of the run list, with one column per NDCG
+    metric.
 
     \b
         python -m ltrbench ui --port 5001
@@ -39,22 +40,22 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int
         try:
             path = _run_list(store, experiment)
         except TrackingError as error:
-            # A browser may get in where this process does not, through a login of its own.
-            click.echo(f"The run list with its NDCG columns was not looked up: {error}", err=True)
+            # A browser may have access through its own login where this process has none.
+            click.echo(f"The address of the run list with NDCG columns is not available: {error}", err=True)
             path = "/"
         click.echo(f"The runs are on a server: open {store.rstrip('/')}{path}")
         return 0
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
     command += ["--host", host, "--port", str(port), "--workers", "1"]
-    # Without MLflow's runner of scheduled jobs, of which there are none: it takes seconds and many processes.
+    # Without MLflow's job runner, which would take seconds and many processes; ltrbench schedules no jobs.
     environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
-    # In a process group of its own, which is ended as a whole: MLflow's server has workers that outlive it.
+    # In a separate process group, ended as a whole, because the workers of MLflow's server outlive it.
     server = subprocess.Popen(command, env=environment, start_new_session=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        # Looked up while the server starts: importing MLflow takes seconds.
+        # Looked up while the server starts, because importing MLflow takes seconds.
         address = f"http://{host}:{port}{_run_list(store, experiment)}"
-        click.echo(f"MLflow UI on {store}: {address} (Ctrl-C ends it)", err=True)
+        click.echo(f"MLflow UI on {store}: {address} (Ctrl-C to stop)", err=True)
         return server.wait()
     except KeyboardInterrupt:
         return 0
@@ -71,23 +72,27 @@ def _run_list(store: str, experiment: str) -> str:
 
 
 def _newest_store(folder: Path) -> tuple[str, str]:
-    """The store and the experiment of the newest tracked run, wherever the command is given."""
+    """Returns the store and the experiment of the newest tracked run, resolved from any current folder.
+
+    Raises:
+        ResultError: There is no tracked run, or its store does not exist.
+    """
     try:
         runs = find_runs([folder])
     except ResultError as error:
-        raise ResultError(f"{error} Or name a store with --uri.") from None
+        raise ResultError(f"{error} Or give a store with --uri.") from None
     tracked = [run for run in runs if run.result.config.get("tracking", {}).get("uri")]
     if not tracked:
-        raise ResultError(f"no run below {folder} was tracked; run one, or name a store with --uri.")
+        raise ResultError(
+            f"no run below {folder} was tracked; start one with tracking=mlflow, or give a store with --uri."
+        )
     result = max(tracked, key=lambda run: run.result.started).result
     uri, experiment = (str(result.config["tracking"].get(key)) for key in ("uri", "experiment"))
     database = uri.removeprefix(_SQLITE)
     if database == uri:
         return uri, experiment
-    # A relative path starts where the run was started.
+    # A relative path is relative to the folder in which the run was started.
     path = Path(result.started_in, database)
     if not path.exists():
-        raise ResultError(
-            f"the store {path}, which the newest run went to, is not there; name one with --uri."
-        )
+        raise ResultError(f"the store {path} of the newest run does not exist; give a store with --uri.")
     return f"{_SQLITE}{path}", experiment
