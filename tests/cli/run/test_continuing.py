@@ -207,7 +207,7 @@ def test_two_commands_at_a_time_do_not_share_a_folder(tmp_path: Path) -> None:
     done = run(
         "model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both", folder=tmp_path, check=2
     )
-    assert re.search(naming("both is in use", "hydra.sweep.dir=", "delete both/.running"), done.stderr)
+    assert re.search(naming("error: both", "in use", "hydra.sweep.dir=", "delete both/.running"), done.stderr)
     assert [path.name for path in (tmp_path / "both").iterdir()] == [".running"]
 
 
@@ -225,7 +225,8 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
 ) -> None:
     (tmp_path / "file").touch()
     done = run("model=random", "tracking=none", *words, folder=tmp_path, check=2)
-    assert re.search(naming(tmp_path / "file", "hydra.run.dir=", "hydra.sweep.dir="), done.stderr)
+    place = words[-1].partition("=")[2]
+    assert re.search(naming(f"error: {place} ", "hydra.run.dir=", "hydra.sweep.dir="), done.stderr)
 
 
 @pytest.mark.parametrize(
