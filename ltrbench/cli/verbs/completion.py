@@ -74,9 +74,9 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def completion_verb(shell: str) -> None:
-    """Prints the shell completion script of `ltrbench` for SHELL.
+    """Prints the script that completes ltrbench commands in SHELL.
 
-    The script completes verbs, options, settings and their values.
+    It completes verbs, options, settings and their values.
 
     \b
         bash, in ~/.bashrc:  eval "$(ltrbench completion bash)"
