@@ -1,1 +1,1 @@
-"""What fills and tests the pages beside it. A package, so that its conftest has a name of its own."""
+"""Builds and tests the pages of the documentation. A package, so that its conftest has a unique name."""

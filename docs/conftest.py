@@ -1,4 +1,4 @@
-"""A page's doctests run in a folder of its own, with the page's files there and its marked commands done."""
+"""Runs the doctests of each page in an empty folder with the page's files, after its marked commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from command_line import run_forked_command
 from docs.isolation import modules_of
 from docs.pages import ROOT, environment_of_commands, marked_commands, titled_files, write_files
 
-# What MLflow and the packages below it say of themselves, as in tests/tracking/test_evaluator.py.
-_MLFLOWS_OWN = (
+# Warnings of MLflow and its dependencies about themselves, as in tests/tracking/test_evaluator.py.
+_WARNINGS_OF_MLFLOW = (
     "ignore::sqlalchemy.exc.SADeprecationWarning",
     "ignore:unclosed database:ResourceWarning",
     "ignore:Starting with pandas version 4.0 all arguments of all will be",
@@ -27,12 +27,12 @@ _MLFLOWS_OWN = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path == ROOT / "docs" / "lookup" / "mlflow.md":
-            for ignored in _MLFLOWS_OWN:
+            for ignored in _WARNINGS_OF_MLFLOW:
                 item.add_marker(pytest.mark.filterwarnings(ignored))
 
 
 @pytest.fixture(autouse=True)
-def _a_folder_of_its_own(
+def _folder_of_the_page(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)

@@ -16,17 +16,17 @@ from docs.pages import ROOT
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Called by mkdocs with every page."""
+    """Fills in the macros. mkdocs calls it for every page."""
     return fill(markdown)
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Called by mkdocs first. Examples in docstrings are bare `>>>`, which Markdown takes for quotes."""
+    """Fences doctests, because Markdown reads a bare `>>>` as a quotation. mkdocs calls it first."""
     config.markdown_extensions.append(_FencedDoctests())
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Called by mkdocs with the files of docs/. Adds the pictures of the committed results."""
+    """Adds the pictures of the committed results. mkdocs calls it with the files of docs/."""
     for study in leaderboard.STUDIES:
         picture = ROOT / "results" / study / "time_against_ndcg.png"
         place = f"images/results/{study}.png"
@@ -35,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 class _FencedDoctests(Extension):  # type: ignore[misc]
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  # Markdown's name
-        # Between the snippets, which bring lines in, and the fences, which these lines then are.
+        # After the snippets, which include lines, and before the fences, which read them.
         md.preprocessors.register(_DoctestPreprocessor(md), "doctests", 28)
 
 
@@ -45,7 +45,7 @@ class _DoctestPreprocessor(Preprocessor):  # type: ignore[misc]
 
 
 def fence_doctests(lines: Sequence[str]) -> list[str]:
-    """Puts each example that stands outside a fence into one; it ends with an empty line.
+    """Puts each example outside of a fence into a fence. An example ends with an empty line.
 
     >>> fence_doctests(["So:", "", ">>> 1 + 1", "2", "", "And"])
     ['So:', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'And']

@@ -1,4 +1,4 @@
-"""What the example of a page, or a test, adds to this process is removed when it ends."""
+"""Removes what an example or a test adds to this process: imported modules, registered metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ltrbench.metrics.functions import METRICS
 
 @contextlib.contextmanager
 def modules_of(folder: Path) -> Iterator[None]:
-    """At its end, the modules imported from the folder and the metrics defined in between are forgotten."""
+    """Forgets, at its end, the modules imported from the folder and the metrics defined in between."""
     metrics, loaded = dict(METRICS), set(plugins._loaded)
     plugins._loaded.clear()
     try:

@@ -1,8 +1,8 @@
 """The files and commands of a page's example, which its doctests need.
 
-A fenced block with a title is a file of the page's example: `titled_files` gives them all. The commands of a
-page that are marked with `<!-- run -->` (`marked_commands`) are run before its doctests, in a folder that
-holds these files.
+A fenced block with a title is a file of the example; `titled_files` returns all of them. The shell blocks
+marked with `<!-- run -->` (`marked_commands`) run before the doctests of the page, in a folder with these
+files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
 
 
 def titled_files(markdown: str) -> dict[str, str]:
-    """Path -> content of each fenced block that has a title, its included files in their place.
+    """Returns path -> content of each fenced block with a title, with its included files filled in.
 
     >>> titled_files('```text title="scores.txt"\\n1\\n2\\n```')
     {'scores.txt': '1\\n2\\n'}
@@ -35,7 +35,7 @@ def titled_files(markdown: str) -> dict[str, str]:
 
 
 def marked_commands(markdown: str) -> list[str]:
-    """The shell blocks that are to be run before the page's doctests.
+    """Returns the shell blocks that run before the doctests of the page.
 
     >>> marked_commands("<!-- run -->\\n```sh\\nls\\n```")
     ['ls\\n']
@@ -44,7 +44,7 @@ def marked_commands(markdown: str) -> list[str]:
 
 
 def environment_of_commands() -> dict[str, str]:
-    """The environment of a page's commands: this Python, this checkout, no MLflow settings of the user."""
+    """Returns the environment of a page's commands: this Python and checkout, no MLflow settings."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))

@@ -34,7 +34,7 @@ _CUT = "[...]\n"
 
 
 def data_folder() -> Path:
-    """The folder with the data sets, as `data.root` has it by default."""
+    """Returns the folder with the data sets, the default of `data.root`."""
     return Path(os.environ.get("LTRBENCH_DATA", ROOT / "data")).resolve()
 
 
@@ -55,7 +55,7 @@ def retaken(page: str) -> str:
 
 
 def comparable(output: str) -> tuple[str, list[float]]:
-    """Returns an output without what is measured (times, memory, threads), and its decimal numbers apart.
+    """Returns an output without measured values (times, memory, threads), and its decimal numbers.
 
     >>> comparable("| model | ndcg@10 | fit s |\\n|:--|--:|--:|\\n| native | 0.7655 | 0.55 |\\nabout 14 s")
     ('| model | ndcg@10 | fit s |\\n|\\n| native | # | - |\\n-', [0.7655])
@@ -81,7 +81,7 @@ def _with_output(block: re.Match[str], folder: Path) -> str:
 
 
 def _printed(command: str, folder: Path) -> str:
-    """Runs commands in a folder, and returns what they print to a terminal. Progress is not kept."""
+    """Runs commands in a folder. Returns their standard output to a terminal, without progress messages."""
     terminal, its_end = pty.openpty()
     environment = {**environment_of_commands(), "COLUMNS": str(WIDTH)}
     with tempfile.TemporaryFile("w+") as messages:
@@ -101,7 +101,7 @@ def _chunks(terminal: int) -> Iterator[bytes]:
     while True:
         try:
             chunk = os.read(terminal, 65536)
-        except OSError:  # Linux's answer once no process has the other end.
+        except OSError:  # Linux raises it once no process has the other end open.
             return
         if not chunk:
             return
@@ -119,7 +119,7 @@ def _lines_without_measured_columns(output: str) -> Iterator[str]:
             heads = cells
             yield f"| {' | '.join(cells)} |"
         elif line.startswith(("|:", "|-")):
-            # Its dashes follow the widths of the cells.
+            # The number of dashes depends on the widths of the cells.
             yield "|"
         else:
             named = zip(heads, cells, strict=True)

@@ -1,8 +1,8 @@
 """Macros: `{{ NAME(...) }}` on a page is replaced by the Markdown that the function NAME in here returns.
 
-It is made of conf/, of the code, or of a verb that is run, so that it cannot be out of date. A new macro is a
-function and its name in `MACROS`. Jinja calls it, as in mkdocs-macros, but without mkdocs, so that tests
-can look at what a page says. Verbs are shown by mkdocs-click, and docstrings by mkdocstrings.
+The text comes from conf/, from the code, or from the output of a verb, so that it cannot be out of date. A
+new macro is a function and its name in `MACROS`. Jinja calls it, as in mkdocs-macros, but without mkdocs, so
+that tests can read the filled page. mkdocs-click shows verbs, and mkdocstrings shows docstrings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MACROS = (
 
 
 def fill(page: str) -> str:
-    """Returns the page with its macros filled in. Raises UndefinedError where there is none of a name."""
+    """Returns the page with its macros filled in. Raises UndefinedError for an unknown macro."""
     macros = {macro.__name__: macro for macro in MACROS}
     template = Environment(undefined=StrictUndefined).from_string(page)
     return template.render(page=page, walkthrough=tell, **macros)

@@ -1,4 +1,4 @@
-"""Commands: what `--help` begins with, and what a verb prints."""
+"""Commands: the first screen of `--help`, and the output of a verb."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ltrbench.errors import ConfigError
 
 
 def overview() -> str:
-    """What `python -m ltrbench --help` begins and ends with."""
+    """Returns the first and the last lines of `python -m ltrbench --help`."""
     text = yaml.safe_load((conf_dir() / "hydra" / "help" / "ltrbench.yaml").read_text())
     return f"```text\n{text['header']}\n{verbs_help()}\n\n{text['footer'].rstrip()}\n```"
 
 
 def run(page: str, words: str) -> str:
-    """Returns the command line of a verb and what it prints in a folder that holds the page's files."""
+    """Returns the command line of a verb and its output, in a folder with the page's files."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_files(titled_files(page), Path())
         result = CliRunner().invoke(verbs, words.split(), catch_exceptions=False)

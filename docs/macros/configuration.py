@@ -1,4 +1,4 @@
-"""The configuration: every key of every YAML in conf/, with the comments that stand there."""
+"""The configuration: every key of every YAML in conf/, with the comments of the YAML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMAND_AT_END = re.compile(r"(?:^|\s)(python -m ltrbench .*)$")
 
 
 def configuration(group: str = "") -> str:
-    """Returns a section for every YAML of a group; "" is conf/config.yaml, "hydra" what is below it."""
+    """Returns a section for each YAML of a group; "" is conf/config.yaml, "hydra" includes its subfolders."""
     files = [item for item in config_files() if item.group.partition("/")[0] == group]
     return "\n\n".join(_config_section(item) for item in files)
 
@@ -31,12 +31,12 @@ def _config_section(item: ConfigFile) -> str:
         parts.append(f"Begins with the keys of {', '.join(links)}.")
     if item.keys:
         rows = [[code(key.name), _value_cell(key.value), key.comment] for key in item.keys]
-        parts.append(table(["key", "value", "what it is"], rows))
+        parts.append(table(["key", "value", "meaning"], rows))
     return "\n\n".join(parts)
 
 
 def _value_cell(value: str) -> str:
-    """A sentence or more is prose; all else is code."""
+    """Returns a long value as prose, any other as code."""
     return value if len(value) > _LONGEST_VALUE else code(value)
 
 
@@ -51,7 +51,7 @@ def _config_anchor(group: str, name: str) -> str:
 
 
 def _with_commands(intro: str) -> str:
-    """A comment as paragraphs; a line that is a command becomes a block of its own."""
+    """Returns a comment as paragraphs, with each command in a separate block."""
     blocks: list[str] = []
     for line in intro.splitlines():
         match = _COMMAND_AT_END.search(line)
@@ -66,7 +66,7 @@ def _with_commands(intro: str) -> str:
 
 
 def groups() -> str:
-    """The groups with what may be chosen from each, and what conf/config.yaml chooses."""
+    """Returns a table of the groups: the default in conf/config.yaml, and the choices."""
     text = (conf_dir() / "config.yaml").read_text()
     defaults = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)]
     rows = []
@@ -80,5 +80,5 @@ def groups() -> str:
 
 
 def choices(group: str) -> list[str]:
-    """The names that group=NAME takes, of ours."""
+    """Returns the names of ltrbench that group=NAME accepts."""
     return sorted(path.stem for path in conf_dir().glob(f"{group}/*.yaml") if not path.stem.startswith("_"))

@@ -1,4 +1,4 @@
-"""The reference: public names, and what the settings of each backend mean."""
+"""The reference: public names, and the meaning of each backend's settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ltrbench.rankers import BoostingRanker, Ranker
 
 
 def reference(package: str) -> str:
-    """Returns what has mkdocstrings show a package's docstring and each of its public names.
+    """Returns the mkdocstrings blocks of a package's docstring and of each of its public names.
 
-    Its own option for all members leaves out constants without a docstring.
+    The option of mkdocstrings for all members would leave out constants without a docstring.
     """
     contents = importlib.import_module(package)
     names = [name for name in contents.__all__ if not isinstance(getattr(contents, name), Mapping)]
@@ -29,7 +29,7 @@ def reference(package: str) -> str:
 
 
 def public_names() -> str:
-    """A row a module, with those of its names that are attributes of the package itself."""
+    """Returns a table with one row per module: its names that are attributes of `ltrbench` itself."""
     names_of = {
         **ltrbench._NAMES_OF,
         "ltrbench.compare": ("compare", *ltrbench._NAMES_OF["ltrbench.compare"]),
@@ -42,7 +42,7 @@ def public_names() -> str:
 
 
 def backends() -> str:
-    """The class of each YAML in conf/model, and what its settings beside the shared ones mean."""
+    """Returns the class of each YAML in conf/model, with the meaning of its additional settings."""
     targets = [item.target for item in config_files() if item.group == "model" and item.target]
     return "\n\n".join(map(_backend, targets))
 
@@ -56,7 +56,7 @@ def _backend(target: str) -> str:
 
 
 def own_settings(kind: type[Ranker]) -> dict[str, str]:
-    """Field -> what it means, of those that a ranker's class, or a base of its own, adds to the contract."""
+    """Returns field -> meaning, for the fields that a ranker's class and its bases add to the contract."""
     bases = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
     names = {field.name for field in fields(kind)}
     return {
@@ -73,8 +73,8 @@ def field_docstrings(kind: type) -> dict[str, str]:
 
 
 def evaluator_keys() -> str:
-    """What the MLflow evaluator's configuration takes."""
+    """Returns a table of the keys of the MLflow evaluator's configuration."""
     # Late, because MLflow takes seconds to import.
     from ltrbench.tracking.evaluator import _KEYS
 
-    return table(["key", "it must be"], [[code(key), meaning] for key, (_, meaning) in _KEYS.items()])
+    return table(["key", "value"], [[code(key), meaning] for key, (_, meaning) in _KEYS.items()])

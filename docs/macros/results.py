@@ -1,4 +1,4 @@
-"""Results, the files that hold them, and the data sets that they are about."""
+"""Committed results, lists of output files, and published data sets."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _SPLITS = ("train", "valid", "test")
 
 
 def committed_table(path: str) -> str:
-    """Returns a table of results/, without its headings, which would be the page's."""
+    """Returns a table of results/, with bold titles in place of headings."""
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     shown = (f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:])
     return "\n".join(shown).strip()
 
 
 def listing(module: str) -> str:
-    """Returns the first indented block of a module's docstring: its files and what they hold."""
+    """Returns the first indented block of a module's docstring: its files and their content."""
     docstring = inspect.getdoc(importlib.import_module(module)) or ""
     (block, *_) = re.findall(r"(?:^    .+\n)+", docstring, re.MULTILINE)
     return f"```text\n{textwrap.dedent(block)}```"
 
 
 def published_data_sets() -> str:
-    """A row for each data set in conf/data that a publisher has: its name, what it is, and its files."""
+    """Returns a table of the published data sets in conf/data: name, content, folds and files."""
     files = {item.name: item for item in config_files() if item.group == "data"}
     rows = [
         [f"[`{name}`](configuration.md#data-{name})", _description(item), _folds(item), _layout(item)]
@@ -42,7 +42,7 @@ def published_data_sets() -> str:
 
 
 def _description(item: ConfigFile) -> str:
-    """The comment at the top of the YAML, up to the first command."""
+    """Returns the comment at the top of the YAML, up to the first command."""
     return item.intro.partition("python -m ltrbench")[0].strip()
 
 
@@ -51,7 +51,7 @@ def _folds(item: ConfigFile) -> str:
 
 
 def _layout(item: ConfigFile) -> str:
-    """The paths of the splits below the folder of all data, for fold 1."""
+    """Returns the paths of the splits below the data folder, for fold 1."""
     paths = [_value(item, split) for split in _SPLITS]
     below = (path.removeprefix(_ROOT_OF_DATA).replace("${.fold}", "1") for path in paths if path)
     return ", ".join(map(code, below))
@@ -62,12 +62,12 @@ def _value(item: ConfigFile, key: str) -> str:
 
 
 def results_by_study() -> str:
-    """The leaderboard of the README, with links to the sections of `committed_studies`."""
+    """Returns the leaderboard of the README, with links to the sections of `committed_studies`."""
     return re.sub(r"\(results/(\w+)/table\.md\)", r"(#\1)", leaderboard.leaderboard())
 
 
 def committed_studies() -> str:
-    """A section for each study of the leaderboard: its table and the picture of quality against time."""
+    """Returns a section for each study of the leaderboard: its table, and a plot of quality against time."""
     return "\n\n".join(_study(name) for name in leaderboard.STUDIES)
 
 

@@ -9,7 +9,7 @@ from ltrbench.metrics.presets import ABOVE_HALF
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar or a new line in a cell does no harm.
+    """Returns a Markdown table. Cells may contain bars and new lines.
 
     >>> print(table(["key", "is"], [["a", "x | y"]]))
     | key | is |
@@ -24,7 +24,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """A bar ends a cell, and a brace outside of code begins what Markdown takes for attributes."""
+    """Escapes bars, which end a cell, and braces outside of code, which start attributes in Markdown."""
     parts = cell.replace("|", r"\|").split("`")
     return "`".join(part if number % 2 else part.replace("{", r"\{") for number, part in enumerate(parts))
 

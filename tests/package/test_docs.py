@@ -1,7 +1,7 @@
-"""The documentation says nothing that is not so: its commands, keys, choices, flags and paths exist.
+"""The documentation is correct: its commands, keys, choices, flags and paths exist.
 
-What its pages say by hand is looked up here; their Python runs as doctests, with the commands that they mark;
-what is generated is generated anew at each build. `make docs` does all three.
+These tests check what is written by hand. The Python of a page runs as doctests, after the commands that the
+page marks; generated text is generated at each build. `make docs` does all three.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def page(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The current folder, with the files of the page's example in it."""
+    """Changes to a folder with the files of the page's example."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     write_files(titled_files(page), tmp_path)
@@ -85,14 +85,14 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def commands(page: str) -> list[list[str]]:
-    """The words behind `python -m ltrbench` in each line of the shell blocks, up to a pipe."""
+    """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to a pipe."""
     lines = [line for block in _SHELL.findall(page) for line in block.replace("\\\n", " ").splitlines()]
     words = (shlex.split(line, comments=True) for line in lines if line.startswith("python -m ltrbench"))
     return [list(itertools.takewhile(lambda word: word not in ("|", ">"), each[3:])) for each in words]
 
 
 def spans(page: str) -> list[str]:
-    """The code in the sentences of a page."""
+    """Returns the inline code of a page."""
     return [span.strip("'") for span in _SPAN.findall(_FENCE.sub("", page))]
 
 
@@ -110,7 +110,7 @@ def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str)
 
 
 def check_run(words: list[str]) -> None:
-    """Composes and builds each job of a run or sweep, and runs nothing."""
+    """Composes and builds each job of a run or sweep, without running it."""
     flags, overrides = flags_and_overrides(words)
     given = get_args_parser().parse_intermixed_args([*flags, *overrides])
     search = ["hydra.searchpath=[]"]
@@ -137,7 +137,7 @@ def check_run(words: list[str]) -> None:
 
 
 def jobs(overrides: list[str]) -> Iterator[list[str]]:
-    """Every value of every swept key, in as few jobs as that takes."""
+    """Yields overrides that cover every value of every swept key, in as few jobs as possible."""
     parsed = OverridesParser.create().parse_overrides(overrides)
     choices = [
         [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
@@ -267,10 +267,10 @@ def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None
     assert all(re.search(rf"^\| `{name}(@k)?`", text, re.MULTILINE) for name in METRICS)
 
 
-def test_the_parameters_say_what_becomes_of_each_in_every_boosted_backend() -> None:
+def test_the_parameters_have_a_translation_for_every_boosted_backend() -> None:
     text = fill((DOCS / "concepts" / "parameters.md").read_text())
     for model, ranker in boosting_models().items():
-        assert library_parameters_of(ranker), f"{model} says nothing of what becomes of the shared parameters"
+        assert library_parameters_of(ranker), f"{model} has no translation of the shared parameters"
         assert all(f"| {sentence} |" in text for sentence in departures_of(ranker))
     assert "`eta = 2 * value`" in text
 
@@ -282,9 +282,9 @@ def test_the_reference_explains_every_setting_of_a_backend() -> None:
     assert meanings["sigma"].startswith("Slope of the logistic function")
 
 
-def test_every_page_stands_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Passes over mkdocs' own tags."""
+        """Ignores the tags of mkdocs."""
 
     Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
     text = str(yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"])
@@ -293,7 +293,7 @@ def test_every_page_stands_in_the_navigation() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built documentation; it builds without a warning."""
+    """The built documentation. The build is strict: a warning fails it."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
@@ -345,7 +345,7 @@ def test_full_text_search_of_the_site_finds_a_page(site: Path, served: bool) -> 
 
 @contextlib.contextmanager
 def address_of(site: Path, served: bool) -> Iterator[str]:
-    """The address of the site: that of its folder, or of a server."""
+    """Yields the address of the site: of its folder, or of a server."""
     if not served:
         yield site.as_uri()
         return
