@@ -1,7 +1,8 @@
 """Commands of a page with their output: `python -m docs.transcript docs/tutorial.md` writes it.
 
 A block of commands marked `<!-- transcript -->` is followed by a block of text with what the commands print
-to a terminal of `WIDTH` columns; `<!-- transcript: 20 lines -->` keeps the first 20 lines. The commands run
+to a terminal of `WIDTH` columns. `<!-- transcript: first table -->` keeps the lines up to the end of the
+first table, and `<!-- transcript: note with WORDS -->` keeps the note that contains the words. The commands run
 one after another in one folder with nothing but a link `data` to the data, together with the blocks marked
 `<!-- run -->`.
 """
@@ -22,7 +23,7 @@ from docs.pages import ROOT, environment_of_commands
 WIDTH = 118  # columns, as wide as a code block of the site
 
 _BLOCK = re.compile(
-    r"^<!-- (?:run|transcript(?P<shown>: (?P<lines>\d+) lines)?) -->\n```sh[^\n]*\n(?P<command>.*?)^```\n"
+    r"^<!-- (?:run|transcript(?:: (?P<part>[^\n]+))?) -->\n```sh[^\n]*\n(?P<command>.*?)^```\n"
     r"(?:\n```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -30,6 +31,8 @@ _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"[-+]?\d+\.\d+")
 _MEASURED = re.compile(r"Threads: \d+|(?:about )?[\d.,]+ (?:s|ms|seconds|minutes|MB)\b")
 _MEASURED_COLUMN = re.compile(r" (?:s|MB)$")
+_TO_FIRST_TABLE = re.compile(r".*?^\|.*?(?=^(?!\|))", re.MULTILINE | re.DOTALL)
+_NOTE = re.compile(r"^- .*?(?=^(?! )|\Z)", re.MULTILINE | re.DOTALL)
 _CUT = "[...]\n"
 
 
@@ -73,11 +76,29 @@ def _with_output(block: re.Match[str], folder: Path) -> str:
     output = _printed(block["command"], folder)
     if not _is_transcript(block):
         return block[0]
-    lines = output.strip("\n").splitlines(keepends=True)
-    kept = lines[: int(block["lines"])] if block["lines"] else lines
-    shown = "".join(kept).rstrip("\n") + "\n" + (_CUT if len(kept) < len(lines) else "")
     before = block[0].partition("\n```text\n")[0]
+    shown = part_of(output.strip() + "\n", block["part"])
     return f"{before.rstrip()}\n\n```text\n{shown}```\n"
+
+
+def part_of(output: str, part: str | None) -> str:
+    """Returns the part of an output that a page shows; None for all of it.
+
+    >>> part_of("title\\n| model |\\n| native |\\n\\nverdict\\n", "first table")
+    'title\\n| model |\\n| native |\\n[...]\\n'
+    >>> part_of("- A claim.\\n- To detect 0.02\\n  needs 5 folds.\\n\\nmore\\n", "note with To detect")
+    '- To detect 0.02\\n  needs 5 folds.\\n'
+    """
+    if part is None:
+        return output
+    if part == "first table":
+        table = _TO_FIRST_TABLE.match(output)
+        return f"{table[0]}{_CUT}" if table else output
+    words = part.removeprefix("note with ")
+    notes = [note[0] for note in _NOTE.finditer(output) if words in " ".join(note[0].split())]
+    if not notes:
+        raise RuntimeError(f"no note contains {words!r}:\n{output}")
+    return notes[0]
 
 
 def _printed(command: str, folder: Path) -> str:
