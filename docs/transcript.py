@@ -2,9 +2,8 @@
 
 A block of commands marked `<!-- transcript -->` is followed by a block of text with what the commands print
 to a terminal of `WIDTH` columns. `<!-- transcript: first table -->` keeps the lines up to the end of the
-first table, and `<!-- transcript: note with WORDS -->` keeps the note that contains the words. The commands run
-one after another in one folder with nothing but a link `data` to the data, together with the blocks marked
-`<!-- run -->`.
+first table, and `<!-- transcript: note with WORDS -->` keeps the note that contains the words. The commands
+run one after another, with the blocks marked `<!-- run -->`, in one folder with a link `data` to the data.
 """
 
 from __future__ import annotations
