@@ -1,13 +1,15 @@
-"""Run folders that tests of the comparison write by hand."""
+"""Run folders for tests of the comparison."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from messages import naming
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.query_keys import QueryKeys
@@ -17,8 +19,13 @@ from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
 NUM_QUERIES = 30
 
 
+def mentions(text: object, *parts: object) -> bool:
+    """Returns whether a text names every part: values, places, remedies."""
+    return re.search(naming(*parts), str(text)) is not None
+
+
 def judgments(fold: int, counted: int = NUM_QUERIES - 1) -> Judgments:
-    """Queries of six documents: one without a relevant document, and those that count."""
+    """Returns queries of six documents; the first has no relevant document and does not count."""
     rng = np.random.default_rng(fold)
     labels = rng.integers(0, 3, (counted + 1) * 6).astype(np.float64)
     labels[:6] = 0
@@ -28,12 +35,12 @@ def judgments(fold: int, counted: int = NUM_QUERIES - 1) -> Judgments:
 def write(
     folder: Path, model: str, *, fold: int | None = 1, seed: int = 0, skill: float = 1.0, **fields: Any
 ) -> Run:
-    """A finished run whose scores follow the labels with the given skill.
+    """Writes a finished run with scores of `skill` times the label plus noise.
 
     Args:
-        fields: `judged`, what the scores are of, or `counted` queries; `validated`, what validation is; the
-            learning `curve`; `settings` of the model, `data_settings`, `name` of the data, `train` and
-            `valid` fingerprints; and fields of RunResult.
+        fields: `judged`, judgments of test, or the number of `counted` queries; `validated`, judgments of
+            validation; the learning `curve`; `settings` of the model, `data_settings`, `name` of the data,
+            `train` and `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
     validated = fields.pop("validated", None)
@@ -90,7 +97,7 @@ def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> Scored
 
 
 def keys_of(judged: Judgments) -> QueryKeys:
-    """Keys of the queries; without features they are unlike those of any other judgments."""
+    """Returns keys of the queries; without features they differ from those of all other judgments."""
     if isinstance(judged, RankingDataset):
         return judged.query_keys
     content = md5(judged.labels.tobytes() + judged.query_start.tobytes())

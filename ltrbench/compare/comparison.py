@@ -1,8 +1,8 @@
-"""The comparison of one data set: rows with their means, pairs of rows with their tests.
+"""Comparison of the models on one data set: rows with means, pairs of rows with tests.
 
-What is compared is the metric's mean over queries (over folds, the mean of the folds' means), paired by
-query. `Pair.claim` says what may be claimed of a difference, and `Pair.scope` of what: of these trained
-models, or of the methods trained again. `Pair.statistics` describes the trained models.
+The compared value is the mean of the metric over queries (with folds, the mean of the means of the folds),
+paired by query. `Pair.claim` is the claim about a difference, `Pair.scope` is its scope: these trained
+models, or the methods trained again. `Pair.statistics` describes the trained models.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ltrbench.compare.grouping import (
     newest_runs,
     test_cell_of,
 )
+from ltrbench.compare.notes import CLAIMS, CONVENTIONS, DATA, Note
 from ltrbench.compare.pairing.cells import (
     EvaluatedRow,
     EvaluatedRun,
@@ -61,16 +62,16 @@ _BYTES_IN_MB = 1e6
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One model, with one set of settings, on one data set.
+    """One model with one set of settings on one data set.
 
     Attributes:
-        group: its runs that count, with their evaluations.
-        metrics: name -> mean over cells of the mean over queries; None where no query counts.
-        interval: of its mean of the comparison's metric; None where it is not in paired tests.
-        to_baseline: this minus the baseline; None for the baseline and where the two cannot be paired.
-        to_best: this minus the best row, simultaneous over all pairs; None for the best itself.
-        seconds: kind -> mean over runs.
-        peak_memory_mb, trees, model_mb: mean over the runs that have one; None where none has.
+        group: The runs that count, with their evaluations.
+        metrics: Name -> mean over cells of the mean over queries; None if no query counts.
+        interval: 95 % interval of the mean of the primary metric; None for a row that is not paired.
+        to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
+        to_best: Interval of this row minus the best row, simultaneous over all pairs; None for the best row.
+        seconds: Kind of time -> mean over runs.
+        peak_memory_mb, trees, model_mb: Means over the runs that have a value; None if no run has one.
     """
 
     group: EvaluatedRow
@@ -85,16 +86,17 @@ class ModelRow:
 
     @property
     def label(self) -> str:
-        """The model's name, with the settings that tell it from other rows of the same model."""
+        """Name of the model, with the settings that distinguish it from other rows of the model."""
         return self.group.label
 
     @property
     def runs(self) -> tuple[Run, ...]:
+        """The runs that count, in order."""
         return self.group.runs
 
     @property
     def evaluated(self) -> tuple[EvaluatedRun, ...]:
-        """The runs in order, with their evaluations."""
+        """The runs with their evaluations, in order."""
         return self.group.evaluated
 
 
@@ -103,17 +105,17 @@ class Comparison:
     """The rows of one data set.
 
     Attributes:
-        data: the name of the data set.
-        metric: what differences are taken in; it carries the claims.
-        settings: how it was made; what was left open stands here filled in.
-        baseline: the label of the row that the others are compared to.
-        best: the label of the row with the highest mean of those in paired tests; None with fewer than two.
-        rows: in the order of the runs.
-        pairs: all of them, each earlier row minus each later one; decided over all.
-        declared: metric -> the pairs of the family, of each other metric that carries claims.
-        queries: what the paired tests were made of; None where nothing can be paired.
-        notes: what a reader of the numbers must know: skipped queries, failures, what could not be matched.
-        published: what others reported on the data set; None where its YAML names nothing.
+        data: Name of the data set.
+        metric: Primary metric: differences are in this metric, and it carries claims.
+        settings: Settings of the comparison, with defaults filled in.
+        baseline: Label of the row that the other rows are compared with.
+        best: Label of the paired row with the highest mean; None with fewer than two paired rows.
+        rows: In the order of the runs.
+        pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
+        declared: Metric -> pairs of the family, for each further metric that carries claims.
+        queries: The paired queries; None if no rows can be paired.
+        note_entries: Notes under the table: skipped queries, failed runs, unmatched parameters, and others.
+        published: Published values on the data set; None if its YAML has none.
     """
 
     data: str
@@ -124,45 +126,50 @@ class Comparison:
     rows: tuple[ModelRow, ...]
     pairs: tuple[Pair, ...]
     queries: PairedQueries | None
-    notes: tuple[str, ...]
+    note_entries: tuple[Note, ...]
     published: Published | None = None
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes under the table as text."""
+        return tuple(map(str, self.note_entries))
+
+    @property
     def family(self) -> tuple[Pair, ...]:
-        """The pairs that the question asks for: those with a baseline that was named, or else all."""
+        """The pairs that are decided together: the pairs with the named baseline, or all pairs."""
         if not self.settings.names_baseline:
             return self.pairs
         return tuple(row.to_baseline for row in self.rows if row.to_baseline is not None)
 
     @property
     def claims(self) -> tuple[Pair, ...]:
-        """The pairs of the family, of every metric that carries claims."""
+        """The pairs of the family, for every metric that carries claims."""
         return (*self.family, *(pair for pairs in self.declared.values() for pair in pairs))
 
     def claim(self, label: str, metric: str) -> Pair | None:
-        """A row against the baseline by a metric that carries claims; None where nothing is claimed."""
+        """Returns a row minus the baseline in a metric that carries claims; None if there is no claim."""
         if metric == self.metric:
             return self.row(label).to_baseline
         pairs = self.declared.get(metric, ())
         return next((pair for pair in against(pairs, self.baseline) if pair.a == label), None)
 
     def beats_all(self, label: str) -> bool:
-        """Whether a row is claimed to be better than every other row, by the claims of the family."""
+        """Returns whether the family claims that a row is better than every other row."""
         others = against(self.family, label)
         return len(others) == len(self.rows) - 1 > 0 and all(pair.claim == WORSE for pair in others)
 
     @cached_property
     def replicates(self) -> dict[str, str]:
-        """Label -> how often its training was repeated, such as "5 seeds" or "3 of 9 seeds"."""
+        """Label -> number of trainings, such as "5 seeds" or "3 of 9 seeds"."""
         return replicate_counts([row.group for row in self.rows])
 
     @cached_property
     def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
-        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query, means as in `ModelRow.metrics`.
+        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query; means as in `ModelRow.metrics`.
 
         Raises:
-            UndefinedMetricError, DataError: where the convention does not define NDCG on these data.
+            UndefinedMetricError, DataError: The convention does not define NDCG on these data.
         """
         longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.evaluated)
         names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
@@ -175,59 +182,64 @@ class Comparison:
         return one_line("Comparison", {"data": self.data, "metric": self.metric, "rows": rows})
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table of `render`."""
-        # Late, because tables are made of comparisons.
+        """Returns the table of `render` as HTML, for a notebook."""
+        # Imported here, because tables import this module.
         from ltrbench.compare.output.tables import as_html
 
         return as_html(self)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row a model, numbers in full: model, a column a metric, the interval of the comparison's metric
-        (low, high), the difference to the baseline with its interval and p-value, wins, ties and losses,
-        trees, memory, and seconds by kind. NaN or None where there is none.
+        """Returns one row per model with numbers in full precision.
+
+        Columns: model, one per metric, the interval of the primary metric (low, high), the difference to the
+        baseline with its interval and p-value, wins, ties and losses, trees, memory, and seconds by kind. NaN
+        or None if not available.
         """
         from ltrbench.compare.output.tables import as_frame
 
         return as_frame(self)
 
     def row(self, label: str) -> ModelRow:
+        """Returns the row with a label."""
         return next(row for row in self.rows if row.label == label)
 
 
 def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:
-    """Compares finished runs, a Comparison for each data set.
+    """Compares finished runs; returns one Comparison per data set.
 
     Raises:
-        ConfigError: on an unknown metric or baseline.
-        ResultError: where no run is finished; where runs were made on different data or splits, unless
-            `settings.allow_mismatch`.
+        ConfigError: The metric or the baseline is unknown.
+        ResultError: No run is finished, or runs have different data or splits and `settings.allow_mismatch`
+            is not set.
     """
     settings = settings or Settings()
     finished = [run for run in runs if run.result.status == FINISHED]
     if not finished:
-        raise ResultError(f"there is no finished run to compare. {'; '.join(map(_failure, runs))}")
+        errors = "; ".join(str(_failure(run)) for run in runs)
+        raise ResultError(f"there is no finished run to compare. {errors}")
     finished, repeated = newest_runs(finished)
     tables = group_runs(finished)
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
         raise ResultError(refusal(mismatched))
-    # Where nothing is mismatched, training sets are known, and claims may speak of training.
+    # Without a mismatch training sets are known, which the wider scopes of claims need.
     settings = replace(settings, allow_mismatch=bool(mismatched))
     if mismatched:
         tables = group_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
     if settings.names_baseline:
         _check_baseline(tables, str(settings.baseline))
+    notes = [*(Note(DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
+    # A run may fail before its data set is known, so that every failure is a note under the first table.
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
-    # A failure may have happened before its data was known, so that each stands under the first table.
     return [
-        _compare_on(table, metric, settings, [*mismatched, *repeated, *(failures if number == 0 else [])])
+        _compare_on(table, metric, settings, [*notes, *(failures if number == 0 else [])])
         for number, table in enumerate(tables)
     ]
 
 
 def _compare_on(
-    table: GroupedRuns, metric: str, settings: Settings, first_notes: Sequence[str]
+    table: GroupedRuns, metric: str, settings: Settings, first_notes: Sequence[Note]
 ) -> Comparison:
     reported = (name for run in table.runs for name in reported_metrics(run))
     claimed = dict.fromkeys([metric, *settings.family])
@@ -248,6 +260,7 @@ def _compare_on(
         if name != metric and queries_of_metric is not None
     }
     published = table.runs[0].result.settings.get("data", {}).get("published")
+    unknown = unknown_metrics(run.result for run in table.runs)
     return Comparison(
         data=table.name,
         metric=metric,
@@ -257,9 +270,9 @@ def _compare_on(
         rows=tuple(_rows(arranged.counted, queries, pairs, base, best, settings)),
         pairs=pairs,
         queries=queries,
-        notes=(
+        note_entries=(
             *first_notes,
-            *unknown_metrics(run.result for run in table.runs),
+            *(Note(CONVENTIONS, "plug-in metrics", sentence) for sentence in unknown),
             *absent,
             *arranged.notes,
             *warnings(arranged.counted, metric, settings.convention),
@@ -291,10 +304,10 @@ def _rows(
 
 
 def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: Settings) -> tuple[Pair, ...]:
-    """Of all pairs those that the question asks for, decided over just these.
+    """Returns the pairs that are decided together.
 
-    A baseline that was named makes a family of its own. One that the numbers themselves named, the best, does
-    not: any pair might have been in its place. Nor does the first row, where nobody named a baseline.
+    With a named baseline, these are its pairs, decided among themselves. With the baseline "best" or without
+    one, these are all pairs: the best row was chosen by the same numbers.
     """
     if not settings.names_baseline:
         return tuple(pairs)
@@ -319,41 +332,44 @@ def _row(
 
 
 def _best(queries: PairedQueries | None) -> str | None:
-    """The earliest of equals."""
+    """Returns the label with the highest mean, the first one in case of ties."""
     if queries is None or len(queries.labels) < 2:
         return None
     return queries.labels[int(np.argmax(queries.sample.means))]
 
 
 def _check_baseline(tables: Sequence[GroupedRuns], baseline: str) -> None:
-    """Raises ConfigError where no table has a row of that name."""
+    """Raises ConfigError if no table has a row or a model of that name."""
     labels = [label for table in tables for label in table.rows]
     models = [run.result.model for table in tables for run in table.runs]
     if baseline not in (*labels, *models):
         known = list(dict.fromkeys(labels))
         raise ConfigError(
             f"no finished run of baseline '{baseline}'{did_you_mean(baseline, known)} "
-            f"There are {', '.join(known)}."
+            f"The rows are {', '.join(known)}."
         )
 
 
 def _find_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None) -> str:
-    """The row of that label or model; the first where none is named, or this table has none of that name."""
+    """Returns the label of the baseline; the first row if none is named or the table does not have it."""
     if baseline in rows:
         return str(baseline)
     if baseline == BEST and best is not None:
         return best
     of_model = [label for label, runs in rows.items() if runs[0].result.model == baseline]
     if len(of_model) > 1:
-        raise ConfigError(f"baseline '{baseline}' is {len(of_model)} rows; name one: {', '.join(of_model)}.")
+        raise ConfigError(
+            f"baseline '{baseline}' matches {len(of_model)} rows; name one: {', '.join(of_model)}."
+        )
     return of_model[0] if of_model else next(iter(rows))
 
 
-def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, label: str) -> list[str]:
-    """What to say where this table has no run of the baseline that was named, and `label` is in its place."""
+def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, label: str) -> list[Note]:
+    """Returns a note if the table has no run of the named baseline and `label` replaces it."""
     if baseline in (None, BEST, label) or rows[label][0].result.model == baseline:
         return []
-    return [f"There is no run of the baseline {baseline} here: differences are to {label}, the first row."]
+    sentence = f"The baseline {baseline} has no run here: differences are to {label}, the first row."
+    return [Note(CLAIMS, "baseline", sentence)]
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -372,10 +388,10 @@ def _model_mb(run: Run) -> float | None:
 
 
 def default_metric(runs: Sequence[Run]) -> str:
-    """The ndcg with the largest cutoff that the first run reports; without one, its first metric.
+    """Returns the ndcg with the largest cutoff that the first run reports; otherwise its first metric.
 
     Raises:
-        ConfigError: where none that it reports is known here.
+        ConfigError: None of the metrics that it reports is known.
     """
     names = reported_metrics(runs[0])
     if not names:
@@ -387,16 +403,16 @@ def default_metric(runs: Sequence[Run]) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """The run to use, chosen without a look at test.
+    """The run to use, chosen by validation only.
 
     Attributes:
-        run: the best run of the row.
-        row: the row with the highest mean of the metric on validation.
-        metric: what it was chosen by.
-        mean: of the metric on validation over the runs of the row.
-        value: of the metric on validation for the run.
-        num_rows: how many rows there were to choose from.
-        seen: what the choice has seen of test data; empty: nothing.
+        run: Best run of the row.
+        row: Row with the highest mean of the metric on validation.
+        metric: Metric of the choice.
+        mean: Mean of the metric on validation over the runs of the row.
+        value: Metric of the run on validation.
+        num_rows: Number of rows with a validation set.
+        seen: Test queries among the validation queries, in words; empty if there are none.
     """
 
     run: Run
@@ -409,7 +425,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Which model this is and why, such as "lightgbm: best validation ndcg@10, 0.7188"."""
+        """The model and the reason of the choice, such as "lightgbm: best validation ndcg@10, 0.7188"."""
         return "; ".join(filter(None, [self._reason, self.seen]))
 
     @property
@@ -420,19 +436,19 @@ class Choice:
             return reason
         fold, seed = fold_of(self.run), self.run.result.seed
         place = f"seed={seed}" if fold is None else f"fold={fold} seed={seed}"
-        return f"{reason}, the mean of {len(self.row.runs)} runs; of these {place} is best, {self.value:.4f}"
+        return f"{reason}, the mean of {len(self.row.runs)} runs; the best run is {place}, {self.value:.4f}"
 
     @property
     def figures(self) -> dict[str, float]:
-        """The means over the runs of the row: "test/ndcg@10" and others, and the metric on validation."""
+        """Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation."""
         of_test = {f"test/{name}": mean for name, mean in self.row.metrics.items() if mean is not None}
         return {**of_test, f"valid/{self.metric}": self.mean}
 
 
 def best_by_validation(comparison: Comparison) -> Choice | None:
-    """The run to use: of the row that reaches the highest mean of the metric on validation, the best.
+    """Returns the best run of the row with the highest mean of the metric on validation.
 
-    Test is not looked at. None where no row has a validation set.
+    Test scores are not used. None if no row has a validation set.
     """
     rows = [row.group for row in comparison.rows]
     validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
@@ -453,7 +469,7 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     )
 
 
-def _failure(run: Run) -> str:
-    # The first line says what went wrong; a traceback may follow.
+def _failure(run: Run) -> Note:
+    # The first line is the message; a traceback may follow.
     reason = (run.result.error or "unknown").partition("\n")[0]
-    return f"{run.result.model} failed ({run.path}): {reason}"
+    return Note(DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}")

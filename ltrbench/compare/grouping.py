@@ -1,9 +1,9 @@
-"""From runs to tables, rows and cells: which runs may be set side by side, and by which name.
+"""Groups runs into tables, rows and cells.
 
-A table holds the runs of one data set with one way of splitting it. Its rows are models; where runs of a
-model have different settings, a row is a model with its settings. The runs of a row stand in cells: the
-fold, and the fingerprints of what was trained on and evaluated on. Runs of a row in one cell are its
-replicates there: they differ in their seed, or in the resample of the training queries.
+A table holds the runs on one data set with one set of splits. A row is a model, or a model with its settings
+if its runs have different settings. A cell is a fold with the fingerprints of its training, validation and
+test sets. The runs of a row in one cell are its replicates: they differ in the seed, or in the resample of
+the training queries.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from ltrbench.compare.notes import DATA, Note
 from ltrbench.results import Run
 
 DATA_SPLITS = ("train", "valid", "test")
 
-# Runs of one row differ in their seed, and the folds of a data set in these settings.
+# Settings that differ between the runs of one row, and between the folds of one data set.
 _OF_A_REPLICATE = {"seed"}
 _OF_A_FOLD = {"fold", "train", "valid", "test"}
-# Settings of a data set that describe it to readers, or name its place on a machine.
+# Settings of a data set that do not change its documents: descriptions and paths.
 _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published"}
 _WORDS = {"_target_": "class"}
 
@@ -29,7 +30,7 @@ _Key = TypeVar("_Key")
 
 
 def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """Key -> its items; keys and items in the order in which they come first."""
+    """Returns key -> its items, in the order of the items."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -37,14 +38,14 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, 
 
 
 def first_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, _Item]:
-    """Key -> the first item with it."""
+    """Returns key -> its first item."""
     return {value: group[0] for value, group in grouped(items, key).items()}
 
 
 class DataCell(NamedTuple):
-    """The data of a run: the data set, the fold, and the fingerprints; None where there is none.
+    """Data set, fold, and fingerprints of the splits; None if not available.
 
-    Of a run on a resample, `train` is the training set that was resampled.
+    For a run on a resample, `train` is the training set that was resampled.
     """
 
     data: str
@@ -55,17 +56,17 @@ class DataCell(NamedTuple):
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
-        """Split -> fingerprint."""
+        """Returns split -> fingerprint."""
         return dict(zip(DATA_SPLITS, (self.train, self.valid, self.test), strict=True))
 
     @property
     def of_test(self) -> DataCell:
-        """The same by its test set alone."""
+        """Returns the cell without its training and validation sets."""
         return self._replace(train=None, valid=None)
 
 
 class Replicate(NamedTuple):
-    """The number of its resample, None for the training set itself; and the seed."""
+    """Number of the resample, None for the whole training set; and the seed."""
 
     resample: int | None
     seed: int
@@ -81,8 +82,8 @@ class GroupedRuns:
     """The runs of one table.
 
     Attributes:
-        name: of the data set, with those of its settings that made other cells of it.
-        runs: in the order in which they were given.
+        name: Name of the data set, with the settings that distinguish its tables.
+        runs: In the order of the input.
     """
 
     name: str
@@ -90,26 +91,26 @@ class GroupedRuns:
 
     @cached_property
     def rows(self) -> dict[str, list[Run]]:
-        """Row label -> its runs."""
+        """Row label -> runs."""
         return runs_by_label(self.runs)
 
     @cached_property
     def cells(self) -> dict[str, list[DataCell]]:
-        """Row label -> the cell of each of its runs."""
+        """Row label -> the cell of each run."""
         return {label: list(map(cell_of, runs)) for label, runs in self.rows.items()}
 
 
 def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
-    """Returns a table for each data set, and for each of its settings that made other cells of it.
+    """Returns one table per data set, and per setting of the data that changes its documents.
 
-    Fingerprints tell tables apart: where every run of a fold saw the same documents there is one table,
-    wherever its files were and whatever they were named.
+    Fingerprints decide: runs on the same documents are in one table, whatever the paths and names of the
+    files.
     """
     return [table for data_set in group_by_data_set(runs) for table in _tables_of(data_set)]
 
 
 def group_by_data_set(runs: Sequence[Run]) -> list[GroupedRuns]:
-    """Returns one table for each data set, whatever its settings."""
+    """Returns one table per data set, whatever its settings."""
     return _as_tables(grouped(runs, lambda run: cell_of(run).data))
 
 
@@ -123,7 +124,7 @@ def _as_tables(runs_of_table: Mapping[str, Sequence[Run]]) -> list[GroupedRuns]:
 
 
 def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
-    """Cell -> what names its table beside the data set; nothing where no fold has two cells."""
+    """Returns cell -> the settings in the name of its table; no settings if no fold has two cells."""
     first = first_by(runs, cell_of)
     if len({cell.fold for cell in first}) == len(first):
         return {cell: [] for cell in first}
@@ -135,13 +136,13 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
 
 
 def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
-    """The settings of the "model" or "data" of a run, each by its full name."""
+    """Returns full name -> value of the settings in the part "model" or "data" of a run."""
     settings = run.result.settings.get(part, {})
     return flatten({key: value for key, value in settings.items() if key not in excluded})
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Row label -> runs: a model's name, with those of its settings that vary between its runs."""
+    """Returns row label -> runs; a label is the model's name and the settings that vary between its runs."""
     settings_of_runs = [_settings_of(run, "model", _OF_A_REPLICATE) | _resample_settings(run) for run in runs]
     kinds = [(run.result.model, run.result.params) for run in runs]
     rows: dict[str, list[Run]] = {}
@@ -149,8 +150,8 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
         model, params = kind
         params_of_model = {other_params for other, other_params in kinds if other == model}
         names_params = len(params_of_model) > 1 and _has_params(run)
-        # Under library parameters every setting differs from the matched ones, which the one word tells.
-        # Without it, all runs of the model are told apart by their settings.
+        # Library parameters differ from matched ones in every setting, so that `params=` alone is named.
+        # Without it, the runs of a model are distinguished by their settings.
         rivals = [
             other_settings
             for other_settings, other in zip(settings_of_runs, kinds, strict=True)
@@ -163,42 +164,48 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def _resample_settings(run: Run) -> dict[str, Any]:
-    """How training sets were resampled, as a setting of the row: such runs are no repetitions of others."""
+    """Returns the kind of resampling as settings, so that resampled and other runs are different rows."""
     resample = resample_of(run)
     return {} if resample is None else {f"replicates.{key}": value for key, value in resample.items()}
 
 
 def resample_of(run: Run) -> dict[str, Any] | None:
-    """How the training set was resampled, without the number of the resample; None where it was not."""
+    """Returns the kind of resampling without the number of the resample; None without resampling."""
     resample = run.result.data.get("resample")
     return None if resample is None else {key: resample[key] for key in ("kind", "share", "seed")}
 
 
 def replicate_of(run: Run) -> Replicate:
+    """Returns the resample and the seed of a run."""
     return Replicate(run.result.data.get("resample", {}).get("index"), run.result.seed)
 
 
 def fold_of(run: Run) -> int | None:
+    """Returns the number of the fold; None without folds."""
     fold: int | None = run.result.data.get("fold")
     return fold
 
 
 def _has_params(run: Run) -> bool:
-    """Whether a run has parameters to match: not a yardstick's, but scores from elsewhere do."""
+    """Returns whether a run has parameters: yardsticks have none, imported scores count as having some."""
     return run.result.best_iteration is not None or not run.result.seconds
 
 
-def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Of runs that are one row, cell and replicate the one made last, and a sentence for each such."""
+def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
+    """Returns the last run of each row, cell and replicate, and a note for each repeated run."""
     same: dict[tuple[str, DataCell, Replicate], list[Run]] = {}
     for label, runs_of_row in runs_by_label(runs).items():
         for run in runs_of_row:
             same.setdefault((label, cell_of(run), replicate_of(run)), []).append(run)
     last = {key: max(repeated, key=lambda run: run.result.started) for key, repeated in same.items()}
     notes = [
-        f"{label} has {len(repeated)} runs of {replicate} with the same settings on "
-        f"{cells_in_words([cell])}: only the last, {last[label, cell, replicate].path}, is counted, and not "
-        f"{', '.join(str(run.path) for run in repeated if run is not last[label, cell, replicate])}."
+        Note(
+            DATA,
+            "repeated runs",
+            f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
+            f"{cells_in_words([cell])}: the last one, {last[label, cell, replicate].path}, counts; ignored: "
+            f"{', '.join(str(run.path) for run in repeated if run is not last[label, cell, replicate])}.",
+        )
         for (label, cell, replicate), repeated in same.items()
         if len(repeated) > 1
     ]
@@ -207,7 +214,7 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """`key=value` of those settings that are not the same in all rivals, of which these are one."""
+    """Returns `key=value` of each setting that differs between the rivals, which include these settings."""
     return [
         f"{_WORDS.get(key, key)}={_first_equal(settings[key], key, rivals)}"
         for key in sorted(settings)
@@ -216,12 +223,12 @@ def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) ->
 
 
 def _first_equal(value: Any, key: str, rivals: Sequence[Mapping[str, Any]]) -> Any:
-    """The value as the first of the rivals has it, so that 1 and 1.0 have one name."""
+    """Returns the equal value of the first rival, so that 1 and 1.0 have one name."""
     return next(rival[key] for rival in rivals if key in rival and rival[key] == value)
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings, each by its full name, such as early_stopping.metric."""
+    """Returns nested settings by their full names, such as early_stopping.metric."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping):
@@ -232,6 +239,7 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def cell_of(run: Run) -> DataCell:
+    """Returns the cell of a run."""
     data = run.result.data
     train, valid, test = (data.get(split, {}).get("fingerprint") for split in DATA_SPLITS)
     whole_train = data.get("resample", {}).get("train", train)
@@ -239,11 +247,12 @@ def cell_of(run: Run) -> DataCell:
 
 
 def test_cell_of(run: Run) -> DataCell:
-    """The cell by its test set alone, so that runs which were trained on different data can be paired."""
+    """Returns the cell by its test set alone, so that runs with different training sets can be paired."""
     return cell_of(run).of_test
 
 
 def cells_in_words(cells: Sequence[DataCell]) -> str:
+    """Returns the folds of the cells as text, such as "folds 1, 3", or "the test set"."""
     folds = [str(cell.fold) for cell in cells if cell.fold is not None]
     if len(folds) == len(cells):
         return f"fold{'s' * (len(folds) > 1)} {', '.join(folds)}"

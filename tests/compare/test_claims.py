@@ -23,7 +23,7 @@ from claim_cases import (
     values_of,
 )
 from scipy import stats
-from toy_runs import NUM_QUERIES, judgments
+from toy_runs import NUM_QUERIES, judgments, mentions
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
@@ -58,7 +58,7 @@ def test_one_training_of_each_model_claims_nothing_about_the_methods(tmp_path: P
     assert (pair.scope, pair.claim, pair.inference) == (MODELS, "better", None)
     assert pair.interval == pair.statistics.interval
     assert NOT_REPEATED in verdict(comparison).lower()
-    assert f"claim ({SCOPES[MODELS]})" in render(comparison)
+    assert mentions(render(comparison), f"claim ({SCOPES[MODELS]})")
 
 
 def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path
     assert record["rows"][1]["difference"] == pair.difference == -record["pairs"][0]["difference"]
     text = render(comparison)
     assert f"{pair.difference:+.4f} [{pair.interval.low:+.4f}" in text
-    assert "xgboost was not trained on resamples 4 and 5" in text
+    assert mentions(text, "xgboost", "resamples 4 and 5")
 
 
 def test_seeds_on_one_resample_do_not_repeat_the_training_on_these_queries(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_difference_inside_the_region_of_equivalence_is_equivalent_even_if_it_
     assert interval is not None
     assert 0 < interval.low < interval.high < 0.9
     assert pair_of(wide).claim == "equivalent"
-    assert "equivalent to random (within ±0.9)" in verdict(wide)
+    assert mentions(verdict(wide), "equivalent to random", "±0.9")
 
 
 def test_a_turned_pair_turns_its_claim_and_its_interval(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
     alone = only(runs)
     assert {pair["metric"] for pair in comparisons_as_json([alone])["pairs"]} == {"ndcg@10"}
-    assert "ndcg@10 carries claims; all else is description" in render(alone)
+    assert mentions(render(alone), "ndcg@10 carries claims")
     both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
     assert [pair["metric"] for pair in comparisons_as_json([both])["pairs"]] == ["ndcg@10", "ndcg@5"]
     claim = both.claim("random", "ndcg@5")
@@ -303,7 +303,8 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     low, high = claim.interval.low, claim.interval.high
     difference = f"{claim.statistics.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
     assert f"{mean:.4f}, {difference} worse ({SCOPES[RETRAINED]})" in render(both)
-    assert f"In ndcg@5: better than random ({SCOPES[RETRAINED]})." in verdict(both)
+    in_declared = verdict(both).partition("ndcg@5:")[2]
+    assert mentions(in_declared, "better than random", f"({SCOPES[RETRAINED]})")
 
 
 def test_against_a_named_baseline_the_verdict_names_every_metric_of_the_family(tmp_path: Path) -> None:
@@ -311,8 +312,9 @@ def test_against_a_named_baseline_the_verdict_names_every_metric_of_the_family(t
     both = only(runs, Settings(family=("ndcg@10", "ndcg@5"), baseline="native"))
     claim = both.claim("random", "ndcg@5")
     assert claim is not None
-    said = f"random ({claim.statistics.difference:+.4f}) is worse ({SCOPES[RETRAINED]})"
-    assert f"In ndcg@5: {said}." in verdict(both)
+    in_declared = verdict(both).partition("ndcg@5:")[2]
+    parts = (f"random ({claim.statistics.difference:+.4f})", "worse", f"({SCOPES[RETRAINED]})")
+    assert mentions(in_declared, *parts)
 
 
 def three_rows(folder: Path, **settings: Any) -> Comparison:
@@ -366,7 +368,7 @@ def test_the_leaderboard_of_the_report_shows_the_claims_of_every_metric_of_the_f
 
 def test_where_no_difference_has_an_interval_the_notes_claim_nothing(tmp_path: Path) -> None:
     runs = [*runs_of(tmp_path, "native", (1, 2)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
-    assert "They have no interval, and nothing is claimed of them." in render(only(runs))
+    assert mentions(render(only(runs)), "no interval", "no claims")
 
 
 def test_a_family_must_hold_the_metric_and_each_once() -> None:

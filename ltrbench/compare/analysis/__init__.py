@@ -1,10 +1,11 @@
-"""What a comparison says.
+"""Analysis of a comparison.
 
-verdict       the comparison in a few sentences
-methods       how it was tested, in words
-next_step     the command that would allow a claim
-slices        differences by kinds of queries
-across        tests over several data sets
-aa            each model against itself
-importances   features of several models side by side
+recommendation   the models to take, and how certain that is
+verdict          the claims in a few sentences
+methods          the statistical methods in words
+next_step        the command that would allow a claim
+slices           differences by kinds of queries
+across           tests over several data sets
+aa               each model against itself
+importances      features of several models side by side
 """

@@ -1,10 +1,11 @@
-"""How a comparison was tested, in words that stand under every form of it."""
+"""The statistical methods of a comparison in words, as notes of the group "Claims"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.notes import CLAIMS, Note
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import QUERIES, Need, Power
 from ltrbench.statistics import SCOPES
@@ -14,9 +15,9 @@ _ENOUGH_DRAWS = 2_000
 
 _METHODS = {
     "bca": "BCa bootstrap over queries",
-    "t": "Student's t over queries (few queries)",
+    "t": "Student's t over queries",
     "max-t": "max-T bootstrap over queries",
-    "bonferroni-t": "Student's t over queries by Bonferroni (few queries)",
+    "bonferroni-t": "Student's t over queries, Bonferroni-corrected",
     "mrmc-t": "multi-reader multi-case analysis of seeds and queries",
     "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
     "resampled-t": "t over resampled training sets and queries",
@@ -25,7 +26,7 @@ _METHODS = {
 
 
 def family_of(comparison: Comparison) -> str:
-    """Returns what is decided together: the differences to a named baseline or all pairs; and the metrics."""
+    """Returns the family of claims in words: its pairs and its metrics."""
     count = len(comparison.family)
     if comparison.settings.names_baseline:
         pairs = f"the {f'{count} differences' if count != 1 else 'difference'} to {comparison.baseline}"
@@ -35,37 +36,58 @@ def family_of(comparison: Comparison) -> str:
     return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
 
 
-def how_tested(comparison: Comparison) -> str:
-    """Returns what the difference column is, and how a claim follows from it."""
+def all_notes(comparison: Comparison) -> list[Note]:
+    """Returns every note under the table: on the methods, and those of the comparison."""
+    return [*_method_notes(comparison), *comparison.note_entries]
+
+
+def _method_notes(comparison: Comparison) -> list[Note]:
+    if not comparison.pairs:
+        return []
+    sentences = {
+        "simultaneous interval": about_intervals(comparison),
+        "claim": about_claims(comparison),
+        "bootstrap draws": about_draws(comparison),
+        "minimum detectable difference": about_power(comparison),
+    }
+    return [Note(CLAIMS, term, sentence) for term, sentence in sentences.items() if sentence]
+
+
+def about_intervals(comparison: Comparison) -> str:
+    """Returns the meaning of the differences and their intervals."""
     used = {pair.interval.method for pair in comparison.claims if pair.interval is not None}
     differences = f"Differences are to {comparison.baseline}, paired by query."
     if not used:
-        return f"{differences} They have no interval, and nothing is claimed of them."
+        return f"{differences} They have no interval, and there are no claims."
     methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
-    rope = comparison.settings.rope
     return (
-        f"{differences} Their intervals hold together with 95 % confidence over "
-        f"{family_of(comparison)} ({methods}). Claims: equivalent where the interval lies "
-        f"within ±{rope:g}, else better or worse where it excludes 0, else undecided. {_carriers(comparison)}"
+        f"{differences} All intervals together hold with 95 % confidence over {family_of(comparison)} "
+        f"({methods})."
     )
 
 
-def _carriers(comparison: Comparison) -> str:
-    """Which metrics carry claims."""
-    metrics = [comparison.metric, *comparison.declared]
-    return f"{listed(metrics)} {'carries' if len(metrics) == 1 else 'carry'} claims; all else is description."
+def about_claims(comparison: Comparison) -> str:
+    """Returns how a claim follows from an interval, and which metrics carry claims; empty without claims."""
+    if all(pair.interval is None for pair in comparison.claims):
+        return ""
+    rope, metrics = comparison.settings.rope, [comparison.metric, *comparison.declared]
+    carry = "carries" if len(metrics) == 1 else "carry"
+    return (
+        f"Claims: equivalent if the interval is within ±{rope:g}; else better or worse if it excludes 0; "
+        f"else undecided. {listed(metrics)} {carry} claims; all other columns are description."
+    )
 
 
-def what_draws_cannot_show(comparison: Comparison) -> str:
-    """Returns that the intervals are rough where there are few bootstrap draws; empty elsewhere."""
+def about_draws(comparison: Comparison) -> str:
+    """Returns a warning if there are too few bootstrap draws; empty otherwise."""
     draws = comparison.settings.num_draws
     if draws >= _ENOUGH_DRAWS:
         return ""
-    return f"Intervals from {draws} bootstrap draws are rough; give --draws {_ENOUGH_DRAWS} or more."
+    return f"Intervals from {draws} bootstrap draws are imprecise; give --draws {_ENOUGH_DRAWS} or more."
 
 
-def what_queries_can_show(comparison: Comparison) -> str:
-    """Returns the minimum detectable differences to the baseline, and what a named one needs."""
+def about_power(comparison: Comparison) -> str:
+    """Returns the minimum detectable differences to the baseline, and the data that --detect needs."""
     known = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
     known = [pair for pair in known if pair.power.detectable is not None]
     if not known:
@@ -83,18 +105,18 @@ def what_queries_can_show(comparison: Comparison) -> str:
     if detect is None:
         return detectable
     needs = "; ".join(_needs(pair) for pair in known)
-    return f"{detectable} To detect {detect:g}, each with all else as it is: {needs}."
+    return f"{detectable} To detect {detect:g}, with everything else unchanged: {needs}."
 
 
 def _span(pairs: Sequence[Pair]) -> str:
-    """The minimum detectable differences of pairs, such as "0.0120 to 0.0339"."""
+    """Returns the range of the minimum detectable differences, such as "0.0120 to 0.0339"."""
     known = [pair.power.detectable for pair in pairs if pair.power.detectable is not None]
     low, high = f"{min(known):.4f}", f"{max(known):.4f}"
     return low if low == high else f"{low} to {high}"
 
 
 def _needs(pair: Pair) -> str:
-    """Such as "native needs 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    """Returns text such as "native needs 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
     power = pair.power
     if power.is_enough:
         return f"{pair.a} needs no more data"
@@ -115,9 +137,9 @@ def _need(need: Need, power: Power) -> str:
 
 
 def about_folds(comparison: Comparison) -> str:
-    """Returns what the table over folds describes."""
+    """Returns the caption of the table over folds."""
     return (
-        "Over folds (description, one pair at a time): the corrected resampled t test, and the Bayesian "
-        "correlated t test's probabilities that the method trained on other queries is worse, practically "
+        "Over folds (description, one pair at a time): the corrected resampled t test, and the probabilities "
+        "by the Bayesian correlated t test that the method trained on other queries is worse, practically "
         f"equal (within ±{comparison.settings.rope:g}), or better."
     )

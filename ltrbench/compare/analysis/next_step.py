@@ -1,10 +1,10 @@
-"""What to do next where nothing can be claimed about the methods: the command that would allow a claim.
+"""Next step if there is no claim about the methods: the command that would allow one.
 
     resamples      train every model on resamples of the training queries
     more_seeds     train with more seeds, into the folder of the sweep
-    _other_folds   train on the folds that were not run
+    _other_folds   train on the remaining folds
 
-The one that takes the least time is named. Times are estimated from those that the runs recorded.
+The cheapest of these is returned. Its time is estimated from the times that the runs recorded.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ltrbench.tables import paragraph
 from ltrbench.untrusted.escaping import in_markdown, visible
 
 ENOUGH = 5
-"""Replicates that a next step asks for."""
+"""Number of replicates after a next step."""
 
-_REPEATED = "multirun/repeated"  # where several commands write to, so that their runs are compared
+_REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
-_MASKED = ":***@"  # as `provenance.without_password` leaves it
+_MASKED = ":***@"  # the form in which `provenance.without_password` writes a password
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """
+    """A command that would allow a claim.
+
     Attributes:
-        command: for a shell; empty where a run was made from Python or its scores were imported.
-        seconds: estimated time of the command.
-        reason: why nothing can be claimed, and what the command does.
+        command: Shell command; empty for runs made from Python and for imported scores.
+        seconds: Estimated time of the command.
+        reason: Why there is no claim about the methods, and what the command does.
     """
 
     command: str
@@ -47,7 +48,7 @@ class NextStep:
 
     @property
     def sentence(self) -> str:
-        """What stands before the command, with the estimated time."""
+        """The reason with the estimated time, to be followed by the command."""
         time = f" ({about(self.seconds)})" if self.seconds else ""
         return f"{self.reason}{time}{':' if self.command else '.'}"
 
@@ -55,8 +56,8 @@ class NextStep:
 def next_step(comparison: Comparison) -> NextStep | None:
     """Returns the cheapest step to a claim about the methods, or about the models trained again.
 
-    None where training was repeated often enough, whatever came out of it; and where the rows have several
-    test sets or training sets, or only some of them were trained on resamples.
+    None if training was repeated often enough, even if pairs are undecided; also if the rows have several
+    test or training sets, or only some of them were trained on resamples.
     """
     queries = comparison.queries
     pairs = [pair for pair in comparison.family if _lacks_replicates(pair)]
@@ -84,26 +85,26 @@ def next_step(comparison: Comparison) -> NextStep | None:
     return min((step for step in steps if step is not None), key=lambda step: step.seconds)
 
 
-def as_note(comparison: Comparison, width: int | None) -> list[str]:
-    """The next step as a last note, with the command in a line of its own; nothing where there is none."""
+def as_paragraphs(comparison: Comparison, width: int | None) -> list[str]:
+    """Returns the next step and its command on a line of its own; empty without a next step."""
     step = next_step(comparison)
     if step is None:
         return []
-    # A viewer that shows no block of code would take markup in the words of a command for its own.
+    # Viewers without code blocks would interpret markup in the command.
     shown = in_markdown(step.command) if width is None and "<" in step.command else visible(step.command)
-    # Six columns make a block of code in a Markdown list.
-    command = f"\n\n      {shown}" if shown else ""
-    return [paragraph(f"- {step.sentence}", width, "  ") + command]
+    # Four spaces make a code block in Markdown.
+    return [paragraph(step.sentence, width), *([f"    {shown}"] if shown else [])]
 
 
 def in_one_line(comparison: Comparison) -> list[str]:
-    """The next step as a note of a notebook's table; nothing where there is none."""
+    """Returns the next step as a note for a notebook; empty without a next step."""
     step = next_step(comparison)
     return [] if step is None else [f"{step.sentence} {step.command}".rstrip()]
 
 
 def about(seconds: float) -> str:
-    """
+    """Returns a duration in words.
+
     >>> about(0.2), about(41.3), about(170), about(7000)
     ('about 1 second', 'about 41 seconds', 'about 3 minutes', 'about 2 hours')
     """
@@ -114,11 +115,11 @@ def about(seconds: float) -> str:
 
 
 def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step that trains each row on `number` resamples, with one seed a fold.
+    """Returns the step that trains each row on `number` resamples, with one seed per fold.
 
     Args:
-        rows: the runs of each row.
-        reason: as in `NextStep`.
+        rows: Runs of each row.
+        reason: As in `NextStep`.
     """
     runs = [run for row in rows for run in _one_a_fold(row)]
     jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for run in runs]
@@ -126,9 +127,10 @@ def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextSt
 
 
 def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step to `number` seeds a row: those that it lacks, where one sweep made all runs.
+    """Returns the step to `number` seeds per row.
 
-    Elsewhere all of them, into a folder of their own.
+    If one sweep made all runs, only the missing seeds are trained, into its folder; otherwise all of them,
+    into a new folder.
     """
     everything = [run for row in rows for run in row]
     folder = _folder_of_sweep(everything)
@@ -147,14 +149,14 @@ def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextS
 
 
 def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
-    """None where the data set has no other folds."""
+    """Returns the step to all folds; None if the data set has no other folds."""
     runs = [run for row in rows for run in row]
     (fold,) = {fold_of(run) for run in runs}
     settings = runs[0].result.settings.get("data", {})
     num_folds = settings.get("num_folds") or settings.get("cv")
     if fold is None or num_folds is None or num_folds < 2:
         return None
-    # A sweep over folds may hold some of the others already, of some rows.
+    # A sweep over folds may already hold other folds of some rows.
     has_others = any(len(run.result.swept.get("data.fold", ())) > 1 for run in runs)
     folder = None if has_others else _folder_of_sweep(runs)
     folds = [number for number in range(1, num_folds + 1) if folder is None or number != fold]
@@ -165,7 +167,7 @@ def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
 
 
 def _lacks_replicates(pair: Pair) -> bool:
-    """Whether training was not repeated, or too seldom for an interval."""
+    """Returns whether training was not repeated, or not often enough for an interval."""
     if pair.inference is None:
         return True
     too_few = any(1 < number < FEWEST_REPLICATES for number in pair.inference.num_replicates)
@@ -175,7 +177,7 @@ def _lacks_replicates(pair: Pair) -> bool:
 def _seeds_would_do(
     rows: Mapping[str, Sequence[Run]], constant: Iterable[str], pairs: Iterable[Pair]
 ) -> bool:
-    """Whether seeds are known to matter in one model of each pair, and new ones can join the others."""
+    """Returns whether seeds matter in one model of each pair, and new seeds can join the same sweep."""
     repeated = all(len({run.result.seed for run in runs}) > 1 for runs in rows.values())
     resampled = any(resample_of(run) is not None for runs in rows.values() for run in runs)
     matters = all({pair.a, pair.b} - set(constant) for pair in pairs)
@@ -188,20 +190,20 @@ def _step(
 ) -> NextStep:
     command = _command(runs, jobs, folder)
     if _MASKED in command:
-        reason += "; put the password in the place of ***"
+        reason += "; replace *** by the password"
     return NextStep(command, seconds, reason)
 
 
 def _command(runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | None) -> str:
-    """The command that runs the jobs; empty where there is none for all of the runs.
+    """Returns the command that runs the jobs; empty if a run has no command.
 
     Args:
-        folder: of the sweep; None: a new one.
+        folder: Folder of the sweep; None for a new one.
     """
     results = [run.result for run in runs]
     if any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results):
         return ""
-    # A run without --config-dir is the same with it: it adds names only.
+    # --config-dir only adds names, so that runs without it are unchanged.
     config_dirs = {_config_dir(run) for run in runs} - {None}
     started_in = {item.started_in for item in results}
     if len(started_in) > 1 or len(config_dirs) > 1:
@@ -216,12 +218,12 @@ def _command(runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | N
 
 
 def _is_elsewhere(place: str) -> bool:
-    """Whether it is a folder, and another than the current one; on another machine it may not be there."""
+    """Returns whether it is a folder on this machine, and not the current one."""
     return Path(place).is_dir() and not Path(place).samefile(Path.cwd())
 
 
 def _config_dir(run: Run) -> str | None:
-    """The folder that --config-dir added, as Hydra recorded it; None: it added none."""
+    """Returns the folder of --config-dir, as recorded by Hydra; None without the option."""
     settings = run.path / ".hydra" / "hydra.yaml"
     if not settings.is_file():
         return None
@@ -231,7 +233,7 @@ def _config_dir(run: Run) -> str | None:
 
 
 def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
-    """The folder that the sweep of all runs wrote to and that they still lie in; None: there is none."""
+    """Returns the folder of the sweep if one sweep made all runs and they are still in it; otherwise None."""
     sweeps = {(run.result.sweep, run.result.started_in) for run in runs}
     ((sweep, started_in), *others) = sweeps
     if others or sweep is None:
@@ -241,7 +243,7 @@ def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
-    """Of each fold the run of the first resample and seed."""
+    """Returns the run with the first resample and seed of each fold."""
     in_order = sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed))
     return [*first_by(in_order, fold_of).values()]
 
@@ -251,5 +253,5 @@ def _seeds_of_fold(runs: Iterable[Run], fold: int | None) -> set[int]:
 
 
 def _without(run: Run, keys: Iterable[str]) -> list[str]:
-    """The overrides of a run but those of some keys."""
+    """Returns the overrides of a run without some keys."""
     return [line for line in run.result.overrides or () if line.partition("=")[0].lstrip("+~") not in keys]

@@ -1,4 +1,4 @@
-"""The comparison in a few sentences, for whoever reads nothing else: each claim with its scope."""
+"""Verdict: the claims of a comparison in a few sentences, each with its scope."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ltrbench.tables import listed
 
 NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
 NOT_ALIKE = "training was not repeated alike; nothing is claimed about the methods"
-"""What stands beside claims about trained models: of rows trained once, and of rows not trained alike."""
+"""Remarks beside claims about trained models: for rows trained once, and for rows not trained alike."""
 
 
 def verdict(comparison: Comparison) -> str:
-    """Returns what may be claimed of the best row against the others, or of each row against the baseline."""
+    """Returns the claims on the best row against the others, or on each row against the named baseline."""
     if comparison.best is None:
-        return "No two rows can be paired: nothing is claimed of differences."
+        return "No two rows can be paired: nothing is claimed about differences."
     reasons = {pair.reason for pair in comparison.family if pair.reason}
     if all(pair.interval is None for pair in comparison.family):
         if not comparison.family:
             return f"The baseline {comparison.baseline} is left out of paired tests: nothing is claimed."
-        return f"Nothing is claimed of differences: {listed(sorted(reasons))}."
+        return f"Nothing is claimed about differences: {listed(sorted(reasons))}."
     lead = f"Against {comparison.baseline}, in {comparison.metric}."
     if not comparison.settings.names_baseline:
         mean = comparison.row(comparison.best).metrics[comparison.metric]
@@ -31,18 +31,18 @@ def verdict(comparison: Comparison) -> str:
     sentences = [f"{_begin_with(scope, comparison)}: {words}." for scope, words in claims.items()]
     sentences += [_declared(comparison, metric) for metric in comparison.declared]
     if reasons:
-        sentences.append(f"Undecided for want of data: {listed(sorted(reasons))}.")
+        sentences.append(f"Undecided because of too few data: {listed(sorted(reasons))}.")
     return " ".join([lead, *sentences])
 
 
 def _declared(comparison: Comparison, metric: str) -> str:
-    """What is claimed by another metric of the family, of the same rows."""
+    """Returns the claims in another metric of the family, on the same rows."""
     claims = _claims_by_scope(comparison, comparison.declared[metric])
     return f"In {metric}: {'; '.join(f'{words} ({SCOPES[scope]})' for scope, words in claims.items())}."
 
 
 def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str, str]:
-    """Scope -> its claims: of the best row against each other, or of each row against a named baseline."""
+    """Returns scope -> claims on the best row against the others, or on each row against the baseline."""
     if comparison.settings.names_baseline:
         pairs, name_claims = against(family, comparison.baseline), _of_rows
     else:
@@ -56,17 +56,17 @@ def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str
 
 
 def claim_with_scope(pair: Pair) -> str:
-    """Returns the claim as tables and tags show it, such as "better (trained on other queries)"."""
+    """Returns the claim with its scope, such as "better (trained on other queries)"."""
     return f"{pair.claim} ({SCOPES[pair.scope]})"
 
 
 def _of_best(pairs: Sequence[Pair], rope: float) -> str:
-    """Of the best row minus each other."""
+    """Returns the claims on the best row minus each other row."""
     words_of_claim = {
         BETTER: "better than {}",
         EQUIVALENT: f"equivalent to {{}} (within ±{rope:g})",
         UNDECIDED: "undecided against {}",
-        # The highest mean, and worse: only over resamples that both rows have, where either lacks some.
+        # The row with the highest mean can be worse over the resamples that both rows have.
         WORSE: "worse than {}",
     }
     return "; ".join(
@@ -77,7 +77,7 @@ def _of_best(pairs: Sequence[Pair], rope: float) -> str:
 
 
 def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
-    """Of each row minus the baseline."""
+    """Returns the claims on each row minus the baseline."""
     parts = []
     for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
         rows = [f"{pair.a} ({pair.difference:+.4f})" for pair in pairs if pair.claim == claim]
@@ -90,14 +90,14 @@ def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
 
 
 def _begin_with(scope: str, comparison: Comparison) -> str:
-    """The scope at the beginning of a sentence."""
+    """Returns the scope with a capital letter, and the remark on repeated training."""
     name = SCOPES[scope]
     aside = f" ({about_training(comparison)})" if scope == MODELS else ""
     return f"{name[0].upper()}{name[1:]}{aside}"
 
 
 def about_training(comparison: Comparison) -> str:
-    """Returns why claims speak of trained models only; empty where none does."""
+    """Returns why claims are about trained models only; empty if there are no such claims."""
     queries = comparison.queries
     labels = {label for pair in comparison.family if pair.scope == MODELS for label in (pair.a, pair.b)}
     if queries is None or not labels:

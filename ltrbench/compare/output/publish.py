@@ -1,17 +1,18 @@
-"""A comparison as files: what a sweep leaves in its folder, and what `make results` puts into results/.
+"""A comparison as files, in the folder of a sweep and in results/ (`make results`).
 
-    table.md            the tables, the published figures beside them, and what made them
-    table.tex           the tables for a paper (booktabs)
-    table.csv           a row a model, numbers in full
-    per_query.csv       a row a query of test, a column a run: the comparison's metric; empty where skipped
-    comparison.json     rows, pairs with their tests, slices; what `compare --json` prints
-    environment.json    commands, commit, versions, machine, and of each run its metrics and fingerprints
-    importances.csv     what features are worth to each model by every kind, a row a feature
-    importances.md      the most of it: features worth most, rank correlations, who ignores what others use
-    report.html         all of it in one page that needs no network
-    *.png               the pictures; in a folder a data set where there are several
+    table.md            tables with recommendation, notes and published values
+    glossary.md         the entries of the glossary that table.md links to
+    table.tex           tables for a paper (booktabs)
+    table.csv           one row per model, numbers in full precision
+    per_query.csv       one row per test query, one column per run: the primary metric; empty if skipped
+    comparison.json     rows, pairs with their tests, slices; the output of `compare --json`
+    environment.json    commands, commit, versions, machine; metrics and fingerprints of each run
+    importances.csv     importances of every kind for each model, one row per feature
+    importances.md      most important features, rank correlations, features that single models ignore
+    report.html         the whole comparison as one page without references to other files
+    *.png               pictures; one folder per data set if there are several
 
-No document of the data is in them: neither features nor labels nor document ids.
+None of the files holds documents of the data: no features, labels or document ids.
 """
 
 from __future__ import annotations
@@ -32,50 +33,51 @@ from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.report.shown import series_of
-from ltrbench.compare.output.tables import as_csv, as_latex, render
+from ltrbench.compare.output.tables import as_csv, as_latex, render, terms_of
 from ltrbench.errors import ResultError
+from ltrbench.glossary import GLOSSARY_FILE, extract
 from ltrbench.plots import draw_series
 from ltrbench.results import Run
 from ltrbench.tables import Table, TableRow, figure, listed
 from ltrbench.untrusted.escaping import in_markdown
 
 _LONGEST_FOLDER_NAME = 60
-"""Characters; of four bytes each, they are fewer than a file system allows."""
+"""Number of characters; with four bytes each they are below the limit of file systems."""
 
 Slices = Mapping[str, Sequence[Slice]]
-"""Data -> its slices."""
+"""Name of a data set -> its slices."""
 
 
 def publish(
     comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
 ) -> None:
-    """Writes all of them into a folder, or none: they are moved there when all are written.
+    """Writes all files of the comparisons into a folder, or none of them.
 
-    Other files in the folder stay.
+    They are written to a temporary folder and then moved. Other files in the folder stay.
 
     Args:
-        folder: made where it is not there.
-        command: that does so again; empty where there is none to tell.
+        folder: Created if it does not exist.
+        command: Command that writes the files again, for the report; empty to leave it out.
 
     Raises:
-        ResultError: where they cannot be written, as on a full disk.
+        ResultError: The files cannot be written, for example on a full disk.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # On the same disk, and in the folder itself where that is all that can be written.
+        # On the same disk; in the folder itself if its parent may be read-only.
         place = folder if folder.is_dir() else folder.parent
         with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
-            # Its permissions are those of any folder; a temporary one's are its owner's alone.
+            # A temporary folder is private; this one has the usual permissions.
             staging = Path(partial, folder.resolve().name)
             staging.mkdir()
             _write(comparisons, staging, slices or {}, command)
             _move(staging, folder)
     except OSError as error:
-        # Made before the runs were read, to see that it can be.
+        # The verb creates the folder before it reads the runs.
         with contextlib.suppress(OSError):
             folder.rmdir()
         raise ResultError(
-            f"{folder} cannot be written: {error.strerror or error}. Make room there, or choose another "
+            f"{folder} cannot be written: {error.strerror or error}. Free some space, or choose another "
             "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
         ) from error
 
@@ -99,6 +101,8 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
     parts = [f"# {title}", tables.rstrip(), across_in_words(over), made_by]
     (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
+    terms = [term for comparison in comparisons for term in terms_of(comparison)]
+    (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
     record = json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)
@@ -114,7 +118,7 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
 
 
 def _folder_name(data: str) -> str:
-    """A data set's name as that of a folder, which never leads out of the one it is in.
+    """Returns the name of a data set as a folder name without path separators.
 
     >>> _folder_name("MQ2008 fold=1"), _folder_name(".."), _folder_name("../x")
     ('MQ2008_fold_1', 'data', '_x')
@@ -123,7 +127,7 @@ def _folder_name(data: str) -> str:
 
 
 def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
-    """Nothing where no run recorded any."""
+    """Writes importances.csv and importances.md; nothing if no run recorded importances."""
     compared = {
         item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
     }
@@ -131,20 +135,20 @@ def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
     if recorded:
         (folder / "importances.csv").write_text(importances_csv(recorded))
         text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
-        (folder / "importances.md").write_text(f"# What features are worth\n\n{text}")
+        (folder / "importances.md").write_text(f"# Feature importances\n\n{text}")
 
 
 def _made_by(runs: Sequence[Run]) -> str:
-    # Scores that were imported were made elsewhere.
+    # Imported scores have no machine.
     result = next((run.result for run in runs if run.result.machine), None)
     if result is None:
-        return "Made of imported scores. Each run's command stands in environment.json."
+        return "Made of imported scores. environment.json lists the command of each run."
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
-    # Outside git there is none.
+    # Runs outside git have no commit.
     commit = f"commit {result.commit}, " if result.commit else ""
     return (
         f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
-        f"({result.machine.get('cores')} cores): {versions}. Each run's command stands in environment.json."
+        f"({result.machine.get('cores')} cores): {versions}. environment.json lists the command of each run."
     )
 
 
@@ -156,7 +160,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
         "versions": _versions(runs),
         "machine": dict(first.machine),
         "threads": sorted({run.result.threads for run in runs}),
-        # Of the runs' own metrics below; what the comparison was made under stands in comparison.json.
+        # Convention of the metrics below; comparison.json holds the convention of the comparison.
         "convention": dict(first.convention),
         "runs": [
             {
@@ -175,7 +179,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
 
 
 def _versions(runs: Sequence[Run]) -> dict[str, str]:
-    """Package or plug-in -> its version; all of them where runs had different ones."""
+    """Returns package or plug-in -> its version; all versions if they differ between runs."""
     versions: dict[str, dict[str, None]] = {}
     for run in runs:
         for name, version in run.result.versions.items():
@@ -184,7 +188,7 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _per_query(comparisons: Sequence[Comparison]) -> Table:
-    """A query that a run was not judged on, or that is skipped, has an empty cell."""
+    """Returns the values by query; a query that a run was not evaluated on, or that is skipped, is empty."""
     columns: dict[str, None] = {}
     values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
     for comparison in comparisons:
@@ -204,10 +208,11 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _column(row: ModelRow, run: Run) -> str:
-    """The runs of a row that differ in their fold share a column, because a query stands in one fold."""
+    """Returns the column of a run; folds share a column, because a query is in one fold."""
     resample, seed = replicate_of(run)
     words = [] if resample is None else [f"resample={resample}"]
-    # One seed is another on each resample (`TrainingResample.seed_of_ranker`), which tells nothing more.
+    # The seed is named only if a resample has several: resamples alone have different seeds, too
+    # (`TrainingResample.seed_of_ranker`).
     seeds: dict[int | None, set[int]] = {}
     for item in row.runs:
         seeds.setdefault(replicate_of(item).resample, set()).add(item.result.seed)

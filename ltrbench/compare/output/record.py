@@ -1,4 +1,4 @@
-"""A comparison as one JSON object: what --json prints, and comparison.json holds. null, never NaN."""
+"""A comparison as one JSON object: the output of --json and the content of comparison.json; null for NaN."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ltrbench.compare.analysis.across import Across, across
 from ltrbench.compare.analysis.methods import family_of
 from ltrbench.compare.analysis.next_step import NextStep, next_step
+from ltrbench.compare.analysis.recommendation import Recommendation, recommend
 from ltrbench.compare.analysis.slices import Slice, interactions
 from ltrbench.compare.analysis.verdict import claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
@@ -22,13 +23,13 @@ from ltrbench.statistics import Inference, Interval
 def comparisons_as_json(
     comparisons: Sequence[Comparison], slices: Mapping[str, Sequence[Slice]] | None = None
 ) -> dict[str, Any]:
-    """The metric, a record a run, a record a row, and a record a pair of the family that was asked for.
+    """Returns the settings, and one record per run, row, pair of the family, slice and note.
 
-    A run's metrics hold what it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their bare names, what
-    was computed on test for this comparison, under its convention.
+    The metrics of a run hold the values that it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their
+    bare names, the values on test that were computed for this comparison under its convention.
 
     Args:
-        slices: data -> its slices.
+        slices: Data set -> its slices.
     """
     first = comparisons[0]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
@@ -45,6 +46,7 @@ def comparisons_as_json(
                 "best": comparison.best,
                 "family": family_of(comparison),
                 "next_step": _fields(next_step(comparison)),
+                "recommendation": _fields(recommend(comparison)),
             }
             for comparison in comparisons
         ],
@@ -65,13 +67,18 @@ def comparisons_as_json(
         ],
         "across_data_sets": _fields(across(comparisons)),
         "notes": [note for comparison in comparisons for note in comparison.notes],
+        "note_entries": [
+            {"data": comparison.data, **asdict(note)}
+            for comparison in comparisons
+            for note in comparison.note_entries
+        ],
     }
 
 
 def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
-    """Means of each row over its folds and seeds, by flat names such as "native/ndcg@10".
+    """Returns flat name -> value, such as "native/ndcg@10" -> its mean over folds and seeds.
 
-    The difference to the baseline stands beside its interval and its Holm-adjusted p-value.
+    Includes the difference to the baseline, its interval and its Holm-adjusted p-value.
     """
     figures: dict[str, float | None] = {}
     for comparison in comparisons:
@@ -91,7 +98,7 @@ def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
 
 
 def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
-    """Pair -> claim and scope: "native vs lightgbm, ndcg@10" -> "better (these trained models)"."""
+    """Returns pair -> claim with scope: "native vs lightgbm, ndcg@10" -> "better (these trained models)"."""
     return {
         f"{f'{comparison.data}: ' if len(comparisons) > 1 else ''}{pair.a} vs {pair.b}, {pair.metric}": (
             claim_with_scope(pair)
@@ -180,5 +187,5 @@ def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-def _fields(item: Across | NextStep | Inference | OverFolds | None) -> dict[str, Any] | None:
+def _fields(item: Across | NextStep | Recommendation | Inference | OverFolds | None) -> dict[str, Any] | None:
     return None if item is None else asdict(item)

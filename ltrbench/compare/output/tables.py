@@ -1,6 +1,7 @@
-"""Tables of a comparison: aligned text that is Markdown as well, LaTeX, HTML, CSV and a DataFrame.
+"""Tables of a comparison as aligned text, Markdown, LaTeX, HTML, CSV and DataFrame.
 
-A column of what is shown is one line in `_columns`; CSV and DataFrame are `_in_full`.
+Each column of the shown table is one entry in `_columns`, with its term of the glossary. CSV and DataFrame
+are written from `_in_full`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.analysis.methods import (
-    about_folds,
-    how_tested,
-    what_draws_cannot_show,
-    what_queries_can_show,
-)
-from ltrbench.compare.analysis.next_step import as_note, in_one_line
+from ltrbench.compare.analysis.methods import about_claims, about_folds, about_intervals, all_notes
+from ltrbench.compare.analysis.next_step import as_paragraphs, in_one_line
+from ltrbench.compare.analysis.recommendation import recommend
 from ltrbench.compare.analysis.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.analysis.verdict import about_training, claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.notes import Note, by_group
+from ltrbench.glossary import GLOSSARY_FILE, anchor
 from ltrbench.results import TIMES
 from ltrbench.statistics import SCOPES, Interval
 from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, figure, paragraph
@@ -32,17 +31,14 @@ _QUALITY = ".4f"
 
 
 def render(comparison: Comparison, width: int | None = None, slices: Sequence[Slice] = ()) -> str:
-    """The table with a heading above; below it the verdict, notes, folds, slices, and published figures.
+    """Returns the comparison as text: title, recommendation, table, notes, folds, slices, published values.
 
     Args:
-        width: of the terminal that it has to fit into; None: Markdown, with every line as long as it is.
+        width: Width of the terminal in columns; None for Markdown, with long lines and links to the glossary.
     """
-    sentences = [*_methods(comparison), *comparison.notes]
-    notes = "\n".join(paragraph(f"- {sentence}", width, "  ") for sentence in sentences)
-    parts = [paragraph(_title(comparison), width), _main_table(comparison).markdown(width)]
-    if len(comparison.rows) > 1:
-        parts.append(paragraph(verdict(comparison), width))
-    parts += [notes, *as_note(comparison, width)]
+    parts = [paragraph(text, width) for text in (_title(comparison), *answer(comparison))]
+    parts += [*as_paragraphs(comparison, width), _main_table(comparison).markdown(width)]
+    parts += _grouped_notes(comparison, width)
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
         parts += [paragraph(about_folds(comparison), width), _fold_table(comparison).markdown(width)]
     tested = interactions(comparison, slices)
@@ -53,39 +49,75 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     if comparison.published is not None:
         parts.append(paragraph(comparison.published.source, width))
         parts.append(_published_table(comparison.published.figures).markdown(width))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _about_glossary(comparison, width)]) + "\n"
+
+
+def answer(comparison: Comparison) -> list[str]:
+    """Returns the paragraphs above the table: models to take, certainty, claims; empty with a single row."""
+    recommended = recommend(comparison)
+    return [] if recommended is None else [*recommended.paragraphs, verdict(comparison)]
+
+
+def _grouped_notes(comparison: Comparison, width: int | None) -> list[str]:
+    """Returns a heading and a list for each group of notes."""
+    parts = []
+    for group, notes in by_group(all_notes(comparison)).items():
+        lines = [paragraph(f"- {note}", width, "  ") + _link(note, width) for note in notes]
+        parts += [group, "\n".join(lines)] if width is not None else [f"**{group}**", "\n".join(lines)]
+    return parts
+
+
+def _link(note: Note, width: int | None) -> str:
+    return f" ({_linked(note.term)})" if width is None else ""
+
+
+def _linked(term: str) -> str:
+    return f"[{term}]({GLOSSARY_FILE}#{anchor(term)})"
+
+
+def _about_glossary(comparison: Comparison, width: int | None) -> str:
+    """Returns the last line: links to the columns in the glossary, or the command that prints an entry."""
+    if width is None:
+        return f"Columns: {', '.join(map(_linked, column_terms(comparison)))}."
+    return paragraph("Meaning of a column or note: python -m ltrbench glossary TERM", width)
+
+
+def terms_of(comparison: Comparison) -> list[str]:
+    """Returns the terms of the glossary that the table and its notes use."""
+    return [*column_terms(comparison), *(note.term for note in all_notes(comparison))]
+
+
+def column_terms(comparison: Comparison) -> list[str]:
+    """Returns the term of each column of the table, once each."""
+    return list(dict.fromkeys(item.term for item in _shown_columns(comparison)))
 
 
 def as_html(comparison: Comparison) -> str:
-    """Returns the table with its title, the verdict and the notes, for a notebook."""
-    judged = [verdict(comparison)] if len(comparison.rows) > 1 else []
-    notes = [*judged, *_methods(comparison), *comparison.notes, *in_one_line(comparison)]
-    return _main_table(comparison).html(notes)
+    """Returns the table with title, recommendation, claims and notes, for a notebook."""
+    notes = [str(note) for of_group in by_group(all_notes(comparison)).values() for note in of_group]
+    return _main_table(comparison).html([*answer(comparison), *in_one_line(comparison), *notes])
 
 
 def as_latex(comparison: Comparison) -> str:
-    """Returns the table for a paper, with the rules of the package booktabs.
+    """Returns the table for a paper; it needs \\usepackage{booktabs}.
 
-    A mean in bold is claimed to be better than every other row's. The table needs \\usepackage{booktabs}.
-    Times, sizes and memory are left out.
+    A mean is bold if its row is claimed to be better than every other row. Times, sizes and memory are left
+    out.
     """
-    how = (
-        " ".join(filter(None, [how_tested(comparison), about_training(comparison)]))
-        if comparison.pairs
-        else ""
-    )
+    sentences = [about_intervals(comparison), about_claims(comparison), about_training(comparison)]
+    how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
     return heading + _main_table(comparison, with_costs=False).latex()
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """Returns a row a model, numbers in full; empty where there is none."""
+    """Returns one row per model, with numbers in full precision; empty if not available."""
     return _in_full(comparisons).csv()
 
 
 def as_frame(comparison: Comparison) -> pd.DataFrame:
-    """Returns a row a model, numbers in full, the columns of `as_csv`; NaN or None where there is none."""
-    # Late, because pandas takes half a second that --help does not have.
+    """Returns one row per model with the columns of `as_csv`; NaN or None if not available."""
+    # Imported here, because pandas takes half a second to import.
     import pandas as pd
 
     frame = pd.DataFrame(_in_full([comparison]).records()).drop(columns="data")
@@ -100,7 +132,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _in_full(comparisons: Sequence[Comparison]) -> Table:
-    """A row a model of each comparison, with everything that is known of it."""
+    """Returns one row per model of each comparison, with all of its values."""
     metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
     seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
     declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
@@ -120,7 +152,7 @@ def _in_full(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _against_baseline(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
-    """What is known of a row beside its means, under the names of its columns."""
+    """Returns column name -> value for everything but the means and times of a row."""
     pair = row.to_baseline
     statistics = None if pair is None else pair.statistics
     between = None if pair is None else pair.interval
@@ -148,20 +180,23 @@ def _against_baseline(comparison: Comparison, row: ModelRow) -> dict[str, CellVa
 
 
 def _declared_claim(row: ModelRow, metric: str, comparison: Comparison) -> str | None:
-    """The claim by a metric that was declared to carry claims beside the primary one, with its scope."""
+    """Returns the claim with its scope in a further metric that carries claims."""
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
     return None if pair is None else claim_with_scope(pair)
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """A column, and its cell of each row.
+    """A column and the cells of the rows.
 
     Attributes:
-        optional: it stands only where some row has a value in it.
-        is_cost: a time, a size or memory.
+        term: The entry of the glossary that explains the column.
+        cell: Returns the cell of a row.
+        optional: Whether the column is left out if no row has a value.
+        is_cost: Whether the column is a time, a size or memory.
     """
 
+    term: str
     column: TableColumn
     cell: Callable[[ModelRow], TableCell | CellValue]
     optional: bool = False
@@ -172,26 +207,30 @@ class _Shown:
 
 
 def _main_table(comparison: Comparison, with_costs: bool = True) -> Table:
-    """A row a model; a mean that is claimed to be better than every other is strong."""
-    columns = [
+    """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
+    columns = _shown_columns(comparison, with_costs)
+    rows = [[item.cell(row) for item in columns] for row in comparison.rows]
+    return Table([item.column for item in columns], rows, _title(comparison))
+
+
+def _shown_columns(comparison: Comparison, with_costs: bool = True) -> list[_Shown]:
+    return [
         item
         for item in _columns(comparison)
         if (with_costs or not item.is_cost) and (not item.optional or item.has_values(comparison.rows))
     ]
-    rows = [[item.cell(row) for item in columns] for row in comparison.rows]
-    return Table([item.column for item in columns], rows, _title(comparison))
 
 
 def _columns(comparison: Comparison) -> list[_Shown]:
     first, *others = comparison.rows[0].metrics
 
     def metric(name: str) -> _Shown:
-        return _Shown(TableColumn(name, _QUALITY), lambda row: _mean(row, name, comparison))
+        return _Shown("metric", TableColumn(name, _QUALITY), lambda row: _mean(row, name, comparison))
 
     def cost(
         header: str, value: Callable[[ModelRow], float | None], form: Form, optional: bool = True
     ) -> _Shown:
-        return _Shown(TableColumn(header, form), value, optional, is_cost=True)
+        return _Shown(header, TableColumn(header, form), value, optional, is_cost=True)
 
     def seconds(kind: str, form: Form, optional: bool = False) -> _Shown:
         return cost(f"{TIMES[kind]} s", lambda row: row.seconds.get(kind), form, optional)
@@ -199,17 +238,17 @@ def _columns(comparison: Comparison) -> list[_Shown]:
     difference = f"difference to {comparison.baseline} [95 % interval]"
     claim = f"claim{_common_scope(comparison)}"
     paired = [
-        _Shown(TableColumn(difference), lambda row: _difference(row, comparison)),
-        _Shown(TableColumn(claim), lambda row: _claim(row, comparison)),
-        _Shown(TableColumn("better/tied/worse"), _wins, optional=True),
-        _Shown(TableColumn("note"), lambda row: _note(row) or None, optional=True),
+        _Shown("difference", TableColumn(difference), lambda row: _difference(row, comparison)),
+        _Shown("claim", TableColumn(claim), lambda row: _claim(row, comparison)),
+        _Shown("better, tied, worse", TableColumn("better/tied/worse"), _wins, optional=True),
+        _Shown("note", TableColumn("note"), lambda row: _note(row) or None, optional=True),
     ]
     return [
-        _Shown(TableColumn("model", left=True), lambda row: row.label),
+        _Shown("model", TableColumn("model", left=True), lambda row: row.label),
         metric(first),
         *(paired if len(comparison.rows) > 1 else []),
         *map(metric, others),
-        _Shown(TableColumn("trainings"), lambda row: comparison.replicates[row.label]),
+        _Shown("trainings", TableColumn("trainings"), lambda row: comparison.replicates[row.label]),
         cost("trees", lambda row: row.trees, ".0f"),
         seconds("fit", ".2f"),
         seconds("monitor", ".2f"),
@@ -217,13 +256,6 @@ def _columns(comparison: Comparison) -> list[_Shown]:
         seconds("predict", ".3f"),
         cost("memory MB", lambda row: row.peak_memory_mb, ".0f"),
     ]
-
-
-def _methods(comparison: Comparison) -> list[str]:
-    if not comparison.pairs:
-        return []
-    sentences = (how_tested, what_draws_cannot_show, what_queries_can_show)
-    return [sentence for sentence in (write(comparison) for write in sentences) if sentence]
 
 
 def _fold_table(comparison: Comparison) -> Table:
@@ -244,7 +276,7 @@ def _fold_table(comparison: Comparison) -> Table:
 
 
 def _with_interval(difference: float | None, ends: Interval | None) -> str:
-    # z: what rounds to 0 has no minus.
+    # z: no minus sign on values that round to 0.
     text = figure(difference, "+z.4f")
     return text if ends is None else f"{text} {interval(ends.low, ends.high, '+.4f')}"
 
@@ -257,7 +289,7 @@ def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
 
 
 def _slice_table(slices: Sequence[Slice]) -> Table:
-    """A row a slice: its queries, and each model's mean with its difference to the baseline."""
+    """Returns one row per slice: number of queries, mean and difference to the baseline of each model."""
     labels = [item.label for item in slices[0].rows]
     rows: list[TableRow] = [
         [slice_.name, slice_.num_queries, *(_in_slice(item.mean, item.difference) for item in slice_.rows)]
@@ -287,7 +319,7 @@ def _difference(row: ModelRow, comparison: Comparison) -> str:
 
 
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
-    """The mean; with difference and claim for a metric that was declared beside the primary one."""
+    """Returns the mean; for a further metric that carries claims also the difference and the claim."""
     mean = row.metrics[metric]
     is_strong = metric == comparison.metric and comparison.beats_all(row.label)
     pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
@@ -306,13 +338,13 @@ def _claim(row: ModelRow, comparison: Comparison) -> str | None:
 
 
 def _common_scope(comparison: Comparison) -> str:
-    """The scope of all claims in the table, for its header; empty where they have several."""
+    """Returns the scope of all claims, for the header; empty if claims have different scopes."""
     scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
     return f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
 
 
 def _wins(row: ModelRow) -> str | None:
-    """On how many queries."""
+    """Returns the numbers of queries on which the row is better, tied and worse."""
     if row.to_baseline is None:
         return None
     statistics = row.to_baseline.statistics
@@ -320,7 +352,7 @@ def _wins(row: ModelRow) -> str | None:
 
 
 def _note(row: ModelRow) -> str:
-    """What to know of the difference: identical, few queries, or why there is no interval."""
+    """Returns a note on the difference: identical, few queries, or why there is no interval."""
     pair = row.to_baseline
     return "" if pair is None else pair.reason or pair.statistics.note
 

@@ -1,9 +1,9 @@
-"""Evaluated rows, and their queries in pairs: every value is computed anew from the stored raw scores.
+"""Evaluated rows and paired queries: every value is computed from the stored raw scores.
 
-`evaluate_rows` evaluates the runs of each row on test, under the convention of the comparison, so that
-figures which a run reported itself never count. `EvaluatedRow` holds the runs of one row by cell, `arrange`
-tells which rows can be paired, and `pair_queries` sets their values side by side, query by query. Values of
-one row in one cell are averaged for means, so that a query counts once.
+`evaluate_rows` evaluates the runs of each row on test under the convention of the comparison; metrics that a
+run reported are not used. `EvaluatedRow` holds the runs of one row by cell, `arrange` selects the rows that
+can be paired, and `pair_queries` returns their values query by query. Values of one row in one cell are
+averaged, so that each query counts once.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ltrbench.compare.grouping import (
     replicate_of,
     resample_of,
 )
+from ltrbench.compare.notes import DATA, Note
 from ltrbench.compare.pairing.overlap import clustered, same_sets
 from ltrbench.data import Judgments
 from ltrbench.data.query_keys import QueryKeys
@@ -43,9 +44,9 @@ class EvaluatedRun:
     """A run with the evaluation of its raw scores on test.
 
     Attributes:
-        judgments: of test; one object for all runs of a cell.
-        scores: (D,), in the backend's own dtype.
-        query_keys: (Q,), as the run stores them.
+        judgments: Judgments of the test set; one object for all runs of a cell.
+        scores: (D,), in the dtype of the backend.
+        query_keys: (Q,), as stored by the run.
     """
 
     run: Run
@@ -62,10 +63,10 @@ class EvaluatedRun:
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedRow:
-    """The evaluated runs of one row of a table, grouped once and passed on.
+    """The evaluated runs of one row of a table.
 
     Attributes:
-        evaluated: in the order of the runs.
+        evaluated: In the order of the runs.
     """
 
     label: str
@@ -81,30 +82,30 @@ class EvaluatedRow:
 
     @cached_property
     def cells(self) -> dict[DataCell, list[EvaluatedRun]]:
-        """Cell -> its runs, which differ in their seed or resample only."""
+        """Cell -> its runs, which differ only in the seed or the resample."""
         return grouped(self.evaluated, lambda item: item.cell)
 
     @cached_property
     def seeds_change_nothing(self) -> bool:
-        """Whether there are several seeds on the same training set, and every one gave the same scores."""
+        """Whether the row has several seeds on one training set, and all of them gave the same scores."""
         repeated = [runs for items in self.cells.values() for runs in _by_resample(items).values()]
         return any(len(runs) > 1 for runs in repeated) and all(map(_have_same_scores, repeated))
 
     def mean(self, metric: str) -> float | None:
-        """The mean over cells, in which a query counts, of the mean over runs; None where there is none."""
+        """Returns the mean over cells of the mean over runs; None if no query counts in any cell."""
         means = [fmean(item.evaluation.means[metric] for item in items) for items in self.cells.values()]
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
     def within(self, cells: Collection[DataCell]) -> EvaluatedRow:
-        """The row with the runs in some of its cells."""
+        """Returns the row with only the runs in these cells."""
         return replace(self, evaluated=tuple(item for item in self.evaluated if item.cell in cells))
 
     def under(self, convention: Convention, metrics: Sequence[str]) -> EvaluatedRow:
-        """The row with other metrics or another convention.
+        """Returns the row evaluated by other metrics or under another convention.
 
         Raises:
-            UndefinedMetricError, DataError: where the convention does not define one of them on these data.
+            UndefinedMetricError, DataError: The convention does not define a metric on these data.
         """
         evaluated = tuple(
             replace(item, evaluation=evaluate(item.judgments, item.scores, metrics, convention))
@@ -118,12 +119,12 @@ class Trainings:
     """The distinct trainings of one row in one cell.
 
     Attributes:
-        values: (R, Q), of the queries of the cell that count, in the units of `PairedQueries.sample`.
-        keys: (R,), the seed of each training; of resampled training sets, the number of the resample.
-        resample: how training sets were resampled, without the number of one; None: they were not.
-        is_constant: whether several seeds were tried and gave the same scores, which count as one training.
-        ranker_class: class of the ranker that was trained.
-        seconds: wall time of a training with all that its run does, the mean; 0 where none is known.
+        values: (R, Q), for the queries of the cell that count, in the units of `PairedQueries.sample`.
+        keys: (R,), seed of each training; with resampled training sets, number of the resample.
+        resample: Kind of resampling, without the number of the resample; None without resampling.
+        is_constant: Whether several seeds gave the same scores, which count as one training.
+        ranker_class: Class of the trained ranker.
+        seconds: Mean wall time of a run with one training; 0 if not available.
     """
 
     values: NDArray[np.float64]
@@ -134,25 +135,25 @@ class Trainings:
     seconds: float
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
-        """(len(keys), Q), the values of the trainings with these keys."""
+        """Returns the values of the trainings with these keys, (len(keys), Q)."""
         return self.values[[self.keys.index(key) for key in keys]]
 
 
 @dataclass(frozen=True, eq=False)
 class PairedQueries:
-    """The queries that all given rows were evaluated on and that count, with each row's values on them.
+    """The queries that count for all rows, with the values of each row.
 
     Attributes:
-        labels: (M,) of the rows.
-        sample: their values, (M, Q), means over seeds, with the weights that the convention gives queries, so
-            that its means are the means of the rows; see `Weighting.rescaled`.
-        cells: in which the rows were evaluated.
-        cell_of_query: (Q,), number of the query's cell in `cells`.
-        query_in_cell: (Q,), its number among the queries of the cell's judgments.
-        judgments: of each of `cells`.
-        test_share: n_test / n_train in queries, the mean over the cells; None where a run does not tell.
-        trainings: of each of `labels`, of each of `cells`.
-        query_keys: (Q,), by which a query is found in several cells.
+        labels: (M,), labels of the rows.
+        sample: Values (M, Q), means over trainings, with the weights of the queries under the convention; its
+            means are the means of the rows (see `Weighting.rescaled`).
+        cells: Cells in which the rows were evaluated.
+        cell_of_query: (Q,), index into `cells`.
+        query_in_cell: (Q,), index into the queries of the cell's judgments.
+        judgments: One for each of `cells`.
+        test_share: n_test / n_train in queries, mean over the cells; None if not available.
+        trainings: For each of `labels`, one for each of `cells`.
+        query_keys: (Q,), keys that identify a query across cells.
     """
 
     labels: tuple[str, ...]
@@ -167,17 +168,17 @@ class PairedQueries:
 
     @cached_property
     def distinct(self) -> PairedSample:
-        """The sample with each query once, however many cells it stands in: what varies over queries."""
+        """The sample with each query once, however many cells it is in."""
         return clustered(self.sample, self.query_keys)
 
     @cached_property
     def num_distinct(self) -> int:
-        """Number of queries, each counted once however many cells it stands in."""
+        """Number of distinct queries, over all cells."""
         return len(set(self.query_keys.tolist()))
 
     @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
-        """Number of a cell -> (Q,), whether a query stands in it; of the cells in which a query counts."""
+        """Index of a cell -> (Q,), whether a query is in it; only cells in which a query counts."""
         return {int(number): self.cell_of_query == number for number in np.unique(self.cell_of_query)}
 
     @cached_property
@@ -186,7 +187,7 @@ class PairedQueries:
         return bool(same_sets([self.query_keys[inside] for inside in self.counting_cells.values()]))
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """(Q,), from one array a cell with a value for each query of its judgments."""
+        """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""
         picked: NDArray[Any] = np.concatenate(
             [
                 values_of_cell[number][self.query_in_cell[inside]]
@@ -206,14 +207,14 @@ def evaluate_rows(
     """Evaluates the runs of each row on test.
 
     Args:
-        claimed: the metrics that carry claims.
-        others: further metrics, of which those count that the convention defines on these data.
+        claimed: Metrics that carry claims.
+        others: Further metrics; those that the convention does not define on these data are left out.
         cell_of_run: `cell_of`, or `test_cell_of`.
 
     Raises:
-        UndefinedMetricError: where the convention does not define a metric that carries claims.
+        UndefinedMetricError: The convention does not define a metric that carries claims.
     """
-    # The labels of a cell are read once, from its first run, however many runs there are in it.
+    # The labels of a cell are read once, from its first run.
     first: dict[DataCell, tuple[Run, Judgments]] = {}
     scored_runs: dict[str, list[tuple[Run, ScoredSplit]]] = {label: [] for label in rows}
     for label, runs in rows.items():
@@ -249,12 +250,12 @@ def _is_defined(name: str, convention: Convention, readers: Iterable[tuple[Run, 
 
 
 def first_of_cells(evaluated: Iterable[EvaluatedRun]) -> dict[DataCell, EvaluatedRun]:
-    """Cell -> the first of its runs."""
+    """Returns cell -> its first run."""
     return first_by(evaluated, lambda item: item.cell)
 
 
 def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:
-    """The runs of one cell, those on the same training queries together, in the order of the resamples."""
+    """Returns resample -> its runs, given the runs of one cell; in the order of the resamples."""
     resamples = grouped(items, lambda item: item.replicate.resample)
     return dict(sorted(resamples.items(), key=lambda resample: resample[0] or 0))
 
@@ -264,12 +265,12 @@ def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
 
 
 def _trainings(items: Sequence[EvaluatedRun], metric: str) -> Trainings:
-    """The trainings of one row in one cell, with the values of all of the cell's queries, NaN where none."""
+    """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
     first = items[0].run
     resample = resample_of(first)
     is_constant = resample is None and len(items) > 1 and _have_same_scores(items)
     if resample is not None:
-        # Seeds of one resample are averaged: what varies is the training set.
+        # Seeds of one resample are averaged, because a replicate is a training set.
         by_key = {int(number or 0): runs for number, runs in _by_resample(items).items()}
     else:
         by_seed = sorted(items, key=lambda item: item.run.result.seed)
@@ -286,23 +287,23 @@ def _trainings(items: Sequence[EvaluatedRun], metric: str) -> Trainings:
 
 
 class Arranged(NamedTuple):
-    """The rows of a table by what may be counted of them.
+    """The rows of a table, and which of them can be paired.
 
     Attributes:
-        counted: all rows, with the runs whose cells count.
-        paired: the rows that paired tests may be made of; the others lack a cell.
-        notes: sentences on what was left out.
+        counted: All rows, with the runs in the cells that count.
+        paired: The rows in paired tests; the other rows lack a cell.
+        notes: What is left out.
     """
 
     counted: list[EvaluatedRow]
     paired: list[EvaluatedRow]
-    notes: list[str]
+    notes: list[Note]
 
 
 def arrange(rows: list[EvaluatedRow]) -> Arranged:
-    """Drops from paired tests, by name, each row that lacks a cell which others have.
+    """Excludes each row that lacks a cell from paired tests.
 
-    Where fewer than two rows have every cell, the cells that all rows share are counted instead, if any.
+    If fewer than two rows have every cell, only the cells that all rows have are counted, if there are any.
     """
     everywhere = set[DataCell]().union(*(row.cells for row in rows))
     common = everywhere.intersection(*(row.cells for row in rows))
@@ -317,36 +318,46 @@ def arrange(rows: list[EvaluatedRow]) -> Arranged:
     }
     if len(whole) >= 2:
         notes += [
-            f"{label} has no run on {cells}: it is left out of paired tests, and its means are over the "
-            "test sets that it has."
+            _missing(
+                f"{label} has no run on {cells}: it is left out of paired tests, and its means are over its "
+                "other test sets. Train it there to include it."
+            )
             for label, cells in lacking.items()
         ]
         return Arranged(rows, whole, notes)
     if not common:
-        notes.append("The rows have no test set in common: each mean is over the row's own.")
+        notes.append(_missing("The rows have no common test set: each mean is over its own test sets."))
         return Arranged(rows, [], notes)
     notes += [
-        f"{label} has no run on {cells}; only the {len(common)} of {len(everywhere)} test sets that every "
-        "row has are counted."
+        _missing(
+            f"{label} has no run on {cells}; only the {len(common)} of {len(everywhere)} test sets that "
+            "every row has are counted."
+        )
         for label, cells in lacking.items()
     ]
     counted = [row.within(common) for row in rows]
     return Arranged(counted, counted, notes)
 
 
+def _missing(sentence: str) -> Note:
+    return Note(DATA, "missing runs", sentence)
+
+
 def _fold_and_test(cell: DataCell) -> tuple[int, str]:
     return cell.fold or 0, cell.test or ""
 
 
-def _missing_replicates(rows: Sequence[EvaluatedRow]) -> list[str]:
-    """A sentence for each row that has some replicates in one cell and not in another."""
+def _missing_replicates(rows: Sequence[EvaluatedRow]) -> list[Note]:
+    """Returns a note for each row and cell without a replicate that the row has in another cell."""
     notes = []
     for row in rows:
         replicates = {cell: {item.replicate for item in items} for cell, items in row.cells.items()}
         every = set[Replicate]().union(*replicates.values())
         notes += [
-            f"{row.label} has no run of {', '.join(map(str, sorted(every - present)))} on "
-            f"{cells_in_words([cell])}: its mean there is over the others."
+            _missing(
+                f"{row.label} has no run with {', '.join(map(str, sorted(every - present)))} on "
+                f"{cells_in_words([cell])}: its mean there is over the other runs."
+            )
             for cell, present in replicates.items()
             if present != every
         ]
@@ -357,9 +368,9 @@ class _CellQueries(NamedTuple):
     """The queries of one cell that count for all rows.
 
     Attributes:
-        first: the first run of the first row there.
-        numbers: of the queries in the judgments of the cell.
-        trainings: of each row, with the values of these queries.
+        first: First run of the first row in the cell.
+        numbers: Indices of the queries in the judgments of the cell.
+        trainings: One for each row, with the values of these queries.
     """
 
     first: EvaluatedRun
@@ -369,7 +380,7 @@ class _CellQueries(NamedTuple):
 
 
 def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | None:
-    """The values of rows query by query, over all cells; None where no query counts in any."""
+    """Returns the values of the rows query by query, over all cells; None if no query counts."""
     cells = [_queries_of_cell(rows, cell, metric) for cell in rows[0].cells] if rows else []
     sizes = [len(cell.numbers) for cell in cells]
     if not sum(sizes):
@@ -407,7 +418,7 @@ def _test_share(runs: Sequence[Run]) -> float | None:
     sizes = []
     for run in runs:
         data = run.result.data
-        # The training set that was resampled stands for the method, not its resample.
+        # The size of the whole training set counts, not the size of its resample.
         train = data.get("resample", data.get("train", {}))
         sizes.append((data.get("test", {}).get("queries"), train.get("queries")))
     if not all(all(pair) for pair in sizes):

@@ -1,7 +1,8 @@
-"""Whether runs may stand in one table, and what a reader of it has to be warned of.
+"""Fairness of a comparison: mismatched data are refused, other inequalities become notes.
 
-A table of runs that were trained or evaluated on different documents is refused, with what differs. What only
-may matter (threads, machines, settings tried, a model chosen by test) is a note under the table.
+Runs that were trained or evaluated on different documents are not compared; the error names the differing
+splits. Differences that may matter (threads, machines, number of settings tried, a model stopped by the test
+set) are notes under the table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from statistics import fmean
 import numpy as np
 
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of, grouped
+from ltrbench.compare.notes import CLAIMS, CONVENTIONS, COSTS, DATA, DIFFERENCES, Note
 from ltrbench.compare.pairing.cells import EvaluatedRow, EvaluatedRun, first_of_cells
 from ltrbench.compare.pairing.overlap import (
     repeats_in_words,
@@ -34,15 +36,14 @@ from ltrbench.results import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
 from ltrbench.tables import assignments, figure, listed
 
 SHOWN_DIGITS = 12
-"""Digits of a fingerprint that are shown; enough to tell two apart."""
+"""Number of digits of a fingerprint that are shown; enough to distinguish two."""
 
 
 def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
-    """A sentence for each two sets of runs that would have to be paired, and were made on different data.
+    """Returns a sentence for each two groups of runs that must be paired and have different data.
 
-    A sweep over a setting of the data, where every model is run under each value, is no mismatch: it makes a
-    table a value. But two models that share a data set and a fold and no cell of it were never given the
-    same.
+    A sweep over a setting of the data, in which every model is run under each value, is no mismatch: it gives
+    one table per value. Two models with the same data set and fold but without a common cell are a mismatch.
     """
     sentences: list[str] = []
     for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
@@ -54,16 +55,15 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
 
 
 def refusal(mismatched: Sequence[str]) -> str:
-    """What to say of mismatches that nobody allowed."""
+    """Returns the message of the error that refuses mismatched runs."""
     return (
-        f"these runs were not made on the same data: {' '.join(mismatched)} Compare runs of one data set "
-        "and split, or say --allow-mismatch to see them side by side all the same, with this said "
-        "under the table."
+        f"these runs do not have the same data: {' '.join(mismatched)} Compare runs on one data set and "
+        "split, or add --allow-mismatch to compare them anyway, with a note under the table."
     )
 
 
 def _within_table(table: GroupedRuns) -> Iterator[str]:
-    """Runs of one fold whose files were not the same."""
+    """Yields a sentence for each run whose data differ from another run on the same fold."""
     first: dict[int | None, tuple[str, DataCell]] = {}
     for run in table.runs:
         cell = cell_of(run)
@@ -73,7 +73,7 @@ def _within_table(table: GroupedRuns) -> Iterator[str]:
 
 
 def _across_tables(tables: Sequence[GroupedRuns]) -> Iterator[str]:
-    """Models that have a fold in common, and no cell."""
+    """Yields a sentence for each two models with a common fold and without a common cell."""
     cells: dict[str, list[DataCell]] = {}
     for table in tables:
         for label, of_row in table.cells.items():
@@ -102,102 +102,111 @@ def _short(fingerprint: str | None) -> str:
     return "none" if fingerprint is None else fingerprint[:SHOWN_DIGITS]
 
 
-def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> list[str]:
-    """What a reader of the table must know, a sentence each."""
+def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> list[Note]:
+    """Returns the notes on how fairly the rows are compared."""
     evaluated = [item for row in rows for item in row.evaluated]
     results = [item.run.result for item in evaluated]
     shares = [item.evaluation.share_without_relevant for item in evaluated]
     return [
-        _convention_note(convention.of(parse_metric(metric)[0]), fmean(shares)),
+        *_convention_notes(convention.of(parse_metric(metric)[0]), fmean(shares)),
         *_seed_notes(rows),
-        *_resamples_apart(rows),
+        *_missing_resamples(rows),
         *_overlaps(evaluated, metric),
         *_circumstances(results),
         *_changed_plugins(evaluated),
         *_budgets(rows, metric, convention),
         *_chosen_over_folds(rows),
         *_chosen_on_test(results),
-        *_unmatched(results),
+        *_backend_notes(results),
         *_drifts(results),
     ]
 
 
-def _convention_note(convention: Convention, share: float) -> str:
+def _convention_notes(convention: Convention, share: float) -> Iterator[Note]:
     fields = convention.describe()
     ties = {"expected": "ties count with their expected value"}.get(
         fields["ties"], f"ties: {fields['ties'].replace('_', ' ')}"
     )
     counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[fields["no_relevant"]]
-    return (
-        f"Convention {fields['name']}: {fields['gain'].replace('_', ' ')}, {ties}; the {100 * share:.1f} % "
-        f"of test queries without a relevant document {counted}."
+    gain = fields["gain"].replace("_", " ")
+    yield Note(CONVENTIONS, "convention", f"Convention {fields['name']}: {gain}, {ties}.")
+    yield Note(
+        CONVENTIONS,
+        "skipped queries",
+        f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}.",
     )
 
 
-def _seed_notes(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+def _seed_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
-        yield (
-            f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, so that several "
-            "seeds say no more than one."
+        yield Note(
+            CLAIMS,
+            "seeds that change nothing",
+            f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, and all seeds "
+            "count as one training.",
         )
 
 
-def _resamples_apart(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
-    """Rows without a resample that other rows have: pairs are compared over those that both have."""
+def _missing_resamples(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+    """Yields a note for each row that was not trained on a resample that another row has."""
     resamples = {row.label: {item.replicate.resample for item in row.evaluated} - {None} for row in rows}
     every = set[int | None]().union(*resamples.values())
     for label, of_row in resamples.items():
         if of_row and of_row != every:
             absent = listed([str(number) for number in sorted(filter(None, every - of_row))])
-            yield (
+            yield Note(
+                DATA,
+                "missing runs",
                 f"{label} was not trained on resample{'s' * (len(every - of_row) > 1)} {absent} of the "
-                "training queries: differences, claims and intervals of it are over the resamples that both "
-                "rows have."
+                "training queries: its differences, intervals and claims use the resamples that both rows "
+                "have.",
             )
 
 
-def _overlaps(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
-    """Queries that stand in several test sets, of those that count, and folds that are one."""
-    # A fold's test set is one, however many training sets there are.
+def _overlaps(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
+    """Yields notes on counted queries that are in several test sets, and on folds with one test set."""
+    # A fold has one test set, however many training sets there are.
     test_sets = first_of_cells(replace(item, cell=item.cell.of_test) for item in evaluated)
     counting = [item.query_keys[~np.isnan(item.evaluation.per_query[metric])] for item in test_sets.values()]
     repeated = repeats_in_words(shared(counting))
     if repeated:
-        yield repeated
+        yield Note(DATA, "repeated queries", repeated)
     folds = {cell.fold: item.query_keys for cell, item in test_sets.items() if cell.fold is not None}
     numbers = list(folds)
     groups = [[numbers[place] for place in group] for group in same_sets(list(folds.values()))]
-    yield from same_folds_in_words(groups)
+    for sentence in same_folds_in_words(groups):
+        yield Note(DATA, "folds with one test set", sentence)
 
 
-def _circumstances(results: Sequence[RunResult]) -> Iterator[str]:
-    """Threads, parameters, machines and versions."""
+def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
+    """Yields notes on threads, parameters, machines and commits; none if nothing was trained here."""
     trained = [result for result in results if result.seconds]
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
-    differ = ", which differ: set times side by side with care" if len(threads) > 1 else ""
-    sentences = [
-        f"Threads: {', '.join(threads)}{differ}.",
-        parameters(trained),
-        "Fit includes its evaluator.",
-    ]
-    yield " ".join(filter(None, sentences))
+    differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
+    yield Note(COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
+    yield Note(COSTS, "fit s", "The fit time includes the evaluation time.")
+    sentence = parameters(trained)
+    if sentence:
+        yield Note(DIFFERENCES, "matched parameters", sentence)
     machines = _several(
         f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
     )
     if len(machines) > 1:
-        yield f"Machines differ, and with them times: {'; '.join(machines)}."
+        yield Note(COSTS, "machines", f"Machines differ: {'; '.join(machines)}. Do not compare the times.")
     commits = _several(
         str(result.commit or f"version {result.versions.get('ltrbench')}") for result in trained
     )
     if len(commits) > 1:
-        yield f"The runs were made by different commits of the code: {', '.join(commits)}."
+        yield Note(
+            DATA, "commits", f"The runs were made by different commits of the code: {', '.join(commits)}."
+        )
 
 
-def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[str]:
-    """Metrics whose plug-in is not what it was when the runs reported them."""
+def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
+    """Yields a note for each metric whose plug-in has changed since the runs reported the metric."""
     loaded = plugin_versions()
     for name in dict.fromkeys(name for item in evaluated for name in item.evaluation.means):
         module = METRICS[parse_metric(name)[0]].function.__module__
@@ -208,15 +217,19 @@ def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[str]:
         ]
         others = [version for version in recorded if version != loaded.get(module)]
         if module in loaded and others:
-            yield (
+            yield Note(
+                CONVENTIONS,
+                "plug-in metrics",
                 f"{name} is computed with {module} {loaded[module]}; {len(others)} "
-                f"run{'s' * (len(others) > 1)} reported it with {listed(_several(others))}."
+                f"run{'s' * (len(others) > 1)} reported it with {listed(_several(others))}.",
             )
 
 
 def parameters(results: Sequence[RunResult]) -> str:
-    """Which shared parameters the models took, and what each has instead, in a sentence; empty where there
-    are only yardsticks, which have none."""
+    """Returns a sentence: the set of shared parameters, and the models with other values.
+
+    Empty if all models are yardsticks, which have no parameters.
+    """
     kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
     settings: dict[str, dict[str, None]] = {}
     for result in results:
@@ -232,34 +245,40 @@ def _several(values: Iterable[str]) -> list[str]:
     return sorted(set(values), key=lambda text: (len(text), text))
 
 
-def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[str]:
-    """Models of which more settings were tried than of others; the best of many is partly lucky."""
+def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
+    """Yields notes on models with several settings: the best of many is partly lucky."""
     rows_of_model = grouped((row for row in rows if row.runs[0].result.seconds), lambda row: row.model)
     tried = {model: len(of_model) for model, of_model in rows_of_model.items()}
     if max(tried.values(), default=1) == 1:
         return
     if len(tried) > 1 and len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        yield f"Tuning budgets differ: settings in this table are {counts}."
+        yield Note(CLAIMS, "tuning budget", f"Tuning budgets differ; settings in this table: {counts}.")
     for model, of_model in rows_of_model.items():
         validated = values_on_validation(of_model, metric, convention) if len(of_model) > 1 else {}
         if validated:
-            yield (
-                f"To take the best of the {len(of_model)} settings of {model} by this table is to pick on "
-                f"test; by validation it is {best_on_validation(validated)}."
+            yield Note(
+                CLAIMS,
+                "choice by validation",
+                f"Do not choose among the {len(of_model)} settings of {model} by this table, which is on "
+                f"test; the best by validation is {best_on_validation(validated)}.",
             )
 
 
-def _chosen_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
-    """Models of which one setting may be chosen by validation queries that are test queries too."""
+def _chosen_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+    """Yields a note if validation queries that settings are chosen by are test queries of other folds."""
     several = [model for model, count in Counter(row.model for row in rows).items() if count > 1]
     seen = seen_by_choice([item for row in rows if row.model in several for item in row.evaluated])
     if seen:
-        yield f"Settings of {listed(several)}: {seen}. Choose a setting for each fold by its own validation."
+        yield Note(
+            CLAIMS,
+            "validation queries in test",
+            f"Settings of {listed(several)}: {seen}. Choose a setting for each fold by its own validation.",
+        )
 
 
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
-    """What a choice by the validation sets of all folds has seen of their test sets; empty: nothing."""
+    """Returns which test queries are validation queries of other folds, in words; empty if none are."""
     folds = {cell: item for cell, item in first_of_cells(evaluated).items() if cell.fold is not None}
     if len({cell.fold for cell in folds}) < 2:
         return ""
@@ -281,7 +300,7 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
 
 
 def _valid_scores(run: Run) -> ScoredSplit | None:
-    """The scores of validation; None where the run has none."""
+    """Returns the scores of the validation set; None if the run has none."""
     try:
         return run.scored("valid")
     except ResultError:
@@ -291,9 +310,9 @@ def _valid_scores(run: Run) -> ScoredSplit | None:
 def values_on_validation(
     rows: Sequence[EvaluatedRow], metric: str, convention: Convention
 ) -> dict[str, dict[int, float]]:
-    """Row label -> number of its run -> what it reaches on validation.
+    """Returns row label -> index of a run in the row -> its metric on the validation set.
 
-    Runs that have no validation set, or may not be evaluated on it, are left out, as are rows without others.
+    Runs without a validation value are left out, and so are rows without any.
     """
     values = {
         row.label: {
@@ -309,12 +328,12 @@ def values_on_validation(
 
 
 def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:
-    """The label of the row with the highest mean; of equals the first."""
+    """Returns the label of the row with the highest mean; the first one in case of ties."""
     return max(validated, key=lambda label: fmean(validated[label].values()))
 
 
 def _value_on_validation(run: Run, metric: str, convention: Convention) -> float | None:
-    """As the run recorded it, or else computed from its scores."""
+    """Returns the value that the run recorded, else computes it; None if neither is possible."""
     reported = any(name.startswith("valid/") for name in run.result.metrics)
     recorded = run.result.metrics.get(f"valid/{metric}")
     if not reported or (recorded is not None and run.result.convention.get("name") == convention.name):
@@ -327,43 +346,52 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
     return None if math.isnan(mean) else mean
 
 
-def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[str]:
-    """Models whose validation set, by which they stopped, is the test set."""
+def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
+    """Yields a note for each model that was stopped by the test set."""
+    for model, folds in stopped_on_test(results).items():
+        known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
+        place = f" in fold {known}" if known else ""
+        yield Note(
+            CLAIMS,
+            "picked on test",
+            f"{model} was picked on test{place}: its validation set is the test set, and its figures are too "
+            "high. Give data.valid other queries.",
+        )
+
+
+def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
+    """Returns model -> the folds in which its validation set is the test set, None without folds."""
     folds: dict[str, list[object]] = {}
     for result in results:
         valid, test = (result.data.get(split, {}).get("fingerprint") for split in ("valid", "test"))
         if valid is not None and valid == test:
             folds.setdefault(result.model, []).append(result.data.get("fold"))
-    for model, of_model in folds.items():
-        known = ", ".join(str(fold) for fold in dict.fromkeys(of_model) if fold is not None)
-        place = f" in fold {known}" if known else ""
-        yield (
-            f"{model} was picked on test{place}: its validation set is the test set, so that its figures "
-            "flatter it. Give data.valid other queries."
-        )
+    return folds
 
 
-def _unmatched(results: Sequence[RunResult]) -> Iterator[str]:
+def _backend_notes(results: Sequence[RunResult]) -> Iterator[Note]:
+    """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model in dict.fromkeys(result.model for result in results):
-        sentences = dict.fromkeys(
-            sentence
-            for result in results
-            if result.model == model
-            for sentence in (*result.unmatched, *result.notes)
-        )
-        yield from (f"{model}: {sentence}" for sentence in sentences)
+        of_model = [result for result in results if result.model == model]
+        for sentence in dict.fromkeys(text for result in of_model for text in result.unmatched):
+            yield Note(DIFFERENCES, "differences between backends", sentence, model)
+        # Only runs that were not trained here hold notes.
+        for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
+            yield Note(DATA, "imported and fused scores", sentence, model)
 
 
-def _drifts(results: Sequence[RunResult]) -> Iterator[str]:
-    """Where a library's own figures on its own scores are not ours."""
+def _drifts(results: Sequence[RunResult]) -> Iterator[Note]:
+    """Yields a note for each run whose library computes other values of its metrics than ltrbench does."""
     for result in results:
         if result.drift.get("drifted"):
             of_library, convention = result.drift["own"], result.drift["convention"]
             pairs = ", ".join(
-                f"{name} {figure(of_library[name], '.9f')} against {figure(ours, '.9f')}"
+                f"{name} {figure(of_library[name], '.9f')} (ltrbench: {figure(ours, '.9f')})"
                 for name, ours in result.drift["ours"].items()
             )
-            yield (
-                f"{result.model} drifts: {convention} itself computes {pairs} of ours under its convention. "
-                "Do not rely on either."
+            yield Note(
+                CONVENTIONS,
+                "drift",
+                f"drift: {convention} itself computes {pairs} under its convention. Do not rely on either.",
+                result.model,
             )

@@ -201,7 +201,7 @@ def test_the_step_stands_in_every_form_of_the_comparison(tmp_path: Path) -> None
     assert step is not None
     # In a line of its own, which no width breaks.
     for width in (None, 60):
-        assert f"\n      {step.command}\n" in render(comparison, width)
+        assert f"\n    {step.command}\n" in render(comparison, width)
     assert step.command in as_html(comparison)
     (record,) = json.loads(json.dumps(comparisons_as_json([comparison])))["comparisons"]
     assert record["next_step"] == {"command": step.command, "seconds": step.seconds, "reason": step.reason}

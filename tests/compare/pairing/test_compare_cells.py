@@ -1,8 +1,7 @@
-"""What may stand in one table: cells, mismatches, and the warnings under it."""
+"""Tables: cells, mismatches, and the notes under the table."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_runs import NUM_QUERIES, keys_of, write
+from messages import naming
+from toy_runs import NUM_QUERIES, keys_of, mentions, write
 
 from ltrbench.compare import Settings, compare
 from ltrbench.compare.analysis.slices import slices
@@ -25,7 +25,8 @@ from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit
 def test_runs_of_two_models_on_different_files_are_refused_with_the_fingerprints(tmp_path: Path) -> None:
     runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", train="another")]
     with pytest.raises(
-        ResultError, match=r"toy, fold 1, native and xgboost: .* train train of fol and another"
+        ResultError,
+        match=naming("toy, fold 1", "native and xgboost", "train of fol", "another", "--allow-mismatch"),
     ):
         compare(runs)
 
@@ -36,7 +37,7 @@ def test_a_mismatch_that_is_allowed_is_paired_by_its_test_set_and_said_under_the
     runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", train="another")]
     (comparison,) = compare(runs, Settings(allow_mismatch=True))
     assert len(comparison.pairs) == 1
-    assert any("fingerprints of train" in note for note in comparison.notes)
+    assert any(mentions(note, "fingerprints", "train of fol", "another") for note in comparison.notes)
 
 
 def test_models_that_were_split_by_different_seeds_are_refused(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_models_that_were_split_by_different_seeds_are_refused(tmp_path: Path) -
         write(tmp_path / model, model, fold=None, train=model, data_settings={"split_seed": seed})
         for seed, model in enumerate(("native", "xgboost"))
     ]
-    with pytest.raises(ResultError, match=r"toy data\.split_seed=0 and toy data\.split_seed=1"):
+    with pytest.raises(ResultError, match=naming("data.split_seed=0 and toy data.split_seed=1")):
         compare(runs)
 
 
@@ -72,9 +73,7 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     assert [(pair.a, pair.b) for pair in comparison.pairs] == [("native", "lightgbm")]
     assert comparison.pairs[0].statistics.num_queries == 3 * (NUM_QUERIES - 1)
     assert comparison.row("xgboost").to_baseline is None
-    assert any(
-        note.startswith("xgboost has no run on folds 1, 3: it is left out") for note in comparison.notes
-    )
+    assert any(mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes)
 
 
 def test_a_seed_that_is_missing_in_one_fold_is_named(tmp_path: Path) -> None:
@@ -83,33 +82,38 @@ def test_a_seed_that_is_missing_in_one_fold_is_named(tmp_path: Path) -> None:
         for fold, seed in ((1, 0), (1, 1), (2, 0))
     ]
     (comparison,) = compare(runs)
-    assert any(note.startswith("native has no run of seed 1 on fold 2") for note in comparison.notes)
+    assert any(mentions(note, "native", "seed 1", "fold 2") for note in comparison.notes)
 
 
 @pytest.mark.parametrize("same", [False, True])
 def test_seeds_that_change_nothing_are_said_to(tmp_path: Path, same: bool) -> None:
     first, second = (write(tmp_path / str(seed), "native", seed=seed) for seed in (0, 1))
     (comparison,) = compare([first, Run(first.path if same else second.path, second.result)])
-    assert any(note.startswith("Seeds change nothing in native") for note in comparison.notes) is same
+    notes = [note for note in comparison.note_entries if note.term == "seeds that change nothing"]
+    assert [mentions(note, "native") for note in notes] == [True] * same
 
 
 @pytest.mark.parametrize(
     ("fields", "warning"),
     [
-        ({"threads": 1}, r"Threads: 1, 2, which differ"),
-        ({"machine": {"cpu": "other", "cores": 8}}, r"Machines differ.*some \(2 cores\); other \(8 cores\)"),
-        ({"commit": "def"}, r"different commits of the code: abc, def"),
+        ({"threads": 1}, ("threads", "1, 2", "differ")),
+        ({"machine": {"cpu": "other", "cores": 8}}, ("machines", "some (2 cores)", "other (8 cores)")),
+        ({"commit": "def"}, ("commits", "abc, def")),
     ],
 )
-def test_circumstances_that_differ_are_told(tmp_path: Path, fields: dict[str, Any], warning: str) -> None:
+def test_circumstances_that_differ_are_told(
+    tmp_path: Path, fields: dict[str, Any], warning: tuple[str, ...]
+) -> None:
     (comparison,) = compare([write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", **fields)])
-    assert re.search(warning, " ".join(comparison.notes))
+    term, *parts = warning
+    (note,) = (note for note in comparison.note_entries if note.term == term)
+    assert mentions(note, *parts)
 
 
 def test_a_model_that_was_stopped_by_the_test_set_is_told(tmp_path: Path) -> None:
     runs = [write(tmp_path / "a", "native", valid="test of fold 1")]
     (comparison,) = compare(runs)
-    assert any(note.startswith("native was picked on test") for note in comparison.notes)
+    assert any(mentions(note, "native", "picked on test", "data.valid") for note in comparison.notes)
 
 
 def test_more_settings_of_one_model_are_a_larger_budget_and_validation_names_the_best(tmp_path: Path) -> None:
@@ -120,10 +124,9 @@ def test_more_settings_of_one_model_are_a_larger_budget_and_validation_names_the
         runs.append(Run(run.path, replace(run.result, metrics=metrics)))
     runs.append(write(tmp_path / "x", "xgboost"))
     (comparison,) = compare(runs)
-    notes = " ".join(comparison.notes)
-    assert "Tuning budgets differ: settings in this table are native 3, xgboost 1." in notes
-    assert "the best of the 3 settings of native by this table is to pick on test" in notes
-    assert "by validation it is native num_leaves=31." in notes
+    assert any(mentions(note, "budgets differ", "native 3, xgboost 1") for note in comparison.notes)
+    (note,) = (note for note in comparison.note_entries if note.term == "choice by validation")
+    assert mentions(note, "3 settings of native", "validation", "native num_leaves=31")
 
 
 def test_every_figure_is_computed_anew_under_the_convention_that_is_asked_for(tmp_path: Path) -> None:
@@ -163,10 +166,10 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tm
     ]
     (comparison,) = compare(runs)
     assert comparison.rows[0].runs == (runs[1],)
-    (said,) = (
-        note for note in comparison.notes if "2 runs of seed 0 with the same settings on fold 1" in note
-    )
-    assert f"only the last, {tmp_path / '2'}, is counted, and not {tmp_path / '1'}." in said
+    (note,) = (note for note in comparison.note_entries if note.term == "repeated runs")
+    counted, ignored = str(note).split("ignored")
+    assert mentions(counted, "native", "2 runs", "seed 0", "fold 1", tmp_path / "2")
+    assert mentions(ignored, tmp_path / "1")
 
 
 def test_a_fold_in_which_no_query_counts_is_left_out_of_means(tmp_path: Path) -> None:
@@ -197,7 +200,7 @@ def test_a_model_that_was_picked_on_test_in_one_fold_only_is_told(tmp_path: Path
         write(tmp_path / "2", "native", fold=2),
     ]
     (comparison,) = compare(runs)
-    assert any(note.startswith("native was picked on test in fold 1") for note in comparison.notes)
+    assert any(mentions(note, "native", "picked on test", "fold 1:") for note in comparison.notes)
 
 
 def test_a_baseline_that_a_table_lacks_is_said_there_and_makes_no_family(tmp_path: Path) -> None:
@@ -208,9 +211,7 @@ def test_a_baseline_that_a_table_lacks_is_said_there_and_makes_no_family(tmp_pat
     ]
     one, two = compare(runs, Settings(baseline="xgboost"))
     assert (one.baseline, two.baseline) == ("xgboost", "native")
-    assert two.notes[0] == (
-        "There is no run of the baseline xgboost here: differences are to native, the first row."
-    )
+    assert mentions(two.notes[0], "baseline xgboost", "no run", "native")
     assert two.settings.baseline is None
 
 

@@ -1,19 +1,18 @@
-"""The report: one HTML file with everything that a comparison shows; it needs no network and no other file.
+"""The report: one HTML file with the whole comparison; it needs no network and no other file.
 
-    shown          what the sections of a data set are made from
-    sections       what stands in the report: a file a section, found by itself
-    data_sets      the chapter over all data sets
-    provenance     the chapter on what made the runs
-    parts          what a section is made of: tables, drawings, paragraphs, lists, commands
-    svg            matplotlib's figures, inlined in the page's colours
-    page           chapters as one page
-    page.html.j2   its template
-    page.css       its style
-    page.js        its script, which sorts tables
+    shown          the comparison as its sections need it
+    sections       the sections, one per file, registered by a decorator
+    data_sets      chapter on all data sets
+    provenance     chapter on the runs: versions, machine, commands
+    parts          classes of parts: tables, figures, paragraphs, lists, notes, commands
+    svg            matplotlib figures as inline SVG in the colours of the page
+    page           writes chapters as one page
+    page.html.j2   template
+    page.css       style
+    page.js        script: sorts tables
 
-`write_report` takes comparisons and writes report.html. Numbers come from the comparison's records: what is
-computed here is the same scores by other cutoffs and under other conventions, and what the queries' values
-show of risk and of slices.
+`write_report` takes comparisons and writes report.html. Numbers come from the comparison; the sections only
+compute the same scores by other cutoffs and under other conventions, and the risk and slices of the queries.
 """
 
 from __future__ import annotations
@@ -25,21 +24,22 @@ from pathlib import Path
 from ltrbench.compare.analysis.across import Across
 from ltrbench.compare.analysis.next_step import next_step
 from ltrbench.compare.analysis.slices import ATTRIBUTES, Slice, slices
-from ltrbench.compare.analysis.verdict import verdict
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.output.report.data_sets import data_sets_chapter
 from ltrbench.compare.output.report.page import render_page
-from ltrbench.compare.output.report.parts import Chapter, Code, PagePart, Prose
+from ltrbench.compare.output.report.parts import Chapter, Code, Definitions, Folded, PagePart, Prose, Section
 from ltrbench.compare.output.report.provenance import provenance_chapter
 from ltrbench.compare.output.report.sections import sections_by_place
 from ltrbench.compare.output.report.shown import Shown
+from ltrbench.compare.output.tables import answer
+from ltrbench.glossary import glossary
 from ltrbench.tables import numbers
 
 __all__ = ["write_report"]
 
 
 _DRAWS = 2_000
-"""Of the bootstrap in a slice that nobody asked for: enough for the third digit of an interval's width."""
+"""Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
 
 
 def write_report(
@@ -49,13 +49,13 @@ def write_report(
     across: Across | None = None,
     command: str = "",
 ) -> None:
-    """Writes the report of comparisons, one a data set.
+    """Writes the report of comparisons, one per data set.
 
     Args:
-        slices_by_data: data -> those of its queries that were asked for; the attributes that every data set
-            has are added where they are missing.
-        across: the comparison over data sets; None with a single one.
-        command: that makes the report again; empty where there is none to tell.
+        slices_by_data: Data set -> its requested slices; slices by the attributes that every data set has are
+            added.
+        across: Comparison over data sets; None with a single data set.
+        command: Command that writes the report again; empty to leave it out.
     """
     chapters = [
         _chapter(comparison, f"data-{number}", (slices_by_data or {}).get(comparison.data, ()))
@@ -63,7 +63,7 @@ def write_report(
     ]
     if across is not None:
         chapters.append(data_sets_chapter(across, comparisons[0].metric))
-    chapters.append(provenance_chapter(comparisons, command))
+    chapters += [provenance_chapter(comparisons, command), _glossary_chapter()]
     names = ", ".join(comparison.data for comparison in comparisons)
     path.write_text(render_page(f"{names}: {comparisons[0].metric}", chapters), encoding="utf-8")
 
@@ -76,11 +76,21 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
     return Chapter(
         name=name,
         title=comparison.data,
-        verdict=verdict(comparison) if len(comparison.rows) > 1 else "",
+        answer=answer(comparison),
         facts=_facts(comparison),
         sections=[section for section in made if section is not None],
         next_step=_next_step(comparison),
+        terms=("recommendation", "scope", "yardstick"),
     )
+
+
+def _glossary_chapter() -> Chapter:
+    entries = glossary()
+    folded = Folded(f"All {len(entries)} terms", [Definitions(entries)])
+    section = Section(
+        "terms", "Terms", "Meaning of the columns, notes and sections of this report.", [folded]
+    )
+    return Chapter("glossary", "Glossary", (), (), [section])
 
 
 def _next_step(comparison: Comparison) -> list[PagePart]:
@@ -91,7 +101,7 @@ def _next_step(comparison: Comparison) -> list[PagePart]:
 
 
 def _missing_slices(comparison: Comparison, given: Collection[str]) -> list[Slice]:
-    """By the attributes that every data set has and nobody asked for, with fewer draws."""
+    """Returns the slices by the default attributes that were not requested, with fewer draws."""
     settings = replace(comparison.settings, num_draws=min(comparison.settings.num_draws, _DRAWS))
     missing = [attribute for attribute in ATTRIBUTES if attribute not in given]
     return slices(replace(comparison, settings=settings), missing)

@@ -1,4 +1,4 @@
-"""Over several data sets: the means side by side, and whether the models differ in general."""
+"""Chapter over several data sets: means side by side, and tests over data sets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from ltrbench.plots.report.ranks import critical_difference_diagram
 from ltrbench.statistics import DataSetTest
 from ltrbench.tables import Table, TableColumn, TableRow, numbers
 
+_RANKS = "Tests over data sets"
+
 
 def data_sets_chapter(across: Across, metric: str) -> Chapter:
-    """The means, and the test over data sets or why there is none."""
-    lead = f"Mean {metric} on test, a row a data set; the highest of each stands out."
+    """Returns the means, and the test over data sets or the reason why there is none."""
+    lead = f"Mean {metric} on test, one row per data set."
     parts: list[PagePart] = [_means(across)]
     sections = [Section("means", "Means", lead, parts)]
     if across.test is None:
-        sections.append(Section("ranks", "Over data sets", "", [Prose(across.reason)]))
+        sections.append(Section("ranks", _RANKS, "", [Prose(across.reason)]))
     else:
         sections.append(_ranks(across, across.test))
-    return Chapter("all-data", "All data sets", "", (), sections)
+    return Chapter("all-data", "All data sets", (), (), sections)
 
 
 def _means(across: Across) -> Table:
@@ -33,9 +35,9 @@ def _means(across: Across) -> Table:
 
 def _ranks(across: Across, test: DataSetTest) -> Section:
     lead = (
-        "Data sets count once each, by the ranks of the models on them: Friedman's test whether any differ, "
-        "Nemenyi's which; Wilcoxon's signed rank test with Holm's adjustment beside it, which does not "
-        "depend on the other models of the table."
+        "Each data set counts once, by the ranks of the models on it. Friedman's test: do any models differ? "
+        "Nemenyi's test: which ones? Wilcoxon's signed rank test with Holm's adjustment does not depend on "
+        "the other models in the table."
     )
     parts: list[PagePart] = []
     if test.note:
@@ -54,7 +56,7 @@ def _ranks(across: Across, test: DataSetTest) -> Section:
             across.labels, test.average_ranks, test.critical_difference, test.groups, PAGE
         )
         parts.append(Figures([inlined(drawing, "all-data-ranks", "Critical-difference diagram")]))
-    return Section("ranks", "Over data sets", lead, [*parts, *_tables(across, test)])
+    return Section("ranks", _RANKS, lead, [*parts, *_tables(across, test)], ("tests over data sets",))
 
 
 def _tables(across: Across, test: DataSetTest) -> list[Table]:

@@ -1,9 +1,9 @@
-// Without this script the page is whole: it sorts tables, copies commands, and switches light and dark.
+// Sorts tables, copies commands, opens the glossary, and switches light and dark. The page works without it.
 "use strict";
 
 const key = (row, column) => row.cells[column].dataset.key;
 
-// Numbers by their value, texts by the alphabet; what is not known comes last, whichever way is up.
+// Numbers by value, texts alphabetically; missing values come last in both directions.
 function compare(a, b, direction) {
   if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
   const [x, y] = [Number(a), Number(b)];
@@ -13,7 +13,7 @@ function compare(a, b, direction) {
 
 function sort(header) {
   const body = header.closest("table").tBodies[0];
-  // Of a figure the highest first, of a name the first of the alphabet.
+  // First click: numbers descending, names ascending.
   const first = header.classList.contains("number") ? "descending" : "ascending";
   const second = first === "ascending" ? "descending" : "ascending";
   const way = header.ariaSort === first ? second : first;
@@ -39,7 +39,7 @@ function select(element) {
 for (const button of document.querySelectorAll("button.copy")) {
   const code = button.parentElement.querySelector("code");
   button.addEventListener("click", async () => {
-    // A browser that refuses leaves the lines selected.
+    // If the browser refuses, the lines stay selected.
     select(code);
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -55,6 +55,18 @@ document.getElementById("theme").addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
+
+// A link into a folded part opens it.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const folded = target?.closest("main details:not([open])");
+  if (folded) {
+    folded.open = true;
+    target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", openTarget);
+openTarget();
 
 // On paper nothing can be unfolded.
 addEventListener("beforeprint", () => {

@@ -1,29 +1,41 @@
-"""Chapters as one HTML page, with its style and its script in it."""
+"""Writes chapters as one HTML page that contains its style and its script."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ltrbench.compare.output.report.parts import Chapter
+from ltrbench.glossary import anchor
 from ltrbench.tables.numbers import EN_DASH
 from ltrbench.untrusted.escaping import visible
 
 _HERE = Path(__file__).parent
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def _seen(value: object) -> object:
-    """Text without control characters, which browsers show in no way; what is markup already stays."""
+    """Returns text with control characters escaped, which browsers do not show; markup is unchanged."""
     return visible(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _with_code(text: str) -> Markup:
+    """Returns escaped text with `code` in backticks as code elements.
+
+    >>> _with_code("a < `b`")
+    Markup('a &lt; <code>b</code>')
+    """
+    return Markup(_CODE.sub(r"<code>\1</code>", escape(text)))
+
+
 def render_page(title: str, chapters: Sequence[Chapter]) -> str:
-    """Returns the page. Every text is escaped; its policy allows only its own script, and no fetching."""
+    """Returns the page. Every text is escaped; the content policy allows no requests and no other script."""
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -38,6 +50,8 @@ def render_page(title: str, chapters: Sequence[Chapter]) -> str:
         title=title,
         chapters=chapters,
         kind_of=lambda part: type(part).__name__.lower(),
+        anchor=anchor,
+        with_code=_with_code,
         dash=EN_DASH,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),

@@ -1,4 +1,4 @@
-"""What made the runs, and the commands that make them again."""
+"""Chapter on the runs: versions, machine, and the commands that repeat them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 
 def provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
-    """Of all data sets, as one sweep makes the runs of all.
+    """Returns one chapter for all data sets, because one sweep makes the runs on all of them.
 
     Args:
-        command: that made the report; empty where it was written after a sweep.
+        command: Command that wrote the report; empty after a sweep.
     """
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
     made_in_python = sum(run.result.command is None for run in runs)
-    lead = "A command for each run, in the order of the table above."
+    lead = "One command per run, in the order of the table above."
     if made_in_python:
-        lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have none."
-    again = Section("rerun", "Run it again", lead, _code(runs))
+        lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have no command."
+    again = Section("rerun", "Repeat the runs", lead, _code(runs))
     sections = [_made_by(runs), again]
     if command:
-        sections.append(Section("command", "Compare again", "", [Code(command)]))
-    return Chapter("provenance", "Provenance", "", (), sections)
+        sections.append(Section("command", "Repeat the comparison", "", [Code(command)]))
+    return Chapter("provenance", "Provenance", (), (), sections)
 
 
 def _made_by(runs: Sequence[Run]) -> Section:
@@ -42,20 +42,20 @@ def _made_by(runs: Sequence[Run]) -> Section:
     }
     versions = {name: _several(result.versions.get(name) for result in results) for name in packages}
     parts: list[PagePart] = [
-        _facts_table(facts, "Circumstances"),
+        _facts_table(facts, "Environment"),
         _facts_table(versions, "Versions"),
         Folded(f"The {len(runs)} runs", [_runs(runs)]),
     ]
-    return Section("made-by", "Made by", "", parts)
+    return Section("made-by", "Environment of the runs", "", parts)
 
 
 def _facts_table(facts: Mapping[str, str], caption: str) -> Table:
-    columns = [TableColumn(header, left=True, sortable=False) for header in ("", "of these runs")]
+    columns = [TableColumn(header, left=True, sortable=False) for header in ("", "value in these runs")]
     return Table(columns, [[name, TableCell(text=text)] for name, text in facts.items()], caption, "compact")
 
 
 def _several(values: Iterable[object]) -> str:
-    """All that occur; more than one is something to notice."""
+    """Returns the distinct values, separated by semicolons."""
     known = dict.fromkeys(str(value) for value in values if value not in (None, ""))
     return "; ".join(known) or numbers.EN_DASH
 
@@ -102,10 +102,10 @@ def _run_cells(run: Run) -> TableRow:
 
 
 def _replicate(result: RunResult) -> str:
-    """The resample that a run was trained on, and whose training it is."""
+    """Returns the resample of a run, and the run whose training it reuses."""
     resample = result.data.get("resample")
     drawn = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
-    return ", ".join([*drawn, *([f"training of {result.reused}"] if result.reused else [])])
+    return ", ".join([*drawn, *([f"reuses the training of {result.reused}"] if result.reused else [])])
 
 
 def _code(runs: Sequence[Run]) -> list[Code]:

@@ -1,14 +1,14 @@
-"""The sections of the report on a data set, found by themselves.
+"""The sections of the report on a data set, registered by a decorator.
 
-A section is a function from `Shown` to a `Section`, or to None where there is nothing to show:
+A section is a function from `Shown` to a `Section`, or to None if there is nothing to show:
 
     @section(place=125)
     def energy_section(shown: Shown) -> Section | None: ...
 
-`place` says where on the page it stands: places are in steps of ten, from 10 for the leaderboard downwards.
-To add one, write such a function in a file of the folder that it belongs to; nothing else changes.
+`place` is its position on the page, in steps of ten, from 10 for the leaderboard downwards. To add a section,
+write such a function in a file of one of these folders; nothing else changes:
 
-    evidence   what may be claimed, and on what the claims rest
+    evidence   claims and their evidence
     queries    single queries and kinds of queries
     runs       quality by cutoff and iteration, costs, features, settings, data, notes
 """
@@ -25,14 +25,17 @@ from ltrbench.compare.output.report.shown import Shown
 MakeSection = Callable[[Shown], Section | None]
 
 _MAKERS: dict[int, MakeSection] = {}
-"""Place -> what makes the section there."""
+"""Place -> function that makes the section."""
 
 
 def section(place: int) -> Callable[[MakeSection], MakeSection]:
     """Registers a function as a section of the report.
 
     Args:
-        place: on the page, counted from its top; unlike that of any other section.
+        place: Position on the page, from its top; unique.
+
+    Raises:
+        ValueError: Another section has this place.
     """
 
     def register(make: MakeSection) -> MakeSection:
@@ -45,7 +48,7 @@ def section(place: int) -> Callable[[MakeSection], MakeSection]:
 
 
 def sections_by_place() -> dict[int, MakeSection]:
-    """Returns place -> what makes the section there, from the top of the page downwards."""
+    """Returns place -> function that makes the section, from the top of the page downwards."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return dict(sorted(_MAKERS.items()))

@@ -1,4 +1,4 @@
-"""Sections on what may be claimed, and on what the claims rest.
+"""Sections on claims and their evidence.
 
 leaderboard   means, differences to the baseline, claims
 pairs         every pair of models

@@ -1,4 +1,4 @@
-"""How often a claim appears between a model and itself, where it has enough replicates for two halves."""
+"""Section "A model against itself": rate of claims between two halves of a model's replicates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ltrbench.statistics.repeated.aa import SelfComparison
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 _MOST_HALVINGS = 200
-"""That nobody asked for: enough to tell 5 % from 10 %. The verb `aa` judges more."""
+"""Number of halvings: enough to distinguish 5 % from 10 %. The verb `aa` uses more."""
 
 
 @section(place=40)
 def aa_section(shown: Shown) -> Section | None:
-    """A table with a row a model; None where none can be split into halves."""
+    """Returns one row per model; None if no model has enough replicates for two halves."""
     comparison = shown.comparison
     judged = [
         row_against_itself(comparison.data, row.group, comparison.metric, comparison.settings, _MOST_HALVINGS)
@@ -27,7 +27,7 @@ def aa_section(shown: Shown) -> Section | None:
     columns = [
         TableColumn("model", left=True),
         TableColumn("replicates", numbers.count, hint="in every fold"),
-        TableColumn("halvings", numbers.count, hint="judged, of all that there are"),
+        TableColumn("halvings", numbers.count, hint="used here, and possible"),
         TableColumn("interval excludes 0", numbers.share),
         TableColumn("better or worse", numbers.share, hint=f"beyond ±{comparison.settings.rope:g}"),
         TableColumn("equivalent", numbers.share, hint=f"within ±{comparison.settings.rope:g}"),
@@ -35,7 +35,7 @@ def aa_section(shown: Shown) -> Section | None:
     ]
     lead = f"{READING} {OF_RESAMPLES}" if any(row.kind == "resamples" for row, _ in rows) else READING
     table = Table(columns, [_cells(shown, *row) for row in rows], "Models against themselves")
-    return Section("aa", "A model against itself", lead, [table])
+    return Section("aa", "A model against itself", lead, [table], ("a model against itself",))
 
 
 def _cells(shown: Shown, row: AgainstItself, halved: SelfComparison) -> TableRow:

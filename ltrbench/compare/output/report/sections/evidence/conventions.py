@@ -1,4 +1,4 @@
-"""Does the claim hold under every convention? The same scores, as each library would have counted them."""
+"""Section "Under every convention": means and claims of the same scores under each library's convention."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from ltrbench.statistics import BETTER, SCOPES, WORSE
 from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, listed, numbers
 
 _DECIMALS = 10
-"""Means that are alike to so many places are no order of models."""
+"""Means that are equal to this number of decimals are tied."""
 
-
-_MOST_SWAPS = 4  # that are named
+_MOST_SWAPS = 4  # swaps that a cell names
 
 _DRAWS, _MOST_DRAWN = 2_000, 20_000_000
-"""Of the bootstrap under another convention than the comparison's, and the most queries that all draws hold:
-a third of a second for each convention. Of 600 draws the width of an interval is off by some 3 %."""
+"""Number of bootstrap draws under other conventions, and the maximum of draws times queries: about 0.3 s per
+convention. With 600 draws the width of an interval has an error of about 3 %."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The means and the claims of the rows under one convention.
+    """Means and claims of the rows under one convention.
 
     Attributes:
-        means: label -> mean; empty where there is a reason.
-        claims: label -> what is claimed of the row against the baseline; empty where nothing is paired.
-        reason: why the metric is not defined there.
-        swapped: the pairs of rows that stand in another order than under the comparison's own convention.
+        means: Label -> mean; empty if the metric is not defined.
+        claims: Label -> claim against the baseline; empty if nothing is paired.
+        reason: Why the metric is not defined; empty if it is.
+        swapped: Pairs of rows in another order than under the convention of the comparison.
     """
 
     convention: Convention
@@ -47,12 +46,12 @@ class Outcome:
     swapped: tuple[tuple[str, str], ...] = ()
 
     def changed(self, reference: Outcome) -> list[str]:
-        """The rows of which another claim is made than under the comparison's convention."""
+        """Returns the rows with another claim than under the convention of the comparison."""
         return [label for label, claim in self.claims.items() if reference.claims.get(label, claim) != claim]
 
 
 def outcomes(comparison: Comparison) -> list[Outcome]:
-    """The comparison's own convention first, then every preset that is another."""
+    """Returns the outcome under the convention of the comparison, then under every other preset."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
     claims = {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
     reference = Outcome(comparison.settings.convention, _known(means), claims)
@@ -80,12 +79,12 @@ def _known(means: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def _claims(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> dict[str, str]:
-    """Decided over the family of the comparison, whose pairs share the error, as its own claims are."""
+    """Returns label -> claim against the baseline, decided over the same family as in the comparison."""
     labels = () if comparison.queries is None else comparison.queries.labels
     queries = pair_queries([row for row in rows if row.label in labels], comparison.metric)
     if queries is None or not comparison.family:
         return {}
-    # No p-value and no power is read here: what a claim needs is the scope and the inference.
+    # A claim needs only the scope and the inference; p-values and power are left as they are.
     family = [
         replace(pair, scope=scope, inference=inference)
         for pair in comparison.family
@@ -103,12 +102,12 @@ def _order(means: Mapping[str, float], a: str, b: str) -> int:
 
 @section(place=130)
 def conventions_section(shown: Shown) -> Section:
-    """The means and the claims under every convention, and what sets each apart."""
+    """Returns means and claims under every convention, and the properties of each convention."""
     comparison = shown.comparison
     every = outcomes(comparison)
     reference, *_ = defined = [outcome for outcome in every if not outcome.reason]
     answers = [_answer(comparison, defined), _answer_on_claims(comparison, defined)]
-    lead = " ".join(["The same scores as other libraries would have counted them.", *filter(None, answers)])
+    lead = " ".join(["The same scores under the conventions of other libraries.", *filter(None, answers)])
     labels = [row.label for row in shown.rows]
     name = TableColumn("convention", left=True)
     means = [TableColumn(label, numbers.quality) for label in labels]
@@ -128,12 +127,12 @@ def conventions_section(shown: Shown) -> Section:
     quirks = [
         f"{outcome.convention.name}: {quirk}" for outcome in defined for quirk in outcome.convention.quirks
     ]
-    parts.append(Folded("What sets each convention apart", [Bullets(quirks)]))
-    return Section("conventions", "Under every convention", lead, parts)
+    parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
+    return Section("conventions", "Under every convention", lead, parts, ("convention",))
 
 
 def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
-    """Whether the order of the models changes, and that of any that are claimed to differ."""
+    """Returns whether the order of the models changes, and whether this concerns models that differ."""
     if len(defined) == 1:
         return f"No other convention defines {comparison.metric} on these data."
     if len(defined[0].means) < 2:
@@ -141,19 +140,20 @@ def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
     changed = [outcome for outcome in defined if outcome.swapped]
     if not changed:
         return (
-            f"The order of the models is the same under all {len(defined)} that define {comparison.metric}."
+            f"The order of the models is the same under all {len(defined)} conventions that define "
+            f"{comparison.metric}."
         )
     those = f"The order of the models changes under {listed([*map(_name_of, changed)])}"
     tested = (*comparison.pairs, *comparison.family)
     claimed = [{pair.a, pair.b} for pair in tested if pair.claim in (BETTER, WORSE)]
     lost = [*map(_name_of, (item for item in changed if any({*pair} in claimed for pair in item.swapped)))]
     if not lost:
-        return f"{those}, but only of models that are not claimed to differ."
-    return f"{those}; under {listed(lost)} it does of models that are claimed to differ."
+        return f"{those}, but only for models without a claim that they differ."
+    return f"{those}; under {listed(lost)} it changes for models that are claimed to differ."
 
 
 def _answer_on_claims(comparison: Comparison, defined: Sequence[Outcome]) -> str:
-    """Whether the claims against the baseline change."""
+    """Returns whether the claims against the baseline change."""
     reference, *others = defined
     if not others or not reference.claims:
         return ""

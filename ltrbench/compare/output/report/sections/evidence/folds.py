@@ -1,4 +1,4 @@
-"""What the folds say of the methods, where the queries speak of the trained models."""
+"""Section "Over folds": inference about the methods from the differences of the folds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ltrbench.tables import TableCell, TableColumn, TableRow, numbers
 
 @section(place=30)
 def folds_section(shown: Shown) -> Section | None:
-    """What the folds say of the methods; None where there are no folds."""
+    """Returns the fold tests of each pair; None without folds."""
     comparison = shown.comparison
     if not any(pair.over_folds is not None for pair in comparison.family):
         return None
     rope = comparison.settings.rope
     lead = (
-        "Each fold counts once. The corrected resampled t test allows for the training queries that folds "
-        "share; the claims rest on it, with the variance of seeds added and all pairs together. Here each "
-        "pair stands alone, as description. The Bayesian correlated t test gives the probabilities that "
-        f"the first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
+        "Each fold counts once. The corrected resampled t test accounts for the training queries that folds "
+        "share. The claims use it for all pairs together, with the variance of the seeds added; this table "
+        "describes each pair by itself. The Bayesian correlated t test gives the probabilities that the "
+        f"first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
     )
     columns = [
         TableColumn("pair", left=True),
@@ -31,7 +31,7 @@ def folds_section(shown: Shown) -> Section | None:
         TableColumn("better", numbers.share),
     ]
     parts = pair_tables(shown, "Inference for the methods", columns, _over_folds)
-    return Section("folds", "Over folds", lead, parts)
+    return Section("folds", "Over folds", lead, parts, ("tests over folds",))
 
 
 def _over_folds(pair: Pair) -> TableRow:

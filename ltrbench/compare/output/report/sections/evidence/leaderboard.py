@@ -1,10 +1,10 @@
-"""The leaderboard: each model's mean, its difference to the baseline, and every other metric."""
+"""Section "Leaderboard": means, differences to the baseline, claims, further metrics."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from ltrbench.compare.analysis.methods import how_tested
+from ltrbench.compare.analysis.methods import about_claims, about_intervals
 from ltrbench.compare.analysis.verdict import claim_with_scope
 from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.output.report.parts import Section
@@ -13,18 +13,20 @@ from ltrbench.compare.output.report.shown import Shown, between, emphasis_of
 from ltrbench.statistics import SCOPES, Interval
 from ltrbench.tables import STRONG, Table, TableCell, TableColumn, TableRow, numbers
 
-_WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # of a drawn interval, pixels
+_WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # size of a drawn interval in pixels
 
 
 @section(place=10)
 def leaderboard_section(shown: Shown) -> Section:
-    """A row a model, the best first."""
+    """Returns one row per model, the best first."""
     comparison = shown.comparison
     alone = "" if len(comparison.rows) == 1 else "No two rows could be paired."
-    lead = how_tested(comparison) if comparison.pairs else alone
+    tested = " ".join(filter(None, [about_intervals(comparison), about_claims(comparison)]))
+    lead = tested if comparison.pairs else alone
     caption = f"Test means on {comparison.data}, the best first"
     table = Table(_columns(shown), [_cells(shown, row) for row in shown.rows], caption)
-    return Section("leaderboard", "Leaderboard", lead, [table])
+    terms = ("model", "metric", "difference", "baseline", "claim", "better, tied, worse", "effect size")
+    return Section("leaderboard", "Leaderboard", lead, [table], terms)
 
 
 def _columns(shown: Shown) -> list[TableColumn]:
@@ -40,15 +42,15 @@ def _columns(shown: Shown) -> list[TableColumn]:
 
 
 def _paired_columns(baseline: str) -> list[TableColumn]:
-    drawn_hint = "The difference and its interval; the line is no difference."
-    wins_hint = "Queries on which the model is better than, as good as, and worse."
-    effect_hint = "Mean over standard deviation of the differences by query."
+    drawn_hint = "The difference and its interval; the line marks a difference of 0."
+    wins_hint = "Number of queries on which the model is better than, tied with, and worse than the baseline."
+    effect_hint = "Mean divided by standard deviation of the differences by query."
     return [
         TableColumn(
             f"difference to {baseline}", numbers.difference, hint="With its simultaneous 95 % interval."
         ),
         TableColumn("drawn", left=True, hint=drawn_hint, sortable=False),
-        TableColumn("claim", left=True, hint="What the interval allows to be claimed, and of what."),
+        TableColumn("claim", left=True, hint="The claim that follows from the interval, and its scope."),
         TableColumn("better/tied/worse", hint=wins_hint),
         TableColumn("effect size", numbers.signed, hint=effect_hint),
     ]
@@ -67,13 +69,13 @@ def _cells(shown: Shown, row: ModelRow) -> TableRow:
 
 
 def _mean(shown: Shown, row: ModelRow, metric: str, note: str = "") -> TableCell:
-    """In bold where the row is claimed to be better than every other."""
+    """Returns the mean, in bold if the row is claimed to be better than every other row."""
     is_bold = metric == shown.comparison.metric and shown.comparison.beats_all(row.label)
     return TableCell(row.metrics[metric], note=note, emphasis=STRONG if is_bold else "")
 
 
 def _other_mean(shown: Shown, row: ModelRow, metric: str) -> TableCell:
-    """With difference and claim for a metric that was declared beside the primary one."""
+    """Returns the mean; for a further metric that carries claims also the difference and the claim."""
     pair = shown.comparison.claim(row.label, metric) if metric in shown.comparison.declared else None
     if pair is None:
         return _mean(shown, row, metric)
@@ -98,7 +100,7 @@ def _compared(row: ModelRow, reach: float) -> TableRow:
 
 
 def _reach(rows: tuple[ModelRow, ...]) -> float:
-    """How far from 0 any interval goes, so that all are drawn on one scale."""
+    """Returns the largest distance of an interval from 0, so that all are drawn on one scale."""
     pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
     ends = [abs(pair.difference or 0.0) for pair in pairs]
     for pair in pairs:
@@ -108,7 +110,7 @@ def _reach(rows: tuple[ModelRow, ...]) -> float:
 
 
 def _drawing(difference: float | None, interval: Interval | None, reach: float) -> Markup:
-    """A point with its interval as a bar, beside the line of no difference."""
+    """Draws a point with its interval as a bar, and a line at 0."""
     if difference is None:
         return Markup()
     half = _WIDTH / 2

@@ -1,4 +1,4 @@
-"""Every pair of models: the matrix, and the tests behind it."""
+"""Section "Pairwise claims": a matrix of all pairs, and the tests of the family."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ _FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
 
 @section(place=20)
 def pairs_section(shown: Shown) -> Section | None:
-    """The matrix over all pairs; the tests of the family that was asked for."""
+    """Returns the matrix of all pairs and the tests of the family; None without pairs."""
     comparison = shown.comparison
     if not comparison.pairs:
         return None
     lead = (
-        f"The row's {comparison.metric} minus the column's, with the claim that its simultaneous 95 % "
-        f"interval over {family_of(comparison)} allows. ▲ and ▼ mark the claims better and worse."
+        f"{comparison.metric} of the row minus {comparison.metric} of the column, with the claim that "
+        f"follows from the simultaneous 95 % interval over {family_of(comparison)}. ▲ and ▼ mark the claims "
+        "better and worse."
     )
     if len(comparison.family) < len(comparison.pairs):
-        lead += " Nothing is claimed of the other pairs."
+        lead += " Nothing is claimed about the other pairs."
     parts: list[PagePart] = [
         _matrix(shown),
-        Folded("Tests of these trained models, as description", [Prose(_ABOUT_TESTS), _tests(comparison)]),
+        Folded("Tests of these trained models (description)", [Prose(_ABOUT_TESTS), _tests(comparison)]),
     ]
-    return Section("pairs", "Pairwise claims", lead, parts)
+    terms = ("simultaneous interval", "region of equivalence", "scope", "p-value")
+    return Section("pairs", "Pairwise claims", lead, parts, terms)
 
 
 _ABOUT_TESTS = (
-    "These p-values speak of the trained models only, and decide nothing here. The randomisation test asks "
-    "only that under no difference a query's difference is as likely to have the other sign; t asks for a "
-    "mean close to normal; Wilcoxon's signed rank asks for differences that are symmetric about their "
-    "centre, and is about that centre rather than the mean."
+    "These p-values are about the trained models only; no claim rests on them. The randomisation test "
+    "assumes only that, without a difference, both signs of a query's difference are equally likely. The t "
+    "test assumes that the mean is close to normal. Wilcoxon's signed rank test assumes that the "
+    "differences are symmetric; it tests their centre, not their mean."
 )
 
 
@@ -56,7 +58,7 @@ def _matrix(shown: Shown) -> Table:
 
 
 def _against(pairs: dict[tuple[str, str], Pair], claimed: Pair | None, a: str, b: str) -> TableCell:
-    """Row a against column b; `claimed` is the pair in the family, None where it is not in there."""
+    """Returns the cell of row a and column b; `claimed` is their pair in the family, None if not in it."""
     if a == b:
         return TableCell(text="")
     pair = pairs[a, b] if (a, b) in pairs else pairs[b, a].turned()

@@ -1,4 +1,4 @@
-"""What differences the data could have shown, what more data would, and what the error is made of."""
+"""Section on power: minimum detectable differences, the data they need, and the parts of the error."""
 
 from __future__ import annotations
 
@@ -19,30 +19,36 @@ from ltrbench.plots.report.variances import (
 from ltrbench.statistics import SCOPES, Inference
 from ltrbench.tables import STRONG, TableCell, TableColumn, TableRow, numbers
 
-_MOST_BARS = 15
+_MOST_BARS = 15  # pairs in the figure
 
 
 @section(place=50)
 def power_section(shown: Shown) -> Section | None:
-    """None where nothing is paired."""
+    """Returns the minimum detectable differences; None if nothing is paired."""
     comparison = shown.comparison
     if not any(pair.power.detectable is not None for pair in comparison.family):
         return None
     detect = comparison.settings.detect
     kinds = list(dict.fromkeys(need.kind for pair in comparison.family for need in pair.power.needs))
     lead = (
-        "The minimum detectable difference is the true difference that the data find with a probability of "
-        "80 % at 5 %, unadjusted. It follows from the standard error, not from the difference that was seen."
+        "The minimum detectable difference is the true difference that is detected with 80 % power at alpha "
+        "5 %, unadjusted. It follows from the standard error, not from the measured difference."
     )
     if detect is not None:
         lead += (
-            f" The columns for {detect:g} say how many detect it, each with all else as it is. The time is "
-            "that of the additional trainings, one after another; queries cost judgments."
+            f" The columns for {detect:g} give the numbers that detect this difference, with everything else "
+            "unchanged. The time is for the additional trainings, one after another; queries need judgments "
+            "instead."
         )
     columns = [
         TableColumn("pair", left=True),
-        TableColumn("minimum detectable difference", numbers.quality, hint="80 % power at 5 %, two-sided."),
-        *(TableColumn(f"{kind} for {detect:g}", numbers.count, hint="All else as it is.") for kind in kinds),
+        TableColumn(
+            "minimum detectable difference", numbers.quality, hint="80 % power, alpha 5 %, two-sided."
+        ),
+        *(
+            TableColumn(f"{kind} for {detect:g}", numbers.count, hint="Everything else unchanged.")
+            for kind in kinds
+        ),
     ]
 
     def cells(pair: Pair) -> TableRow:
@@ -54,7 +60,8 @@ def power_section(shown: Shown) -> Section | None:
         ]
 
     parts = pair_tables(shown, "Minimum detectable difference", columns, cells)
-    return Section("power", "What these data can show", lead, [*parts, *_error_parts(shown)])
+    terms = ("minimum detectable difference", "parts of the error")
+    return Section("power", "Minimum detectable difference", lead, [*parts, *_error_parts(shown)], terms)
 
 
 def _need(power: Power, kind: str) -> TableCell:
@@ -71,7 +78,7 @@ def _need(power: Power, kind: str) -> TableCell:
 
 
 def _error_parts(shown: Shown) -> list[PagePart]:
-    """A picture and its table; nothing where training was not repeated: there is one part only."""
+    """Returns a figure and its table; empty if training was not repeated, because there is only one part."""
     known = [
         (pair, pair.inference, pair.inference.standard_error)
         for pair in (*shown.with_baseline, *shown.without_baseline)
@@ -85,7 +92,7 @@ def _error_parts(shown: Shown) -> list[PagePart]:
     ]
     figure = variance_shares(drawn, shown.comparison.metric, PAGE)
     rest = f", the first {len(drawn)} of {len(known)} pairs" if len(drawn) < len(known) else ""
-    caption = f"What the error is made of{rest}"
+    caption = f"Parts of the error{rest}"
     names = [name for name in _HINTS if any(_shares(inference).get(name) for _, inference, _ in known)]
     columns = [
         TableColumn("pair", left=True),
@@ -103,10 +110,10 @@ def _error_parts(shown: Shown) -> list[PagePart]:
 
 
 _HINTS = {
-    QUERY: "The difference varies over queries.",
-    TRAINING: "It varies over trainings on the same queries.",
-    TRAINING_BY_QUERY: "Trainings differ in which queries they rank well.",
-    FOLD: "It varies over folds beyond that: training sets, and seeds where a fold has one.",
+    QUERY: "Variation of the difference over queries.",
+    TRAINING: "Variation over trainings on the same queries.",
+    TRAINING_BY_QUERY: "Trainings differ in the queries that they rank well.",
+    FOLD: "Further variation over folds: training sets, and seeds if a fold has only one.",
 }
 
 

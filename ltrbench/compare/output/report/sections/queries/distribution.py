@@ -1,4 +1,4 @@
-"""How a metric is spread over the queries."""
+"""Section "Distribution over queries": the metric over the queries of each model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _QUARTERS = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 
 @section(place=60)
 def distribution_section(shown: Shown) -> Section | None:
-    """A figure and a table for all models; None where nothing can be paired."""
+    """Returns a figure and a table for all models; None if nothing can be paired."""
     comparison, queries = shown.comparison, shown.comparison.queries
     if queries is None:
         return None
-    # As below for ties: seeds averaged in another order part values in the last bits.
+    # Means over seeds in another order differ in the last bits.
     rounded = np.round(queries.sample.values, DECIMALS)
     values = dict(zip(queries.labels, rounded, strict=True))
     series = [item for item in shown.series if item.label in values]
@@ -38,9 +38,9 @@ def distribution_section(shown: Shown) -> Section | None:
     ]
     rows = [[shown.of_row(label), *_spread(values[label], bounded)] for label in shown.paired]
     lead = (
-        f"Share of the {numbers.count(queries.sample.num_queries)} queries whose {comparison.metric} is at "
-        f"most the value below, each query counted once{all_folds(len(queries.cells))}: the lower of two "
-        "lines has fewer queries of poor quality. The mark is the median."
+        f"Share of the {numbers.count(queries.sample.num_queries)} queries with {comparison.metric} at or "
+        f"below the value on the axis{all_folds(len(queries.cells))}. The lower of two lines has fewer poor "
+        "queries. The mark is the median."
     )
     drawn = inlined(figure, f"{shown.name}-distribution", f"{comparison.metric} over queries")
     table = Table(columns, rows, f"{comparison.metric} of a query", "compact")

@@ -1,4 +1,4 @@
-"""Where the differences are: query by query, and by kinds of queries."""
+"""Sections "Query by query" and "Kinds of queries": which queries make the differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_WINS = 10
 
 @section(place=70)
 def queries_section(shown: Shown) -> Section | None:
-    """A figure and two lists for each model against the baseline; None where nothing can be paired."""
+    """Returns a figure and two lists for each model against the baseline; None if nothing can be paired."""
     comparison, queries = shown.comparison, shown.comparison.queries
     others = [label for label in shown.paired if label != comparison.baseline]
     if queries is None or comparison.baseline not in queries.labels or not others:
@@ -39,17 +39,17 @@ def queries_section(shown: Shown) -> Section | None:
     rivals = [(label, comparison.baseline) for label in others]
     lists = [_wins(shown, queries, *pair) for a, b in rivals for pair in ((a, b), (b, a))]
     lead = (
-        f"Each model's {comparison.metric} minus {comparison.baseline}'s, one value a query, sorted: the "
-        "areas show whether a few queries make the difference or many. A value is the mean over trainings. "
-        "Below, both models' values: queries above the diagonal are those on which the model beats "
-        f"{comparison.baseline}."
+        f"{comparison.metric} of each model minus that of {comparison.baseline}, one value per query, "
+        "sorted: the areas show whether a few queries make the difference or many. A value is the mean over "
+        "trainings. The second row of figures shows both values: on queries above the diagonal the model is "
+        f"better than {comparison.baseline}."
     )
     if queries.sample.num_queries > MOST_POINTS:
-        lead += " A cell is the denser the more queries it holds, on a log scale."
+        lead += " The colour is the number of queries in a cell, on a log scale."
     scattered = [
         _scattered(shown, queries, label, f"scatter-{number}") for number, label in enumerate(others)
     ]
-    wins = Folded(f"The {_MOST_WINS} queries that each wins most", lists)
+    wins = Folded(f"The {_MOST_WINS} queries with the largest differences in each direction", lists)
     parts: list[PagePart] = [Figures(figures), Figures(scattered), wins]
     return Section("queries", "Query by query", lead, parts)
 
@@ -61,7 +61,7 @@ def _differences(shown: Shown, label: str, values: NDArray[np.float64], reach: f
 
 
 def _scattered(shown: Shown, queries: PairedQueries, label: str, name: str) -> Figure:
-    """Each query's value of the model against the baseline's."""
+    """Returns a scatter plot of the model against the baseline, one point per query."""
     comparison = shown.comparison
     models = {item.label: item.model for item in shown.series}
     baseline, values = comparison.baseline, queries.sample.values
@@ -80,14 +80,14 @@ def _scattered(shown: Shown, queries: PairedQueries, label: str, name: str) -> F
 
 
 def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
-    """(Q,), of row a minus row b."""
+    """Returns row a minus row b, (Q,)."""
     places = [(queries.labels.index(a), queries.labels.index(b))]
     values: NDArray[np.float64] = queries.sample.differences(places).values[0]
     return values
 
 
 def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Table | Prose:
-    """The queries that one wins most over the other."""
+    """Returns the queries on which one model is better than the other by most."""
     differences = _values(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     columns = [
@@ -100,9 +100,9 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Tabl
     ]
     won = [number for number in best.tolist() if differences[number] > 0]
     if not won:
-        return Prose(f"{winner} wins no query over {loser}.")
+        return Prose(f"{winner} is better than {loser} on no query.")
     rows = [_query(shown, queries, number, (winner, loser)) for number in won]
-    return Table(columns, rows, f"{winner} over {loser}", "compact")
+    return Table(columns, rows, f"{winner} better than {loser}", "compact")
 
 
 def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str, str]) -> TableRow:
@@ -125,7 +125,7 @@ _TITLES = {
 
 @section(place=90)
 def slices_section(shown: Shown) -> Section | None:
-    """A table an attribute, and one of the interactions; None where queries were not sliced."""
+    """Returns one table per attribute, and the interactions; None without slices."""
     attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
     if not attributes:
         return None
@@ -135,19 +135,19 @@ def slices_section(shown: Shown) -> Section | None:
     ]
     lead = (
         f"Mean {shown.comparison.metric} by kinds of queries{_all_folds(shown)}, with the difference to "
-        f"{shown.comparison.baseline} and its 95 % interval. Many slices are looked at, and none is adjusted "
-        "for that: a difference in one slice is a hint, not a finding."
+        f"{shown.comparison.baseline} and its 95 % interval. The intervals are not adjusted for the number "
+        "of slices: a difference in one slice is a hint, not a finding."
     )
     tested = interactions(shown.comparison, shown.slices)
     if tested:
         lead += (
-            " The last table has one test for each model and attribute: does the difference to "
-            f"{shown.comparison.baseline} vary over the slices at all? The test is Welch's of equal means, "
-            "adjusted by Holm over all rows of the table. Slices describe these trained models; they are no "
-            "claim."
+            " The last table has one test per model and attribute: does the difference to "
+            f"{shown.comparison.baseline} vary over the slices? It is Welch's test of equal means, adjusted "
+            "by Holm over all rows of the table. Slices describe these trained models; no claim rests on "
+            "them."
         )
         tables.append(_interactions(shown, tested))
-    return Section("slices", "Kinds of queries", lead, tables)
+    return Section("slices", "Kinds of queries", lead, tables, ("slice",))
 
 
 def _interactions(shown: Shown, tested: list[Interaction]) -> Table:

@@ -4,6 +4,6 @@ curves            NDCG@k, and learning curves
 costs             times, sizes, memory
 importances       importances of features
 hyperparameters   settings side by side
-data_card         the data, and published figures
-notes             what a reader of the numbers must know
+data_card         the data, and published values
+notes             notes by group, with links to the glossary
 """

@@ -1,4 +1,4 @@
-"""What quality costs: time to fit and to predict, size and memory, with the Pareto fronts drawn."""
+"""Section "Quality and cost": fit time, predict time, size and memory, with Pareto fronts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ltrbench.compare.comparison import ModelRow
-from ltrbench.compare.output.report.parts import Figures, Section
+from ltrbench.compare.output.report.parts import Figures, PagePart, Section
 from ltrbench.compare.output.report.sections import section
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.compare.output.report.svg import PAGE, inlined
@@ -17,7 +17,7 @@ from ltrbench.tables import Table, TableColumn, TableRow, numbers
 
 
 def _micros_per_document(row: ModelRow) -> float | None:
-    """Of predicting the whole test set at once, the mean over runs; None where a run was not timed."""
+    """Returns the predict time per document in µs, mean over runs; None if a run was not timed."""
     times = [
         1e6 * item.run.result.seconds["predict"] / item.judgments.num_documents
         for item in row.evaluated
@@ -34,19 +34,19 @@ class _Measure:
 
 
 _MEASURES = (
-    _Measure("Against the time to fit", FIT, lambda row: row.seconds.get("fit")),
+    _Measure("Against the fit time", FIT, lambda row: row.seconds.get("fit")),
     _Measure(
-        "Against the time to predict",
+        "Against the predict time",
         Cost("the time to predict", "time to predict a document, µs", 0.001),
         _micros_per_document,
     ),
     _Measure(
-        "Against the size of the model",
+        "Against the model size",
         Cost("the size of the model", "model on disk, MB", 0.0001),
         lambda row: row.model_mb,
     ),
     _Measure(
-        "Against the memory of the fit",
+        "Against the memory during the fit",
         Cost("the memory of the fit", "peak of memory while fitting, MB", 0.1),
         lambda row: row.peak_memory_mb,
     ),
@@ -55,7 +55,7 @@ _MEASURES = (
 
 @section(place=120)
 def costs_section(shown: Shown) -> Section | None:
-    """None where nothing was measured, as of imported scores."""
+    """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
     comparison = shown.comparison
     figures = []
     for number, measure in enumerate(_MEASURES):
@@ -66,26 +66,30 @@ def costs_section(shown: Shown) -> Section | None:
     if not figures:
         return None
     lead = (
-        f"Test {comparison.metric} against its cost. The dashed line is the Pareto front: no other model is "
-        "both cheaper and better than a model on it. Times are wall time on the machine of the run; the "
+        f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
+        "both cheaper and better than a model on it. Times are wall times on the machine of the run; the "
         "whole test set is predicted at once."
     )
-    return Section("costs", "Quality and cost", lead, [Figures(figures), _table(shown)])
+    parts: list[PagePart] = [Figures(figures), _table(shown)]
+    return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *_TERMS))
+
+
+_TERMS = ("fit s", "evaluation s", "clean fit s", "predict s", "model size", "memory MB", "trees")
 
 
 def _table(shown: Shown) -> Table:
     times = {
-        TIMES["fit"]: "Wall time, the evaluator included.",
-        TIMES["monitor"]: "Part of the fit.",
-        TIMES["fit_clean"]: "Another fit without an evaluator, where timing=clean measured it.",
+        TIMES["fit"]: "Wall time, evaluation included.",
+        TIMES["monitor"]: "Evaluation during the fit; part of the fit time.",
+        TIMES["fit_clean"]: "Another fit without evaluation, with timing=clean.",
         f"{TIMES['predict']} per document": "The whole test set is predicted at once.",
     }
     columns = [
         TableColumn("model", left=True),
         TableColumn(shown.comparison.metric, numbers.quality),
         *(TableColumn(header, numbers.duration, hint=hint) for header, hint in times.items()),
-        TableColumn("model", numbers.size, hint="On disk."),
-        TableColumn("memory", numbers.size, hint="How far resident memory rose during the fit."),
+        TableColumn("model size", numbers.size, hint="On disk."),
+        TableColumn("memory", numbers.size, hint="Increase of resident memory during the fit."),
         TableColumn("trees", numbers.significant),
     ]
     return Table(columns, [_cells(shown, row) for row in shown.rows], "Costs, means over runs")

@@ -1,4 +1,4 @@
-"""Quality by cutoff, and by iteration."""
+"""Sections "NDCG@k" and "Learning curves"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ltrbench.tables import Table, TableColumn, numbers
 
 @section(place=100)
 def cutoffs_section(shown: Shown) -> Section:
-    """NDCG@k under the comparison's convention."""
+    """Returns NDCG@k under the convention of the comparison."""
     title = "NDCG@k"
     try:
         ndcg = shown.comparison.ndcg_by_cutoff
@@ -27,20 +27,21 @@ def cutoffs_section(shown: Shown) -> Section:
     cutoffs = [TableColumn(f"@{k}", numbers.quality) for k in range(1, largest + 1)]
     rows = [[shown.of_row(row.label), *ndcg[row.label]] for row in shown.rows]
     table = Table([TableColumn("model", left=True), *cutoffs], rows, "NDCG@k")
-    lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models hang on the cutoff?"
+    lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models depend on k?"
     drawn = inlined(figure, f"{shown.name}-cutoffs", "NDCG@k on test")
-    return Section("cutoffs", title, lead, [Figures([drawn]), Folded("The numbers", [table])])
+    return Section("cutoffs", title, lead, [Figures([drawn]), Folded("Table", [table])])
 
 
 @section(place=110)
 def learning_section(shown: Shown) -> Section | None:
-    """None where no run recorded a curve."""
+    """Returns the learning curves; None if no run recorded one."""
     figure = curves_by_iteration(shown.series, shown.comparison.metric, PAGE)
     if figure is None:
         return None
     lead = (
-        "Validation by iteration, and train above it where it was recorded: who overfits, and who stopped "
-        "while still rising? Means over runs, as they were recorded, under the convention of the runs."
+        "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
+        "which stopped while the metric was still increasing? Means over runs, as recorded, under the "
+        "convention of the runs."
     )
     drawn = inlined(figure, f"{shown.name}-learning", "By iteration")
     return Section("learning", "Learning curves", lead, [Figures([drawn])])

@@ -1,4 +1,4 @@
-"""What the models were trained and judged on, and what others reported on it."""
+"""Sections "Data card" and "Published values"."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 @section(place=160)
 def data_section(shown: Shown) -> Section:
-    """The splits, and the labels and query sizes of test."""
+    """Returns the splits, and the labels and query sizes of the test set."""
     comparison = shown.comparison
     cells = {item.cell: item for row in comparison.rows for item in row.evaluated}
     splits = [row for item in cells.values() for row in _splits(item.run)]
     judged = [item.judgments for item in cells.values()]
     lead = (
-        "Splits by their fingerprints: two runs with the same fingerprint saw the same documents. Labels and "
-        f"sizes are those of the test queries{all_folds(len(cells))}."
+        "Two runs with the same fingerprint of a split have the same documents in it. Labels and sizes are "
+        f"for the test queries{all_folds(len(cells))}."
     )
     columns = [
         TableColumn("split", left=True),
         *(TableColumn(name, numbers.count) for name in ("documents", "queries", "features")),
-        TableColumn(
-            "without relevant", numbers.share, hint="The share of queries without a relevant document."
-        ),
+        TableColumn("without relevant", numbers.share, hint="Share of queries without a relevant document."),
         TableColumn("fingerprint", left=True),
     ]
     tables = [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
-    return Section("data", "Data card", lead, tables)
+    return Section("data", "Data card", lead, tables, ("fingerprint", "skipped queries"))
 
 
 def _splits(run: Run) -> list[TableRow]:
@@ -67,10 +65,10 @@ def _grades(judged: list[Judgments]) -> Table:
 
 def _sizes(judged: list[Judgments]) -> Table:
     sizes = np.concatenate([item.query_sizes for item in judged])
-    shares = {"fewest": 0.0, "a quarter has at most": 0.25, "half": 0.5, "three quarters": 0.75, "most": 1.0}
+    shares = {"minimum": 0.0, "lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75, "maximum": 1.0}
     quantiles = [float(np.quantile(sizes, share)) for share in shares.values()]
     columns = [
-        TableColumn("of a query", left=True, sortable=False),
+        TableColumn("per query", left=True, sortable=False),
         *(TableColumn(name, numbers.count, sortable=False) for name in shares),
     ]
     return Table(columns, [[TableCell(text="documents"), *quantiles]], "Sizes of test queries", "compact")
@@ -78,12 +76,12 @@ def _sizes(judged: list[Judgments]) -> Table:
 
 @section(place=170)
 def published_section(shown: Shown) -> Section | None:
-    """What others reported on the data set; None where its YAML names nothing."""
+    """Returns published values on the data set; None if its YAML has none."""
     source = shown.comparison.published
     if source is None:
         return None
     names = list(dict.fromkeys(name for figures in source.figures.values() for name in figures))
     rows = [[model, *(figures.get(name) for name in names)] for model, figures in source.figures.items()]
     columns = [TableColumn("published", left=True), *(TableColumn(name, numbers.quality) for name in names)]
-    table = Table(columns, rows, "Published figures", "compact")
-    return Section("published", "Published figures", "", [Prose(source.source), table])
+    table = Table(columns, rows, "Published values", "compact")
+    return Section("published", "Published values", "", [Prose(source.source), table], ("published values",))

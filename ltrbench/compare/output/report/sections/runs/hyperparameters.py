@@ -1,4 +1,4 @@
-"""Hyperparameters side by side; what differs stands first, and stands out."""
+"""Section "Hyperparameters": settings side by side, those that differ first and highlighted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ltrbench.compare.pairing.fairness import parameters
 from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, numbers
 
 SettingsByRow = Mapping[str, Mapping[str, str]]
-"""Setting -> label -> its value, of the models that have it."""
+"""Setting -> label -> value, for the models that have the setting."""
 
 _OF_THE_RUN = ("_target_", "seed")
 
 
 @section(place=150)
 def hyperparameters_section(shown: Shown) -> Section | None:
-    """None where no run says how it was made, as imported scores do not."""
+    """Returns the settings of all models; None if no run has settings, as with imported scores."""
     settings = _settings([row for row in shown.rows if row.runs[0].result.settings.get("model")])
     if not settings:
         return None
@@ -30,8 +30,8 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     differing = [name for name, values in shared.items() if len(set(values.values())) > 1]
     same = [name for name in shared if name not in differing]
     lead = (
-        f"{len(differing)} of the {len(shared)} settings that several models have differ; a dash is a "
-        "setting that the model does not have."
+        f"{len(differing)} of the {len(shared)} settings that several models have differ. A dash means: the "
+        "model does not have the setting."
     )
     results = [run.result for row in shown.rows for run in row.runs if run.result.seconds]
     lead = " ".join(filter(None, [parameters(results), lead]))
@@ -42,13 +42,13 @@ def hyperparameters_section(shown: Shown) -> Section | None:
         rest = {name: shared[name] for name in same}
         parts.append(Folded(f"{len(same)} settings that are equal", [_table("Equal settings", labels, rest)]))
     if alone:
-        summary = f"{len(alone)} settings that one model alone has"
+        summary = f"{len(alone)} settings that only one model has"
         parts.append(Folded(summary, [_table("Settings of one model", labels, alone)]))
-    return Section("hyperparameters", "Hyperparameters", lead, parts)
+    return Section("hyperparameters", "Hyperparameters", lead, parts, ("matched parameters",))
 
 
 def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
-    """Of each row, the value of all its runs; several where they differ."""
+    """Returns setting -> label -> value; the values of a row are joined if its runs differ."""
     settings: dict[str, dict[str, str]] = {}
     for row in rows:
         runs = [flatten(run.result.settings["model"]) for run in row.runs]

@@ -1,4 +1,4 @@
-"""What features are worth to each model, on one scale."""
+"""Section "Importances": importances of the features for each model, on one scale."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from ltrbench.statistics import Interval
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 _MOST_ROWS = 100
-"""Features of a table; importances.csv has all."""
+"""Number of features in a table; importances.csv has all of them."""
 
 
 @section(place=140)
 def importances_section(shown: Shown) -> Section | None:
-    """None where no run recorded any."""
+    """Returns figures and tables; None if no run recorded importances."""
     importances = compare_importances({row.label: row.runs for row in shown.comparison.rows})
     if not importances.rows:
         return None
     parts: list[PagePart] = []
     figure = importance_bars(shown.series, WIDE_PAGE)
     if figure is not None:
-        parts.append(Figures([inlined(figure, f"{shown.name}-importances", "Features worth most")]))
+        parts.append(Figures([inlined(figure, f"{shown.name}-importances", "Most important features")]))
     if importances.notes:
         parts.append(Bullets(importances.notes))
     parts += [_correlations(shown, importances, kind) for kind in importances.correlations]
     features = [_features(importances, kind) for kind in importances.kinds]
-    parts.append(Folded("Features, by every kind", features))
-    return Section("importances", "Importances", _LEAD, parts)
+    parts.append(Folded("Importances of every kind", features))
+    return Section("importances", "Importances", _LEAD, parts, ("importances",))
 
 
 _LEAD = (
-    "The same kinds of importance of every model, means over folds and seeds: how far the metric on test "
-    "falls when a feature is shuffled, with 95 % intervals over queries, and shares of what the model says "
-    "itself. Falls were recorded by the runs, in their own metric and convention. Models of equal "
-    "quality that rank features differently have found different ways to the same ranking."
+    "The same kinds of importance for every model, means over folds and seeds: the decrease of the metric on "
+    "test when a feature is permuted, with 95 % intervals over queries, and the importances that the model "
+    "itself computes, as shares. Decreases were recorded by the runs, in their metric and convention. Models "
+    "of equal quality can use different features."
 )
 
 
@@ -70,7 +70,7 @@ def _features(importances: ImportanceComparison, kind: str) -> Table:
 
 
 def _cell(importances: ImportanceComparison, label: str, kind: str, feature: int) -> TableCell:
-    """The value, with its 95 % interval where the kind has one."""
+    """Returns the value, with its 95 % interval if the kind has one."""
     values = importances.rows[label].values
     note = ""
     if kind + HIGH in values:
