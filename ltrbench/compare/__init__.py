@@ -1,12 +1,13 @@
-"""Comparison: finished runs read from their folders and set side by side. Nothing in here trains.
+"""Comparison of finished runs, read from their folders. Nothing in this package trains.
 
-    settings           how a comparison is made
+    settings           settings of a comparison
+    notes              notes under the table, in groups
     grouping           runs grouped into tables, rows and cells
-    pairing            which runs may be compared, and what a pair of them shows
-    scores             scores that are evaluated again, imported or fused
-    replicate_counts   the number of folds, resamples and seeds of a row
-    comparison         `compare`: the rows and pairs of one data set
-    analysis           what a comparison says: verdict, methods, slices, next step
+    pairing            fairness checks; differences, intervals and claims of pairs
+    scores             derived, imported and fused scores
+    replicate_counts   number of folds, resamples and seeds of a row
+    comparison         `compare`: rows and pairs of one data set
+    analysis           recommendation, verdict, methods, slices, next step
     output             tables, JSON, pictures, report, committed results
 
 `ltrbench.compare(runs)` calls the function `compare` of this package.

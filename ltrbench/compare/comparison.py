@@ -25,7 +25,7 @@ from ltrbench.compare.grouping import (
     newest_runs,
     test_cell_of,
 )
-from ltrbench.compare.notes import CLAIMS, CONVENTIONS, DATA, Note
+from ltrbench.compare.notes import ON_CLAIMS, ON_CONVENTIONS, ON_DATA, Note
 from ltrbench.compare.pairing.cells import (
     EvaluatedRow,
     EvaluatedRun,
@@ -229,7 +229,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     metric = settings.claimed_metrics[0] or default_metric(finished)
     if settings.names_baseline:
         _check_baseline(tables, str(settings.baseline))
-    notes = [*(Note(DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
+    notes = [*(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
     # A run may fail before its data set is known, so that every failure is a note under the first table.
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
     return [
@@ -272,7 +272,7 @@ def _compare_on(
         queries=queries,
         note_entries=(
             *first_notes,
-            *(Note(CONVENTIONS, "plug-in metrics", sentence) for sentence in unknown),
+            *(Note(ON_CONVENTIONS, "plug-in metrics", sentence) for sentence in unknown),
             *absent,
             *arranged.notes,
             *warnings(arranged.counted, metric, settings.convention),
@@ -369,7 +369,7 @@ def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, la
     if baseline in (None, BEST, label) or rows[label][0].result.model == baseline:
         return []
     sentence = f"The baseline {baseline} has no run here: differences are to {label}, the first row."
-    return [Note(CLAIMS, "baseline", sentence)]
+    return [Note(ON_CLAIMS, "baseline", sentence)]
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -472,4 +472,4 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 def _failure(run: Run) -> Note:
     # The first line is the message; a traceback may follow.
     reason = (run.result.error or "unknown").partition("\n")[0]
-    return Note(DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}")
+    return Note(ON_DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from ltrbench.compare.notes import DATA, Note
+from ltrbench.compare.notes import ON_DATA, Note
 from ltrbench.results import Run
 
 DATA_SPLITS = ("train", "valid", "test")
@@ -200,7 +200,7 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
     last = {key: max(repeated, key=lambda run: run.result.started) for key, repeated in same.items()}
     notes = [
         Note(
-            DATA,
+            ON_DATA,
             "repeated runs",
             f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
             f"{cells_in_words([cell])}: the last one, {last[label, cell, replicate].path}, counts; ignored: "

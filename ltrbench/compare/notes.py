@@ -1,7 +1,7 @@
 """Notes under the table: each has a group, a term of the glossary, and one sentence.
 
-A note is made where its fact is computed: `Note(COSTS, "threads", "Threads: 2.")`. Its term is a heading of
-ltrbench/glossary.md. `by_group` returns the notes in the order in which every output shows them.
+A note is made where its fact is computed: `Note(ON_COSTS, "threads", "Threads: 2.")`. Its term is a heading
+of ltrbench/glossary.md. `by_group` returns the notes in the order in which every output shows them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-CLAIMS, CONVENTIONS, DIFFERENCES = "Claims", "Conventions", "Differences between backends"
-COSTS, DATA = "Costs", "Data and runs"
-GROUPS = (CLAIMS, CONVENTIONS, DIFFERENCES, COSTS, DATA)
+ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = "Claims", "Conventions", "Differences between backends"
+ON_COSTS, ON_DATA = "Costs", "Data and runs"
+GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
 """The headings of the groups, in the order in which they are shown."""
 
 
@@ -39,8 +39,8 @@ class Note:
 def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
     """Returns group -> its notes, without empty groups; notes with one subject and term are joined.
 
-    >>> joined = by_group([Note(DATA, "b", "One.", "native"), Note(CLAIMS, "a", "Two."),
-    ...                    Note(DATA, "b", "Three.", "native")])
+    >>> joined = by_group([Note(ON_DATA, "b", "One.", "native"), Note(ON_CLAIMS, "a", "Two."),
+    ...                    Note(ON_DATA, "b", "Three.", "native")])
     >>> {group: [str(note) for note in notes] for group, notes in joined.items()}
     {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.']}
     """

@@ -1,10 +1,10 @@
-"""How many runs a row stands for: its folds, resamples and seeds, and how many it lacks.
+"""Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
 
 5 seeds                       every seed of the table and of the sweep
-3 of 9 seeds                  the sweep, or another row, has six more
-1 (seeds change nothing)      several seeds that gave the same scores
-5 folds x 2 to 3 of 3 seeds   in some folds a seed is missing
-3 of 5 resamples              of the training queries
+3 of 9 seeds                  the sweep or another row has six more
+1 (seeds change nothing)      several seeds gave the same scores
+5 folds x 2 to 3 of 3 seeds   a seed is missing in some folds
+3 of 5 resamples              resamples of the training queries
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ltrbench.results import IMPORTED, Run
 
 
 def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
-    """Returns label -> a short text for the column "trainings".
+    """Returns label -> text of the column "trainings".
 
     Args:
-        rows: all rows of a table, with their runs that count.
+        rows: All rows of a table, with the runs that count.
     """
     runs = [run for row in rows for run in row.runs]
-    # Imported scores have the seed of the run in whose place they stand.
+    # Imported scores have the seed of the run that they replace.
     seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
     num_folds = len({fold_of(run) for run in runs} | _swept(runs, "data.fold"))
     return {row.label: _of_row(row, seeds, num_folds) for row in rows}
 
 
 def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
-    """The factors of a row's number of runs, such as 5 folds x 3 seeds.
+    """Returns the factors of the number of runs of a row, such as 5 folds x 3 seeds.
 
     Args:
-        seeds: of all rows.
-        num_folds: of all rows, and of their sweeps.
+        seeds: Seeds of all rows.
+        num_folds: Number of folds of all rows and of their sweeps.
     """
     runs = row.runs
     resamples_of_fold: dict[int | None, set[int]] = {}
@@ -60,12 +60,13 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
 
 
 def _swept(runs: Iterable[Run], setting: str) -> set[int]:
-    """All values of a setting in the sweeps of the runs; a range that was drawn from has none."""
+    """Returns all values of a setting in the sweeps of the runs; ranges are left out."""
     return {int(value) for run in runs for value in run.result.swept.get(setting, ()) if value.isdecimal()}
 
 
 def _count(counts: Sequence[int], expected: int, noun: str) -> str:
-    """
+    """Returns the number of replicates in words.
+
     >>> _count([3, 3], 3, "seed"), _count([1], 1, "seed"), _count([2, 3], 9, "seed")
     ('3 seeds', '1 seed', '2 to 3 of 9 seeds')
     """

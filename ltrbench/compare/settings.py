@@ -1,4 +1,4 @@
-"""How a comparison is made."""
+"""Settings of a comparison."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ltrbench.metrics import DEFAULT, Convention, parse_metric
 from ltrbench.statistics import ROPE
 
 BEST = "best"
-"""A baseline of this name is the row with the highest mean; its intervals are simultaneous, because it was
-chosen by the same numbers."""
+"""Baseline name for the row with the highest mean. Its intervals are simultaneous over all pairs, because the
+same numbers chose it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a comparison is made.
+    """Settings of a comparison.
 
     Attributes:
-        metric: the primary metric, which carries the claims; None: the ndcg with the largest cutoff that the
-            runs report.
-        family: metrics that carry claims together, corrected for their number; empty: the primary one alone.
-            The first is the primary metric where `metric` is None.
-        baseline: a row's label, a model's name, or "best"; None: the first model.
-        convention: what every metric is computed under.
-        allow_mismatch: whether runs on different data or splits may stand in one table.
-        rope: the region of practical equivalence is a difference of at most so much either way.
-        detect: the difference for which the needed number of queries is computed; None: it is not.
-        num_draws: of the bootstrap and of the randomisation test.
-        seed: of both.
+        metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
+            report.
+        family: Metrics that carry claims together, corrected for their number; empty for the primary metric
+            alone. The first one is the primary metric if `metric` is None.
+        baseline: Label of a row, name of a model, or "best"; None for the first row.
+        convention: Convention of every metric.
+        allow_mismatch: Whether runs on different data or splits may be in one table.
+        rope: Half the width of the region of practical equivalence, in units of the metric.
+        detect: Difference whose required number of queries, seeds or folds is computed; None for none.
+        num_draws: Number of draws of the bootstrap and of the randomisation test.
+        seed: Seed of both.
     """
 
     metric: str | None = None
@@ -43,7 +43,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on an unknown metric or a number out of range."""
+        """Raises ConfigError if a metric is unknown or a number is out of range."""
         for name in (self.metric, *self.family):
             if name is not None:
                 parse_metric(name)
@@ -57,7 +57,7 @@ class Settings:
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(
-                    f"{name} is {value}; it is a difference of the metric, above 0, such as 0.005."
+                    f"{name} is {value}; it must be a difference of the metric above 0, such as 0.005."
                 )
         if self.num_draws < 1:
             raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
@@ -66,11 +66,11 @@ class Settings:
 
     @property
     def names_baseline(self) -> bool:
-        """Whether a row or model is named as the baseline; "best" is whichever the numbers name."""
+        """Whether the baseline is a named row or model, and not "best" or the first row."""
         return self.baseline not in (None, BEST)
 
     @property
     def claimed_metrics(self) -> tuple[str | None, ...]:
-        """The metrics that carry claims, the primary one first; None stands for the default one."""
+        """The metrics that carry claims, the primary one first; None for the default metric."""
         primary = self.metric or next(iter(self.family), None)
         return (primary, *(name for name in self.family if name != primary))

@@ -17,7 +17,7 @@ import ltrbench
 from ltrbench.cli import main
 from ltrbench.compare import Comparison, render
 from ltrbench.compare.analysis.methods import all_notes
-from ltrbench.compare.notes import CLAIMS, DIFFERENCES, GROUPS, Note, by_group
+from ltrbench.compare.notes import GROUPS, ON_BACKENDS, ON_CLAIMS, Note, by_group
 from ltrbench.compare.output.publish import publish
 from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.tables import _columns, column_terms, terms_of
@@ -105,7 +105,7 @@ def test_notes_are_grouped_in_one_order_without_empty_groups(comparison: Compari
 
 
 def test_differences_of_a_backend_are_one_bullet(comparison: Comparison) -> None:
-    notes = by_group(all_notes(comparison))[DIFFERENCES]
+    notes = by_group(all_notes(comparison))[ON_BACKENDS]
     (of_backend,) = (note for note in notes if note.subject == "xgboost")
     assert names(of_backend, "xgboost: ", "It cannot bound leaves. It has its own bins.")
     assert "xgboost: It has its own bins." in comparison.notes
@@ -167,9 +167,9 @@ def test_a_clean_fit_has_a_column_with_its_term(comparison: Comparison) -> None:
 
 def test_notes_without_a_subject_stay_apart() -> None:
     notes = by_group(
-        [Note(CLAIMS, "claim", "One."), Note(CLAIMS, "claim", "Two."), Note(CLAIMS, "claim", "One.")]
+        [Note(ON_CLAIMS, "claim", "One."), Note(ON_CLAIMS, "claim", "Two."), Note(ON_CLAIMS, "claim", "One.")]
     )
-    assert [str(note) for note in notes[CLAIMS]] == ["One.", "Two."]
+    assert [str(note) for note in notes[ON_CLAIMS]] == ["One.", "Two."]
 
 
 def test_missing_runs_are_a_note_on_the_data(tmp_path: Path) -> None:

@@ -21,5 +21,5 @@ def glossary_verb(term: tuple[str, ...]) -> None:
     if not term:
         echo("\n".join(glossary()))
         return
-    found = find_term(" ".join(term))
-    echo(f"{found}\n\n{paragraph(glossary()[found], terminal_width())}")
+    name = find_term(" ".join(term))
+    echo(f"{name}\n\n{paragraph(glossary()[name], terminal_width())}")

@@ -1,6 +1,6 @@
-"""Models against themselves: each row's replicates in two halves, compared as two models are.
+"""Models against themselves: the replicates of each row in two halves, compared like two models.
 
-See `ltrbench.statistics.repeated.aa` for what is computed and for what the shares cannot say.
+`ltrbench.statistics.repeated.aa` has the computation and the limits of its result.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ltrbench.statistics.intervals import unknown_spread
 from ltrbench.statistics.repeated.aa import FEWEST_TO_HALVE, SelfComparison, against_itself
 
 READING = (
-    "A model is compared to itself: its replicates are split into two halves, which are judged as two models "
-    "are. An interval that excludes 0 is an error. About 5 % of the intervals are expected to exclude 0, and "
-    "fewer over folds, where intervals are conservative. Intervals over queries alone hold training fixed: "
-    "they show how often these trained models pass for different methods. Halvings of one set of replicates "
-    "are not independent draws: a share describes these trainings, and has no standard error."
+    "Each model is compared with itself: its replicates are split into two halves, which are compared like "
+    "two models. An interval that excludes 0 is an error. About 5 % of the intervals should exclude 0, and "
+    "fewer over folds, where intervals are conservative. Intervals over queries alone ignore the variation "
+    "of training: they show how often two trainings of one method look like different methods. The halvings "
+    "are not independent: a share describes these trainings and has no standard error."
 )
 OF_RESAMPLES = (
-    "Halves of resamples share the training set that was resampled, whose effect cancels: their claims are "
-    "about trainings on resamples of it."
+    "The halves are resamples of one training set, whose effect cancels: their claims are about trainings on "
+    "its resamples."
 )
 
 
@@ -39,13 +39,13 @@ class AgainstItself:
     """One row against itself.
 
     Attributes:
-        data: the name of the data set.
-        kind: what its replicates differ in, "seeds" or "resamples".
-        num_folds: of the cross-validation; 1 without one.
-        num_replicates: in every fold.
-        halved: what the halvings gave; None where there is a reason against it.
-        reason: why there is no result; empty where there is one.
-        next_step: the command that makes enough replicates; None where there are enough.
+        data: Name of the data set.
+        kind: Kind of replicates, "seeds" or "resamples".
+        num_folds: Number of folds; 1 without cross-validation.
+        num_replicates: Number of replicates in every fold.
+        halved: Result over the halvings; None if there is a reason against it.
+        reason: Why there is no result; empty if there is one.
+        next_step: Command that makes enough replicates; None if there are enough.
     """
 
     data: str
@@ -60,14 +60,14 @@ class AgainstItself:
 
 
 def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: int) -> list[AgainstItself]:
-    """Returns the rows of all data sets, each against itself, by the first metric that carries claims.
+    """Returns each row of all data sets against itself, in the primary metric.
 
     Raises:
-        ResultError: where no run is finished.
+        ResultError: No run is finished.
     """
     finished, _ = newest_runs([run for run in runs if run.result.status == FINISHED])
     if not finished:
-        raise ResultError("there is no finished run whose replicates could be split into halves.")
+        raise ResultError("there is no finished run with replicates to split into halves.")
     metric = settings.claimed_metrics[0] or default_metric(finished)
     return [
         row_against_itself(table.name, row, metric, settings, num_halvings)
@@ -91,7 +91,7 @@ def row_against_itself(
         return AgainstItself(*of_row, None, *_too_few(row, queries, len(keys), kind))
     reason = unknown_spread(queries.sample)
     if len(queries.cells) > 1 and not are_folds(queries):
-        reason = f"{len(queries.cells)} test sets that are no folds of a cross-validation"
+        reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
     if reason:
         return AgainstItself(*of_row, None, reason)
     sample = queries.sample
@@ -109,7 +109,7 @@ def row_against_itself(
 
 
 def _too_few(row: EvaluatedRow, queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
-    """Why there is no result, and the step to enough replicates."""
+    """Returns why there is no result, and the command that makes enough replicates."""
     number = FEWEST_TO_HALVE
     reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
     if any(fold.is_constant for fold in queries.trainings[0]):

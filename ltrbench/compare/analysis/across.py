@@ -1,4 +1,4 @@
-"""Over several data sets: are the models different in general? From five data sets on; folds are none."""
+"""Tests over several data sets, at least five; folds of one data set do not count."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ltrbench.statistics.datasets import FEWEST_DATA_SETS
 from ltrbench.tables import Table
 
 _SHOWN = 3
-"""Pairs of data sets that a message names."""
+"""Number of pairs of data sets that a message names."""
 
 
 @dataclass(frozen=True)
 class Across:
-    """Models by their means on each data set.
+    """Means of the models on each data set.
 
     Attributes:
-        data: (N,) names of the data sets.
-        labels: (M,) of the models that every data set has.
-        means: a row a data set, a column a model.
-        test: Friedman's with Nemenyi's, and Wilcoxon's with Holm's; None where there is a reason against it.
-        reason: why there is no test; empty where there is one.
+        data: (N,), names of the data sets.
+        labels: (M,), labels of the models that every data set has.
+        means: (N, M).
+        test: Friedman's test with Nemenyi's, and Wilcoxon's with Holm's; None if there is no test.
+        reason: Why there is no test; empty if there is one.
     """
 
     data: tuple[str, ...]
@@ -39,9 +39,9 @@ class Across:
 
 
 def across(comparisons: Sequence[Comparison]) -> Across | None:
-    """Compares over data sets; None with a single one.
+    """Compares the models over data sets; None with a single data set.
 
-    Rows are matched by their labels. A row that some data set lacks is left out.
+    Rows are matched by their labels. Rows that are missing on a data set are left out.
     """
     if len(comparisons) < 2:
         return None
@@ -61,8 +61,10 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
 
 
 def across_in_words(comparison: Across | None) -> str:
-    """The test over data sets as a paragraph and a table of average ranks, or why there is none; empty where
-    there is one data set."""
+    """Returns the test over data sets with a table of average ranks, or why there is none.
+
+    Empty with a single data set.
+    """
     if comparison is None:
         return ""
     test = comparison.test
@@ -74,13 +76,13 @@ def across_in_words(comparison: Across | None) -> str:
         return f"Over data sets: {test.note}.\n\n{table}"
     return (
         f"Over data sets (methods on data sets like these, each counted once): Friedman's chi2 is "
-        f"{test.chi2:.2f}, p {test.chi2_p:.4f}; average ranks further apart than "
-        f"{test.critical_difference:.2f} differ by Nemenyi's test at 5 %.\n\n{table}"
+        f"{test.chi2:.2f}, p {test.chi2_p:.4f}. Two models differ by Nemenyi's test at 5 % if their average "
+        f"ranks differ by more than {test.critical_difference:.2f}.\n\n{table}"
     )
 
 
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:
-    """Names the data sets that share test queries, which is one data set under several names; empty: none."""
+    """Returns a sentence on data sets that share test queries; empty if there are none."""
     of_data = [
         first_of_cells(item for row in comparison.rows for item in row.evaluated).values()
         for comparison in comparisons
@@ -94,9 +96,9 @@ def _shared_queries(comparisons: Sequence[Comparison]) -> str:
     ]
     if not pairs:
         return ""
-    more = f"; so do {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    more = f"; and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
     return (
-        f"{'; '.join(pairs[:_SHOWN])}{more}. Data sets with test queries in common are not independent: "
+        f"{'; '.join(pairs[:_SHOWN])}{more}. Data sets with common test queries are not independent: "
         "keep one of them."
     )
 
@@ -106,19 +108,17 @@ def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
     num_data_sets = len(set(names))
     if num_data_sets < len(names):
         return (
-            "Several tables are of one data set under different settings, which are no independent "
-            "data sets. Read the tables one by one."
+            "Several tables are on one data set under different settings and are not independent data sets. "
+            "Read the tables one by one."
         )
     shared = _shared_queries(comparisons)
     if shared:
         return shared
     if num_models < 2:
-        return (
-            "Fewer than two models were run on all data sets, so that there is nothing to compare over them."
-        )
+        return "There is no test: fewer than two models were run on all data sets."
     if num_data_sets < FEWEST_DATA_SETS:
         return (
-            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because fewer "
-            "ranks can hardly reject anything. Read the data sets' own tables; folds are not data sets."
+            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because it has "
+            "almost no power with fewer. Read the table of each data set; folds are not data sets."
         )
     return ""

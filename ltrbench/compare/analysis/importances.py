@@ -1,8 +1,8 @@
-"""Importances of several models side by side: one table, rank correlations, and features that one ignores.
+"""Importances of several models: one table, rank correlations, and features that single models ignore.
 
-Each row's importances are means over its folds and seeds (`averaged` in
-`ltrbench.rankers.models.importance`, which says what each kind means). The two models without learning
-are left out, as are rows whose runs recorded none.
+The importances of a row are means over its folds and seeds (`averaged` in
+`ltrbench.rankers.models.importance`, which defines each kind). Yardsticks are left out, and rows whose runs
+recorded no importances.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from ltrbench.tables import Table, TableRow, figure
 from ltrbench.untrusted.escaping import in_markdown
 
 _MOST_ROWS = 20
-"""Features of a Markdown table; the CSV has all."""
+"""Number of features in a Markdown table; the CSV has all of them."""
 MOST_NAMED = 10
-"""Features that a sentence names."""
+"""Number of features that a sentence names."""
 
 Correlations = tuple[tuple[float | None, ...], ...]
-"""(M, M), a row and a column a model; None where a model lacks the kind, or is worth the same everywhere."""
+"""(M, M), one row and one column per model; None if a model lacks the kind or has equal importances."""
 
 _KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS)
-"""How much a model uses a feature is the importance of the first of these kinds that it has."""
+"""The use of a feature is its importance of the first of these kinds that the model has."""
 
 
 @dataclass(frozen=True)
 class IgnoredFeature:
-    """A feature that some models use and another ignores.
+    """A feature that one model ignores and others use.
 
     Attributes:
-        by: the label of the one that ignores it: in none of its runs does a tree split on it.
-        used_by: the label of the one that uses it most.
-        kind: the kind of importance that they are compared by.
-        importance: of the feature to the one that uses it most, of that kind.
+        by: Label of the model that ignores it: no tree of its runs splits on it.
+        used_by: Label of the model that uses it most.
+        kind: Kind of importance by which models are compared.
+        importance: Importance of the feature in the model that uses it most, of this kind.
     """
 
     feature: str
@@ -59,7 +59,7 @@ class IgnoredFeature:
     importance: float
 
     def __str__(self) -> str:
-        """The feature, with how much it is used."""
+        """Returns the feature with its importance."""
         return (
             f"{self.feature} ({_written(self.kind, self.importance)} by {self.used_by}'s {NAMES[self.kind]})"
         )
@@ -67,13 +67,13 @@ class IgnoredFeature:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceComparison:
-    """The importances of M models on F features of one data set.
+    """Importances of F features for M models on one data set.
 
     Attributes:
-        feature_names: (F,) text, in the order of the data.
-        rows: label -> its means over folds and seeds.
-        ignored: those of one model together, the most used first.
-        left_out: labels of models whose features have other names, and so may be others.
+        feature_names: (F,), in the order of the data.
+        rows: Label -> means over folds and seeds.
+        ignored: Ignored features, grouped by model, the most used first.
+        left_out: Labels of models whose features have other names.
     """
 
     feature_names: tuple[str, ...]
@@ -83,15 +83,14 @@ class ImportanceComparison:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Those that a model has, in the order in which they are shown."""
+        """Kinds of importance that a model has, in the order of the output."""
         return tuple(
             kind for kind in IMPORTANCE_KINDS if any(kind in row.values for row in self.rows.values())
         )
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The numbers of the features, by the mean of the first kind over the models that have it, best
-        first."""
+        """Indices of the features by decreasing mean of the first kind over the models that have it."""
         if not self.kinds:
             return ()
         values = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
@@ -99,7 +98,7 @@ class ImportanceComparison:
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlations]:
-        """Kind -> Spearman's rank correlation between the models' importances, of kinds that two have."""
+        """Kind -> Spearman's rank correlations between the models, for kinds that two models have."""
         return {
             kind: tuple(
                 tuple(spearman(a.values.get(kind), b.values.get(kind)) for b in self.rows.values())
@@ -111,7 +110,7 @@ class ImportanceComparison:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Sentences: who ignores what others use, and which two models agree least."""
+        """Sentences on ignored features, and on the two models with the lowest correlation."""
         by = dict.fromkeys(item.by for item in self.ignored)
         ignoring = [_sentence([item for item in self.ignored if item.by == label]) for label in by]
         if not ignoring and len(self.rows) > 1:
@@ -139,10 +138,10 @@ class ImportanceComparison:
 
 
 def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> ImportanceComparison:
-    """The importances of the finished runs of one data set.
+    """Compares the importances of the finished runs on one data set.
 
     Args:
-        runs_by_label: a model's label -> its runs: folds and seeds.
+        runs_by_label: Label of a model -> its runs on folds and with seeds.
     """
     rows: dict[str, Importances] = {}
     left_out: list[str] = []
@@ -161,7 +160,7 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
 
 
 def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> float | None:
-    """The correlation of ranks, tied values at their mean rank (Spearman, 1904); None where there is none.
+    """Returns the rank correlation with mean ranks for ties (Spearman, 1904); None for constant values.
 
     >>> spearman(np.array([0.1, 0.2, 0.5]), np.array([3.0, 9.0, 10.0]))
     1.0
@@ -181,7 +180,7 @@ def _ignored(names: Sequence[str], rows: Mapping[str, Importances]) -> Iterator[
 
 
 def _uses(row: Importances) -> NDArray[np.bool_]:
-    """(F,), whether any run splits on a feature or, without splits, whether it is worth anything at all."""
+    """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
     if SPLIT in row.values:
         return row.values[SPLIT] > 0
     used: NDArray[np.bool_] = np.any([row.values[kind] != 0 for kind in row.kinds], axis=0)
@@ -191,7 +190,7 @@ def _uses(row: Importances) -> NDArray[np.bool_]:
 def _most_used(
     name: str, feature: int, ignoring: str, rows: Mapping[str, Importances]
 ) -> IgnoredFeature | None:
-    """None where no other model uses it."""
+    """Returns the ignored feature with the model that uses it most; None if no model uses it."""
     uses = []
     for label, row in rows.items():
         if _uses(row)[feature]:
@@ -201,21 +200,21 @@ def _most_used(
 
 
 def _by_importance(item: IgnoredFeature) -> tuple[bool, float]:
-    # Falls are in another unit than shares.
+    # Decreases of the metric and shares have different units.
     return item.kind in SHARES, item.importance
 
 
 def _sentence(ignored: Sequence[IgnoredFeature]) -> str:
-    """What one model ignores."""
+    """Returns a sentence on the features that one model ignores."""
     more = len(ignored) - MOST_NAMED
-    rest = f", and {more} that they use less" if more > 0 else ""
+    rest = f", and {more} less important ones" if more > 0 else ""
     count = "a feature" if len(ignored) == 1 else f"{len(ignored)} features"
     named = ", ".join(map(str, ignored[:MOST_NAMED]))
     return f"{ignored[0].by} ignores {count} that others use: {named}{rest}."
 
 
 def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
-    """Returns a row a feature of each data set, its columns named after model and kind."""
+    """Returns one row per feature and data set, with one column per model and kind."""
     columns = list(
         dict.fromkeys(
             (label, kind)
@@ -240,13 +239,13 @@ def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
 
 
 def _value(importances: ImportanceComparison, label: str, kind: str, feature: int) -> float | None:
-    """None where the model was not compared, or has no importances of the kind."""
+    """Returns an importance; None if the model has none of this kind."""
     row = importances.rows.get(label)
     return float(row.values[kind][feature]) if row is not None and kind in row.values else None
 
 
 def importances_markdown(data: str, importances: ImportanceComparison) -> str:
-    """Returns the features worth most by the first kind, the correlations by each kind, and the notes."""
+    """Returns the most important features by the first kind, the correlations by each kind, and the notes."""
     labels = list(importances.rows)
     parts = [f"## {in_markdown(data)}"]
     for kind in importances.kinds[:1]:

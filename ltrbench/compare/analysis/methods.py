@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.notes import CLAIMS, Note
+from ltrbench.compare.notes import ON_CLAIMS, Note
 from ltrbench.compare.pairing.pairs import Pair
 from ltrbench.compare.pairing.power import QUERIES, Need, Power
 from ltrbench.statistics import SCOPES
@@ -50,7 +50,7 @@ def _method_notes(comparison: Comparison) -> list[Note]:
         "bootstrap draws": about_draws(comparison),
         "minimum detectable difference": about_power(comparison),
     }
-    return [Note(CLAIMS, term, sentence) for term, sentence in sentences.items() if sentence]
+    return [Note(ON_CLAIMS, term, sentence) for term, sentence in sentences.items() if sentence]
 
 
 def about_intervals(comparison: Comparison) -> str:

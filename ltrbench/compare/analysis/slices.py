@@ -1,7 +1,8 @@
-"""Where a difference comes from: the rows by kinds of queries, and one test an attribute whether it varies.
+"""Slices: means and differences by kinds of queries, and one test per attribute whether differences vary.
 
-A kind is a value, or a range, of an attribute of queries. Those that every data set has are in `ATTRIBUTES`,
-one function each: from judgments to a value a query. Others come from a table of the user's, a row a query.
+A slice has one value, or one range of values, of an attribute of queries. `ATTRIBUTES` has the attributes of
+every data set, one function each, from judgments to one value per query. Other attributes come from a table
+of the user with one row per query.
 """
 
 from __future__ import annotations
@@ -26,28 +27,31 @@ from ltrbench.statistics import Group, Interval, PairedSample, equal_means, holm
 from ltrbench.statistics.intervals import difference_intervals
 
 QUERY_ID = "query_id"
-"""The column that a table of attributes names its queries by."""
+"""Column with the query id in a table of attributes."""
 
-_MOST_VALUES = 6  # an attribute of no more values than this has a slice a value
+_MOST_VALUES = 6  # attributes with at most this number of values have one slice per value
 _MOST_TEXTS, _OTHERS = 12, "others"
-_NUM_RANGES = 4  # a finer one is cut at its quartiles
+_NUM_RANGES = 4  # attributes with more values are split at the quartiles
 
 
 def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
-    """(Q,), documents of the query."""
+    """Returns the number of documents of each query, (Q,)."""
     del convention
     return judgments.query_sizes.astype(np.float64)
 
 
 def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
-    """(Q,), documents whose label reaches the convention's threshold of relevance."""
+    """Returns the number of documents with a label at or above the relevance threshold, (Q,)."""
     relevant = judgments.labels >= convention.relevance_threshold
     return np.add.reduceat(relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64))
 
 
 def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
-    """(Q,), H = -sum_l p_l log2 p_l in bits, p_l the share of the query's documents with label l (Shannon,
-    1948): 0 where all labels are alike and no ranking is better than another."""
+    """Returns the entropy of the labels of each query in bits, (Q,).
+
+    H = -sum_l p_l log2 p_l, with p_l the share of the documents with label l (Shannon, 1948). It is 0 if all
+    labels are equal, so that every ranking is equally good.
+    """
     del convention
     starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
     entropy = np.zeros(judgments.num_queries)
@@ -64,15 +68,15 @@ ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = 
 }
 
 Given = Mapping[str, Mapping[str, str]]
-"""Attribute -> query id -> its value, as text."""
+"""Attribute -> query id -> value as text."""
 
 
 @dataclass(frozen=True)
 class InSlice:
-    """A row in a slice: its mean, and its difference to the baseline; None for the baseline itself.
+    """A row in a slice: its mean, and its difference to the baseline; None for the baseline.
 
     Attributes:
-        standard_error: of the difference; None where the slice has one query.
+        standard_error: Standard error of the difference; None if the slice has one query.
     """
 
     label: str
@@ -87,10 +91,10 @@ class Slice:
     """The queries of one kind.
 
     Attributes:
-        attribute: such as query_size.
-        name: the value or range, such as "9 to 40".
-        num_queries: of them.
-        rows: each row that is in paired tests; its mean weighs queries as the whole comparison does.
+        attribute: Name of the attribute, such as query_size.
+        name: Value or range, such as "9 to 40".
+        num_queries: Number of queries.
+        rows: The paired rows; means use the weights of the comparison.
     """
 
     attribute: str
@@ -101,14 +105,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Interaction:
-    """One test of whether a row's difference to the baseline varies over the slices of an attribute.
+    """One test whether the difference of a row to the baseline varies over the slices of an attribute.
 
     Attributes:
-        label: of the row.
-        num_slices: number of slices in the test; the note names the others.
-        p_value: of the null hypothesis that the mean difference is the same in every slice; None where there
-            is no test, and the note gives the reason.
-        p_adjusted: by Holm, over all interactions that were tested together.
+        label: Label of the row.
+        num_slices: Number of slices in the test; the note names the others.
+        p_value: p-value of the null hypothesis that the mean difference is the same in every slice; None if
+            there is no test, with the reason in the note.
+        p_adjusted: p-value adjusted by Holm over all interactions that are tested together.
     """
 
     attribute: str
@@ -120,10 +124,10 @@ class Interaction:
 
 
 def read_attributes(path: Path) -> Given:
-    """Reads a CSV table with the column query_id and a column an attribute.
+    """Reads a CSV table with the column query_id and one column per attribute.
 
     Raises:
-        DataError: where it cannot be read, has no such column, or names a query twice.
+        DataError: The file cannot be read, lacks the column, or has a query twice.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -148,28 +152,28 @@ def _take_attributes(attributes: dict[str, dict[str, str]], row: Mapping[str, An
         if row[name] is None:
             raise DataError(f"{place}: the line has fewer columns than the header; fill in {name}.")
         if query_id in values:
-            raise DataError(f"{place}: query '{query_id}' stands here a second time; keep one line a query.")
+            raise DataError(f"{place}: query '{query_id}' is repeated; keep one line per query.")
         values[query_id] = row[name]
 
 
 def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
-    """The rows by each attribute's kinds of queries; empty where nothing can be paired.
+    """Returns the slices by each attribute; empty if nothing can be paired.
 
     Args:
-        names: of attributes.
-        given: those of the user's own.
+        names: Names of attributes.
+        given: Attributes of the user.
 
     Raises:
-        ConfigError: on an unknown attribute.
-        DataError: where a query of test has no value of an attribute of the user's.
+        ConfigError: An attribute is unknown.
+        DataError: A test query has no value of an attribute of the user.
     """
     sliced: list[Slice] = []
     for name in names:
         if name not in ATTRIBUTES and name not in (given or {}):
             known = [*ATTRIBUTES, *(given or {})]
             raise ConfigError(
-                f"queries have no attribute '{name}'{did_you_mean(name, known)} There are "
-                f"{', '.join(known)}; give your own as a CSV table with --attributes FILE."
+                f"queries have no attribute '{name}'{did_you_mean(name, known)} Known attributes: "
+                f"{', '.join(known)}; add others as a CSV table with --attributes FILE."
             )
         if comparison.queries is not None:
             sliced += _slices(comparison, name, _values(comparison, name, given or {}))
@@ -177,9 +181,9 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
 
 
 def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
-    """(Q,), numbers, or texts where not all are numbers."""
+    """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
     queries = comparison.queries
-    assert queries is not None  # the caller made sure; for the type checker
+    assert queries is not None  # checked by the caller
     if name not in given:
         convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
         return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
@@ -187,8 +191,8 @@ def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
     missing = [query_id for query_id in ids if query_id not in given[name]]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; give "
-            "each query a line."
+            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; add "
+            "one line for each query."
         )
     texts = [given[name][query_id] for query_id in ids]
     try:
@@ -205,7 +209,7 @@ def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> lis
     if len(distinct) <= _MOST_VALUES or values.dtype.kind == "U":
         names = _names(distinct)
         return [_slice(comparison, attribute, names[value], values == value) for value in distinct.tolist()]
-    # Each range ends at a value that occurs, so that the names say exactly what is in it.
+    # Each range ends at a value that occurs, so that its name is exact.
     ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
     kind = np.searchsorted(ends, values)
     ranges = [kind == number for number in range(len(ends))]
@@ -218,7 +222,7 @@ def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> lis
 
 
 def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The rarer texts as one, so that a table of them can be read."""
+    """Returns the texts with the rarest ones replaced by "others"."""
     distinct, counts = np.unique(texts, return_counts=True)
     if len(distinct) <= _MOST_TEXTS:
         return texts
@@ -227,12 +231,12 @@ def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
 
 
 _DIGITS = 3
-_EXACT = 17  # digits, by which any two floats differ
+_EXACT = 17  # digits that distinguish any two floats
 
 
 def _names(distinct: NDArray[Any]) -> dict[Any, str]:
-    """Each of distinct values as text: whole numbers in full, others with three significant digits, or
-    with as many more as tell the values apart.
+    """Returns value -> text: integers in full, others with at least three significant digits and as many as
+    distinguish the values.
 
     >>> _names(np.array([0.0, 0.8112781244591328, 12345.0]))
     {0.0: '0', 0.8112781244591328: '0.811', 12345.0: '12345'}
@@ -255,8 +259,8 @@ def _name(value: Any, digits: int) -> str:
 
 def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
     queries, settings = comparison.queries, comparison.settings
-    assert queries is not None  # as above
-    # The queries of all folds together: a fold may have too few of a kind to be a mean of its own.
+    assert queries is not None  # checked by the caller
+    # All folds together, because a fold may have too few queries of a kind.
     of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
     sample = clustered(of_all_folds, queries.query_keys[inside])
     base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
@@ -265,7 +269,7 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
     if base is not None:
         to_base = [(number, base) for number in range(len(queries.labels))]
         errors = sample.differences(to_base).standard_errors.tolist()
-        # The best was found by these numbers: an interval that does not know of it would be too narrow.
+        # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
         if settings.baseline != BEST:
             intervals = difference_intervals(sample, to_base, settings.num_draws, settings.seed)
     means = sample.means.tolist()
@@ -284,7 +288,7 @@ CHOSEN = "the baseline was chosen by the same numbers"
 def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
     """Tests for each attribute and row whether the difference to the baseline is the same in every slice.
 
-    p-values are adjusted over all that are returned: one call takes all slices of a table.
+    p-values are adjusted over all returned tests, so that one call must get all slices of a table.
     """
     groups: dict[tuple[str, str], list[Group]] = {}
     for item in sliced:
@@ -303,10 +307,10 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
 
 
 def interaction_sentence(baseline: str, tested: Sequence[Interaction], attribute: str) -> str:
-    """One sentence on an attribute, for a table in text: which differences vary over its slices.
+    """Returns a sentence on whether differences vary over the slices of an attribute; empty without tests.
 
     Args:
-        tested: all interactions of the table, the family of the adjustment; empty where there is none.
+        tested: All interactions of the table, the family of the adjustment.
     """
     num_tests = sum(item.p_value is not None for item in tested)
     words = [f"{item.label} {_p_in_words(item)}" for item in tested if item.attribute == attribute]

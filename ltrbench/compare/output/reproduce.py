@@ -1,7 +1,7 @@
-"""Whether a rerun gives the figures that were committed: what `make reproduce` asks.
+"""Comparison of a rerun with the committed results, for `make reproduce`.
 
-On a machine of the same type, with the same versions, all figures must be the same to the bit. Elsewhere
-floating-point sums may end otherwise, and with them a split: figures may then differ by `TOLERANCE`.
+On the same type of machine with the same versions all values must be identical. Otherwise floating-point
+sums, and with them splits, can differ, and values may differ by `TOLERANCE`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ltrbench.untrusted.reading import read_bytes, read_json
 from ltrbench.untrusted.records import mistake
 
 TOLERANCE = 1e-3
-"""How far a metric may be from the committed one on a machine of another type."""
+"""Maximum difference from the committed value of a metric on another type of machine."""
 
 _REMEDY = "Name a folder with the results of a study; `make results` writes them"
 
@@ -25,14 +25,14 @@ ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of holding a rerun against what was committed.
+    """Result of the comparison of a rerun with the committed results.
 
     Attributes:
-        exact: whether it was asked for to the bit.
-        reason: why, or why not.
-        num_figures: metrics of runs that were compared.
-        largest: the largest difference of two figures.
-        differences: each figure that differs by more than it may, a sentence each; empty where all agree.
+        exact: Whether the values have to be identical.
+        reason: Why, or why not.
+        num_figures: Number of compared metrics.
+        largest: Largest difference of two values.
+        differences: One sentence for each value with too large a difference; empty if all agree.
     """
 
     exact: bool
@@ -43,22 +43,22 @@ class Reproduction:
 
 
 def reproduce(committed: Path, rerun: Path) -> Reproduction:
-    """Holds the files that `publish` wrote for a rerun against those committed before.
+    """Compares the files that `publish` wrote for a rerun with the committed ones.
 
     Raises:
-        ResultError: where one of the folders does not hold them.
+        ResultError: A folder does not have these files.
     """
     before, after = _read(committed), _read(rerun)
     reason = _why_not_exact(before, after)
     pairs = list(_figures(before, after))
     allowed = 0.0 if not reason else TOLERANCE
     differences = [
-        f"{where}: {_shown(old)} was committed, the rerun gives {_shown(new)}"
+        f"{where}: committed {_shown(old)}, rerun {_shown(new)}"
         for where, old, new in pairs
         if _distance(old, new) > allowed
     ]
     missing = set(_commands(before)) ^ set(_commands(after))
-    differences += [f"{command}: is in one of the two only" for command in sorted(missing)]
+    differences += [f"{command}: only in one of the two" for command in sorted(missing)]
     per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
     bytes_differ = per_query[0] != per_query[1]
     if not reason and bytes_differ:
@@ -78,7 +78,7 @@ class _RunRecord(TypedDict):
 
 
 class _EnvironmentRecord(TypedDict):
-    """environment.json, as far as it is read."""
+    """The part of environment.json that is read."""
 
     machine: Mapping[str, Any]
     versions: Mapping[str, str]
@@ -95,7 +95,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Empty where the two were made alike."""
+    """Returns the first difference of machine or versions; empty if they are equal."""
     for key in ("cpu", "cores"):
         old, new = before["machine"].get(key), after["machine"].get(key)
         if old != new:
@@ -108,7 +108,7 @@ def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(command and metric, the committed figure, the rerun's) of the runs that both have."""
+    """Yields (command and metric, committed value, value of the rerun) for the common runs."""
     rerun = _commands(after)
     for command, metrics in _commands(before).items():
         for name, old in metrics.items() if command in rerun else ():
@@ -116,7 +116,7 @@ def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 
 
 def _commands(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    # A run that was made from Python has no command, and nothing to be found by.
+    # Runs made from Python have no command to match them by.
     return {run["command"]: run["metrics"] for run in content["runs"] if run["command"] is not None}
 
 
@@ -127,4 +127,4 @@ def _distance(old: float | None, new: float | None) -> float:
 
 
 def _shown(figure: float | None) -> str:
-    return "nothing" if figure is None else repr(figure)
+    return "no value" if figure is None else repr(figure)

@@ -1,9 +1,9 @@
-"""Which runs may be compared, and what a pair of them shows.
+"""Fairness checks, and differences, intervals and claims of pairs.
 
 overlap     queries in several test sets
-cells       the evaluated runs of each row, and their queries in pairs
-fairness    what was not held equal
-inference   the scope of a claim
-power       the smallest difference that the queries can show
+cells       evaluated runs of each row, and paired queries
+fairness    mismatched data, and notes on inequalities
+inference   scope of a claim
+power       minimum detectable difference
 pairs       difference, interval and claim of two models
 """

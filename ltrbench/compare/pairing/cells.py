@@ -27,7 +27,7 @@ from ltrbench.compare.grouping import (
     replicate_of,
     resample_of,
 )
-from ltrbench.compare.notes import DATA, Note
+from ltrbench.compare.notes import ON_DATA, Note
 from ltrbench.compare.pairing.overlap import clustered, same_sets
 from ltrbench.data import Judgments
 from ltrbench.data.query_keys import QueryKeys
@@ -340,7 +340,7 @@ def arrange(rows: list[EvaluatedRow]) -> Arranged:
 
 
 def _missing(sentence: str) -> Note:
-    return Note(DATA, "missing runs", sentence)
+    return Note(ON_DATA, "missing runs", sentence)
 
 
 def _fold_and_test(cell: DataCell) -> tuple[int, str]:

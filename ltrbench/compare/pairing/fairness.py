@@ -17,7 +17,7 @@ from statistics import fmean
 import numpy as np
 
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of, grouped
-from ltrbench.compare.notes import CLAIMS, CONVENTIONS, COSTS, DATA, DIFFERENCES, Note
+from ltrbench.compare.notes import ON_BACKENDS, ON_CLAIMS, ON_CONVENTIONS, ON_COSTS, ON_DATA, Note
 from ltrbench.compare.pairing.cells import EvaluatedRow, EvaluatedRun, first_of_cells
 from ltrbench.compare.pairing.overlap import (
     repeats_in_words,
@@ -57,7 +57,7 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
 def refusal(mismatched: Sequence[str]) -> str:
     """Returns the message of the error that refuses mismatched runs."""
     return (
-        f"these runs do not have the same data: {' '.join(mismatched)} Compare runs on one data set and "
+        f"these runs were not made on the same data: {' '.join(mismatched)} Compare runs on one data set and "
         "split, or add --allow-mismatch to compare them anyway, with a note under the table."
     )
 
@@ -129,9 +129,9 @@ def _convention_notes(convention: Convention, share: float) -> Iterator[Note]:
     )
     counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[fields["no_relevant"]]
     gain = fields["gain"].replace("_", " ")
-    yield Note(CONVENTIONS, "convention", f"Convention {fields['name']}: {gain}, {ties}.")
+    yield Note(ON_CONVENTIONS, "convention", f"Convention {fields['name']}: {gain}, {ties}.")
     yield Note(
-        CONVENTIONS,
+        ON_CONVENTIONS,
         "skipped queries",
         f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}.",
     )
@@ -141,7 +141,7 @@ def _seed_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
         yield Note(
-            CLAIMS,
+            ON_CLAIMS,
             "seeds that change nothing",
             f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, and all seeds "
             "count as one training.",
@@ -156,7 +156,7 @@ def _missing_resamples(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
         if of_row and of_row != every:
             absent = listed([str(number) for number in sorted(filter(None, every - of_row))])
             yield Note(
-                DATA,
+                ON_DATA,
                 "missing runs",
                 f"{label} was not trained on resample{'s' * (len(every - of_row) > 1)} {absent} of the "
                 "training queries: its differences, intervals and claims use the resamples that both rows "
@@ -171,12 +171,12 @@ def _overlaps(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
     counting = [item.query_keys[~np.isnan(item.evaluation.per_query[metric])] for item in test_sets.values()]
     repeated = repeats_in_words(shared(counting))
     if repeated:
-        yield Note(DATA, "repeated queries", repeated)
+        yield Note(ON_DATA, "repeated queries", repeated)
     folds = {cell.fold: item.query_keys for cell, item in test_sets.items() if cell.fold is not None}
     numbers = list(folds)
     groups = [[numbers[place] for place in group] for group in same_sets(list(folds.values()))]
     for sentence in same_folds_in_words(groups):
-        yield Note(DATA, "folds with one test set", sentence)
+        yield Note(ON_DATA, "folds with one test set", sentence)
 
 
 def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
@@ -186,22 +186,22 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
         return
     threads = _several(str(result.threads) for result in trained)
     differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
-    yield Note(COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
-    yield Note(COSTS, "fit s", "The fit time includes the evaluation time.")
+    yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
+    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation time.")
     sentence = parameters(trained)
     if sentence:
-        yield Note(DIFFERENCES, "matched parameters", sentence)
+        yield Note(ON_BACKENDS, "matched parameters", sentence)
     machines = _several(
         f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
     )
     if len(machines) > 1:
-        yield Note(COSTS, "machines", f"Machines differ: {'; '.join(machines)}. Do not compare the times.")
+        yield Note(ON_COSTS, "machines", f"Machines differ: {'; '.join(machines)}. Do not compare the times.")
     commits = _several(
         str(result.commit or f"version {result.versions.get('ltrbench')}") for result in trained
     )
     if len(commits) > 1:
         yield Note(
-            DATA, "commits", f"The runs were made by different commits of the code: {', '.join(commits)}."
+            ON_DATA, "commits", f"The runs were made by different commits of the code: {', '.join(commits)}."
         )
 
 
@@ -218,7 +218,7 @@ def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
         others = [version for version in recorded if version != loaded.get(module)]
         if module in loaded and others:
             yield Note(
-                CONVENTIONS,
+                ON_CONVENTIONS,
                 "plug-in metrics",
                 f"{name} is computed with {module} {loaded[module]}; {len(others)} "
                 f"run{'s' * (len(others) > 1)} reported it with {listed(_several(others))}.",
@@ -253,12 +253,12 @@ def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         return
     if len(tried) > 1 and len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        yield Note(CLAIMS, "tuning budget", f"Tuning budgets differ; settings in this table: {counts}.")
+        yield Note(ON_CLAIMS, "tuning budget", f"Tuning budgets differ; settings in this table: {counts}.")
     for model, of_model in rows_of_model.items():
         validated = values_on_validation(of_model, metric, convention) if len(of_model) > 1 else {}
         if validated:
             yield Note(
-                CLAIMS,
+                ON_CLAIMS,
                 "choice by validation",
                 f"Do not choose among the {len(of_model)} settings of {model} by this table, which is on "
                 f"test; the best by validation is {best_on_validation(validated)}.",
@@ -271,7 +271,7 @@ def _chosen_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     seen = seen_by_choice([item for row in rows if row.model in several for item in row.evaluated])
     if seen:
         yield Note(
-            CLAIMS,
+            ON_CLAIMS,
             "validation queries in test",
             f"Settings of {listed(several)}: {seen}. Choose a setting for each fold by its own validation.",
         )
@@ -352,7 +352,7 @@ def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
         known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
         place = f" in fold {known}" if known else ""
         yield Note(
-            CLAIMS,
+            ON_CLAIMS,
             "picked on test",
             f"{model} was picked on test{place}: its validation set is the test set, and its figures are too "
             "high. Give data.valid other queries.",
@@ -374,10 +374,10 @@ def _backend_notes(results: Sequence[RunResult]) -> Iterator[Note]:
     for model in dict.fromkeys(result.model for result in results):
         of_model = [result for result in results if result.model == model]
         for sentence in dict.fromkeys(text for result in of_model for text in result.unmatched):
-            yield Note(DIFFERENCES, "differences between backends", sentence, model)
+            yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         # Only runs that were not trained here hold notes.
         for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
-            yield Note(DATA, "imported and fused scores", sentence, model)
+            yield Note(ON_DATA, "imported and fused scores", sentence, model)
 
 
 def _drifts(results: Sequence[RunResult]) -> Iterator[Note]:
@@ -390,7 +390,7 @@ def _drifts(results: Sequence[RunResult]) -> Iterator[Note]:
                 for name, ours in result.drift["ours"].items()
             )
             yield Note(
-                CONVENTIONS,
+                ON_CONVENTIONS,
                 "drift",
                 f"drift: {convention} itself computes {pairs} under its convention. Do not rely on either.",
                 result.model,

@@ -1,7 +1,7 @@
-"""Of what a claim on a pair of rows may speak, its scope, and the inference that it rests on.
+"""Scope and inference of the claim about a pair of rows.
 
-The scope follows from what varied between the runs: queries only, seeds too, or training sets too (folds, or
-resamples of the training queries). See `ltrbench.statistics.repeated.replicates` for the formulas.
+The scope follows from what varied between the runs: only queries, also seeds, or also training sets (folds,
+or resamples of the training queries). `ltrbench.statistics.repeated.replicates` has the formulas.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ltrbench.statistics import (
 
 
 def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
-    """Returns the scope of a claim on row a against row b, and its inference.
+    """Returns the scope of a claim about row a minus row b, and its inference.
 
-    The inference is None where training was not repeated: the scope is then that of the trained models, and
-    `statistics.simultaneous_intervals` of the queries decides.
+    The inference is None if training was not repeated: the scope is then the trained models, and
+    `statistics.simultaneous_intervals` over queries decide.
     """
     if are_folds(queries):
         return METHODS, _infer_over_folds(queries, a, b)
-    # Models that had different training sets say nothing about training on either.
+    # Models with different training sets allow no claim about training on either of them.
     if len(queries.cells) > 1 or queries.cells[0].train is None:
         return MODELS, None
     of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
@@ -39,7 +39,7 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
 
 
 def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
-    """Returns the trainings of a row in the only cell, with the queries of `queries.distinct`."""
+    """Returns the trainings of a row in the only cell, on the queries of `queries.distinct`."""
     (trainings,) = queries.trainings[row]
     if queries.distinct is queries.sample:
         return trainings
@@ -48,13 +48,13 @@ def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
 
 
 def are_folds(queries: PairedQueries) -> bool:
-    """Whether the cells are folds: of different numbers and test queries, with known training sets."""
+    """Returns whether the cells are folds: different numbers and test queries, and known training sets."""
     folds = {cell.fold for cell in queries.cells} - {None}
     return (
         len(folds) > 1
         and len(folds) == len(queries.cells)
         and not queries.repeats_a_cell
-        # There is none where models had different training sets.
+        # The training set is None if models have different ones.
         and not any(cell.train is None for cell in queries.cells)
         and queries.test_share is not None
         and len(queries.counting_cells) > 1
@@ -71,21 +71,21 @@ def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, In
     if not _is_repeated(a, b):
         return MODELS, None
     if a.ranker_class == b.ranker_class and a.keys == b.keys:
-        # A seed draws the same sample for both.
+        # A seed draws the same sample in both models.
         return RETRAINED, shared_replicates(a.values, b.values, shares)
     return RETRAINED, independent_replicates(a.values, b.values, shares)
 
 
 def _is_repeated(a: Trainings, b: Trainings) -> bool:
-    """Whether training was repeated: of one row, and of the other too unless its seeds change nothing."""
+    """Returns whether training was repeated in both rows, or in one if seeds change nothing in the other."""
     repeated = [len(row.keys) > 1 for row in (a, b)]
     return all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))
 
 
 def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
-    assert queries.test_share is not None  # as `are_folds` has it
+    assert queries.test_share is not None  # checked by `are_folds`
     folds, query_parts = [], []
-    # A fold in which no query counts has no difference.
+    # Folds in which no query counts are left out.
     for number, inside in queries.counting_cells.items():
         shares = queries.sample.weights[inside]
         shares = shares / shares.sum()

@@ -1,7 +1,6 @@
-"""Queries that stand in several sets: found by their keys, and counted once.
+"""Queries in several sets: found by their keys, and counted once.
 
-A query is known by its key (`ltrbench.data.query_keys`). Everything here works on arrays of keys and knows no
-runs.
+A query is identified by its key (`ltrbench.data.query_keys`). All functions take arrays of keys, not runs.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from ltrbench.tables import listed
 
 @dataclass(frozen=True)
 class Shared:
-    """How often queries repeat.
+    """Number of repeated queries.
 
     Attributes:
-        num_queries: of all sets, each as often as it stands in them.
-        num_distinct: the same, each query once.
-        in_several: distinct queries that stand in more than one set.
+        num_queries: Number of queries in all sets, with repetitions.
+        num_distinct: Number of distinct queries in all sets.
+        in_several: Number of distinct queries that are in more than one set.
     """
 
     num_queries: int
@@ -33,20 +32,20 @@ class Shared:
 
 
 def shared(keys_of_set: Sequence[QueryKeys]) -> Shared:
-    """Counts the queries of the sets, at least one, and those that stand in several of them."""
+    """Counts the queries of one or more sets, and those that are in several sets."""
     of_set = [np.unique(keys) for keys in keys_of_set]
     _, counts = np.unique(np.concatenate(of_set), return_counts=True)
     return Shared(sum(map(len, keys_of_set)), len(counts), int((counts > 1).sum()))
 
 
 def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
-    """Returns the sample with each distinct query once; the sample itself where no query repeats.
+    """Returns the sample with each distinct query once; the sample itself if no query repeats.
 
-    A query's share is the sum of its shares, and its value the mean of its values, weighted by them. The
-    means of the sample stay what they are. Where a query stands in several strata, there is one stratum.
+    The weight of a query is the sum of its weights, and its value is the weighted mean of its values, so that
+    the means of the sample do not change. If a query is in several strata, the result has one stratum.
 
     Args:
-        keys: (Q,), of the sample's queries.
+        keys: (Q,), keys of the queries of the sample.
     """
     _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
     if len(firsts) == len(keys):
@@ -63,9 +62,9 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
 
 
 def same_sets(keys_of_set: Sequence[QueryKeys]) -> list[list[int]]:
-    """Returns the numbers of the sets that have the same queries, a list for each two or more of them.
+    """Returns a list of indices for each group of two or more sets with the same queries.
 
-    Sets without a query are not compared.
+    Empty sets are left out.
     """
     groups: dict[frozenset[str], list[int]] = {}
     for number, keys in enumerate(keys_of_set):
@@ -74,44 +73,44 @@ def same_sets(keys_of_set: Sequence[QueryKeys]) -> list[list[int]]:
 
 
 def sharing(ours: Sequence[QueryKeys], theirs: Sequence[QueryKeys]) -> NDArray[np.int64]:
-    """(len(ours), len(theirs)), the number of distinct queries that each two sets share."""
+    """Returns the number of distinct queries that each two sets share, (len(ours), len(theirs))."""
     of_ours, of_theirs = ([set(keys.tolist()) for keys in sets] for sets in (ours, theirs))
     return np.array([[len(a & b) for b in of_theirs] for a in of_ours], dtype=np.int64)
 
 
 def repeats_in_words(counts: Shared) -> str:
-    """The sentence on queries that repeat in test sets; empty where none does."""
+    """Returns a sentence on repeated queries in test sets; empty if there are none."""
     if counts.in_several:
         return (
-            f"Test sets overlap: {counts.num_distinct:,} distinct queries stand in them "
+            f"Test sets overlap: they contain {counts.num_distinct:,} distinct queries "
             f"{counts.num_queries:,} times; each counts once in tests."
         )
     if counts.num_distinct < counts.num_queries:
         return (
-            f"Queries repeat: {counts.num_distinct:,} distinct queries, by their documents and labels, stand "
-            f"in the test set {counts.num_queries:,} times under different ids; each counts once in tests."
+            f"Queries repeat: the test set contains {counts.num_distinct:,} distinct queries (by documents "
+            f"and labels) {counts.num_queries:,} times under different ids; each counts once in tests."
         )
     return ""
 
 
 def same_folds_in_words(groups: Sequence[Sequence[int]]) -> list[str]:
-    """A sentence for each group of fold numbers that have one test set."""
+    """Returns a sentence for each group of folds with one test set."""
     return [
-        f"Folds {listed([str(fold) for fold in folds])} have one test set: they are not folds, and there is "
-        "no test over folds."
+        f"Folds {listed([str(fold) for fold in folds])} have the same test set: they are not folds of a "
+        "cross-validation, and there is no test over folds."
         for folds in groups
     ]
 
 
 def seen_in_words(leaks: Sequence[tuple[int, int]]) -> str:
-    """Which folds' validation queries are test queries of which others, and what follows from it.
+    """Returns which validation queries are test queries of other folds, and the consequence.
 
     Args:
         leaks: (fold of the validation set, fold of the test set).
 
     >>> seen_in_words([(1, 5), (2, 1), (2, 3)])
-    'validation queries of fold 1 are test queries of fold 5, of fold 2 those of folds 1 and 3: one setting \
-chosen by the validation of all folds has seen test data'
+    'validation queries of fold 1 are test queries of fold 5, and of fold 2 test queries of folds 1 and 3: \
+one setting chosen by the validation of all folds has seen test data'
     """
     of_fold: dict[int, list[str]] = {}
     for valid, test in leaks:
@@ -121,6 +120,6 @@ chosen by the validation of all folds has seen test data'
     ]
     parts = [
         f"validation queries of fold {first[0]} are test queries of {first[1]}",
-        *(f"of fold {valid} those of {tests}" for valid, tests in others),
+        *(f"and of fold {valid} test queries of {tests}" for valid, tests in others),
     ]
     return f"{', '.join(parts)}: one setting chosen by the validation of all folds has seen test data"

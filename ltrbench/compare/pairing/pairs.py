@@ -1,6 +1,6 @@
-"""Pairs of rows: the difference, what may be claimed of it, and the tests that describe it.
+"""Pairs of rows: the difference, the claim about it, and the tests that describe it.
 
-One procedure decides: a simultaneous interval of every pair of the family. P-values describe.
+Claims follow from one procedure, simultaneous intervals of all pairs of the family. P-values are description.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ ADJUSTMENTS = {"holm": holm, "benjamini_hochberg": benjamini_hochberg}
 
 @dataclass(frozen=True)
 class OverFolds:
-    """The fold test of one pair: inference for the method, where the queries' is for the trained models."""
+    """The fold tests of one pair, which are about the methods.
+
+    Attributes:
+        frequentist: Corrected resampled t test.
+        bayesian: Probabilities by the Bayesian correlated t test.
+    """
 
     frequentist: FoldTest
     bayesian: RopeProbabilities
@@ -55,14 +60,14 @@ class Pair:
     """Row `a` minus row `b`.
 
     Attributes:
-        metric: what the difference is in.
-        statistics: of these trained models, query by query; unadjusted.
-        scope: of what the claim speaks, one of `statistics.SCOPES`.
-        inference: what the claim rests on where training was repeated; None elsewhere.
-        interval: of the difference, simultaneous over the family of the pair; None where there is none.
+        metric: Metric of the difference.
+        statistics: Statistics of these trained models, query by query; unadjusted.
+        scope: Scope of the claim, one of `statistics.SCOPES`.
+        inference: Inference of the claim if training was repeated; otherwise None.
+        interval: Simultaneous interval of the difference over the family; None if not available.
         claim: "better", "worse", "equivalent" or "undecided".
-        p_adjusted: "holm", "benjamini_hochberg" -> test -> the p-value of `statistics` for the family.
-        over_folds: None with fewer than two folds.
+        p_adjusted: "holm", "benjamini_hochberg" -> test -> p-value of `statistics`, adjusted for the family.
+        over_folds: Fold tests; None with fewer than two folds.
     """
 
     a: str
@@ -79,18 +84,18 @@ class Pair:
 
     @property
     def difference(self) -> float | None:
-        """What the interval is of: where rows have different resamples, over those that both have."""
+        """The difference of the interval; over the common resamples if the rows have different ones."""
         return self.statistics.difference if self.inference is None else self.inference.difference
 
     @property
     def reason(self) -> str:
-        """Why there is no interval; empty where there is one."""
+        """Why there is no interval; empty if there is one."""
         if self.interval is not None:
             return ""
         return self.statistics.note if self.inference is None else self.inference.note
 
     def turned(self) -> Pair:
-        """Row `b` minus row `a`."""
+        """Returns row `b` minus row `a`."""
         return replace(
             self,
             a=self.b,
@@ -104,7 +109,7 @@ class Pair:
 
 
 def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[Pair, ...]:
-    """Each earlier row minus each later one, with what is claimed over all of them."""
+    """Returns each earlier row minus each later row, with claims over all pairs."""
     places = list(itertools.combinations(range(len(queries.labels)), 2))
     tested = compare_pairs(queries.distinct, places, settings.num_draws, settings.seed)
     pairs = []
@@ -126,10 +131,10 @@ def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[
 
 
 def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) -> tuple[Pair, ...]:
-    """The same pairs, with simultaneous intervals, claims and adjusted p-values over just these.
+    """Returns the same pairs, with simultaneous intervals, claims and adjusted p-values over these pairs.
 
-    The error is divided among the metrics that carry claims, and then among the pairs: those of trained
-    models share theirs by max-T, all others by Bonferroni.
+    The error level is divided by the number of metrics that carry claims, and then among the pairs: by max-T
+    among pairs of trained models, by Bonferroni otherwise.
     """
     level = LEVEL / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.scope == MODELS]
@@ -153,7 +158,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
 
 
 def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]]:
-    """Of each pair: the adjustment -> test -> p-value."""
+    """Returns adjustment -> test -> p-value for each pair."""
     values = {
         name: {test: adjust([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
         for name, adjust in ADJUSTMENTS.items()
@@ -168,12 +173,12 @@ def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]
 
 
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
-    """Each other row minus `base`."""
+    """Returns each other row minus `base`, given pairs in any direction."""
     return tuple(pair if pair.b == base else pair.turned() for pair in pairs if base in (pair.a, pair.b))
 
 
 def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
-    """The mean difference of each fold as one repetition of training; None with fewer than two folds."""
+    """Returns the fold tests, with the mean difference of each fold as one value; None without folds."""
     if not are_folds(queries) or queries.test_share is None:
         return None
     values, weights = queries.sample.values, queries.sample.weights

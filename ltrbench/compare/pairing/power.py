@@ -1,4 +1,4 @@
-"""What the data of a pair can show, and what more queries, seeds or folds would."""
+"""Power: the minimum detectable difference of a pair, and the data that a smaller difference needs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ QUERIES, SEEDS, RESAMPLES, FOLDS = "queries", "seeds", "resamples", "folds"
 
 @dataclass(frozen=True)
 class Need:
-    """The number of one kind that detects a difference, with all else as it is.
+    """The number of queries, seeds, resamples or folds that detects a difference, all else unchanged.
 
     Attributes:
         kind: "queries", "seeds", "resamples" (of the training queries) or "folds".
-        present: how many there are; the larger number where the two models differ.
-        number: the fewest that detect it; None where no number is enough.
-        seconds: estimated wall time of the additional trainings, one after another; None for queries, which
-            cost judgments, where no number is enough, and where the time of a training is not known.
+        present: The present number; the larger one if the two models differ.
+        number: The minimum that detects the difference; None if no number is enough.
+        seconds: Estimated wall time of the additional trainings, one after another; None for queries, which
+            need judgments, if no number is enough, and if the time of a training is not known.
     """
 
     kind: str
@@ -40,15 +40,15 @@ class Need:
 
 @dataclass(frozen=True)
 class Power:
-    """What differences the data of a pair can show, by the error of the difference, not by the difference.
+    """Power of a pair. It follows from the standard error of the difference, not from the difference.
 
     Attributes:
-        detectable: the true difference that is found with a probability of 80 % at 5 %, in the scope of the
-            pair; None where the error is not known.
-        detect: the difference that the user named.
-        needs: of each kind for that one; empty where none was named, or the error is not known.
-        cheapest: the kind of the need that takes the least time; queries where nothing else is enough. None
-            where the data at hand are enough, nothing is, or the times are not known.
+        detectable: Minimum detectable difference (80 % power, alpha 5 %) in the scope of the pair; None if
+            the error is not known.
+        detect: The difference named by the user.
+        needs: One need per kind for `detect`; empty if none is named or the error is not known.
+        cheapest: Kind of the need with the shortest time; queries if nothing else is enough. None if the data
+            are enough, nothing is enough, or the times are not known.
     """
 
     detectable: float | None
@@ -58,7 +58,7 @@ class Power:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the data at hand detect the difference that the user named."""
+        """Whether the present data detect the difference named by the user."""
         return self.detectable is not None and self.detect is not None and self.detectable <= self.detect
 
 
@@ -69,10 +69,10 @@ def power_of(
     inference: Inference | None,
     detect: float | None,
 ) -> Power:
-    """Returns what the data show of row a against row b, by the error that the claim of the pair rests on.
+    """Returns the power of row a against row b, from the error that the claim of the pair uses.
 
     Args:
-        detect: the difference to find the needs for; None: no needs.
+        detect: Difference to compute needs for; None for no needs.
     """
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
     design = _design(trainings, statistics, inference, queries.test_share)
@@ -90,7 +90,7 @@ def _design(
     inference: Inference | None,
     test_share: float | None,
 ) -> Design | None:
-    """None where the error is not known."""
+    """Returns the design of the experiment; None if the error is not known."""
     if inference is None:
         error, num_queries = statistics.standard_error, statistics.num_queries
         return None if error is None else Design(num_queries, error**2 * num_queries)
@@ -110,13 +110,13 @@ def _design(
 
 
 def _needs(design: Design, trainings: Sequence[Trainings], detect: float) -> tuple[Need, ...]:
-    """Of trainings only where they were repeated: elsewhere what they add to the error is not known."""
+    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known."""
     number = fewest(lambda queries: replace(design, num_queries=queries), detect)
     needs = [Need(QUERIES, design.num_queries, number)]
     if design.training + design.by_query > 0:
         kind = SEEDS if trainings[0].resample is None else RESAMPLES
         number = fewest(lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES)
-        # One training stands for a model whose seeds change nothing.
+        # A model whose seeds change nothing has one training and needs no others.
         missing = [
             max((number or 0) - len(of_cell.keys), 0) if len(of_cell.keys) > 1 else 0 for of_cell in trainings
         ]
@@ -130,7 +130,7 @@ def _needs(design: Design, trainings: Sequence[Trainings], detect: float) -> tup
 
 
 def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
-    """Of the missing trainings of each model and fold; None where one has no time, or no number is enough."""
+    """Returns the time of the missing trainings; None if one has no time, or no number is enough."""
     if number is None or not all(of_cell.seconds for of_cell in trainings):
         return None
     return sum(count * of_cell.seconds for count, of_cell in zip(missing, trainings, strict=True))

@@ -1,7 +1,7 @@
-"""Scores that no run computed under this comparison's settings.
+"""Scores that were not computed by a run of ltrbench.
 
-derived        runs with other scores in the place of an existing run's
+derived        runs with the data of an existing run and other scores
 imported       scores of any system
-fusion         runs ranked as one
-fused_scores   the parts and weights of a fused score
+fusion         several runs fused into one ranking
+fused_scores   parts and weights of a fused score
 """

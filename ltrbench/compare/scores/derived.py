@@ -1,7 +1,7 @@
-"""Runs that nothing was trained for: scores put in the place of a run that there is.
+"""Derived runs: other scores on the test set of an existing run, without training.
 
-Such a run is evaluated on the same stored judgments, in the same cell (data set, fold, fingerprints), and has
-no seconds, memory or trees.
+A derived run is evaluated on the same stored judgments, in the same cell (data set, fold, fingerprints), and
+has no times, memory or trees.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ltrbench.results import FINISHED, RESULT_FILE, Run, RunResult, ScoredSplit,
 
 @dataclass(frozen=True)
 class Origin:
-    """What a derived run is, and what it is made of.
+    """Name and origin of a derived run.
 
     Attributes:
-        model: the name that tables show.
-        params: what stands for its parameters, such as "imported".
-        path: what messages name it by.
-        notes: what a reader of its figures must know.
-        overrides: the words of the command that makes it again.
-        settings: what it was made with, as its `config` holds it.
+        model: Name in tables.
+        params: Kind of parameters, such as "imported".
+        path: Path in messages.
+        notes: Notes under the table.
+        overrides: Words of the command that makes it again.
+        settings: Its settings, as in `config`.
     """
 
     model: str
@@ -43,10 +43,10 @@ class Origin:
 
 
 def reported_metrics(run: Run) -> list[str]:
-    """The metrics that a run reports of test, such as ndcg@10, without those that are not known here.
+    """Returns the known metrics that a run reports on test, such as ndcg@10.
 
     Raises:
-        ResultError: where a cutoff is none.
+        ResultError: A cutoff is invalid.
     """
     names = [name for name in _names_of(run.result) if is_metric(name)]
     try:
@@ -58,13 +58,13 @@ def reported_metrics(run: Run) -> list[str]:
 
 
 def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
-    """A sentence on the unknown metrics of runs: those of plug-ins that are not loaded."""
+    """Returns a sentence on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
     results = list(results)
     names = dict.fromkeys(name for result in results for name in _names_of(result))
     unknown = [name for name in names if not is_metric(name)]
     if not unknown:
         return []
-    # What a run calls its plug-in is only shown: no code is loaded because a folder names it.
+    # The name of the plug-in is only shown: no code is loaded because a folder names it.
     modules = sorted(
         {
             name
@@ -75,8 +75,8 @@ def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
     )
     options = " ".join(f"--plugin {name}" for name in modules or ["MODULE"])
     return [
-        f"{', '.join(unknown)}: not shown, because no metric of this name is known. A plug-in defined it for "
-        f"the run; add {options}."
+        f"{', '.join(unknown)}: not shown, because no metric of this name is known. A plug-in defined it "
+        f"when the run was made; add {options}."
     ]
 
 
@@ -91,11 +91,11 @@ def derived_run(
     seed: int,
     reported: Sequence[str] = ("valid", "test"),
 ) -> Run:
-    """A run held in memory, in the place of `like` and evaluated by the metrics that it reported.
+    """Returns a run held in memory, with the data of `like`, evaluated by the metrics that `like` reports.
 
     Args:
-        scored: "test", and "valid" where there are scores of it.
-        reported: the splits whose figures it reports.
+        scored: "test", and "valid" if it has scores.
+        reported: Splits whose metrics the run reports.
     """
     names = reported_metrics(like)
     with naming(like):

@@ -1,7 +1,7 @@
-"""What a fused score is made of: a part from each run, comparable within a query, and weights.
+"""Parts and weights of a fused score: each run contributes a part that is comparable within a query.
 
-The fused score of a document is the weighted sum of its parts (CombSUM: Fox and Shaw, 1994, "Combination of
-multiple searches", TREC-2, where the weights are alike). D is the number of documents, M of runs.
+The fused score of a document is the weighted sum of its parts (CombSUM with equal weights: Fox and Shaw,
+1994, "Combination of multiple searches", TREC-2). D is the number of documents, M the number of runs.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.shapes import Scores
 
-RRF_K = 60.0  # the paper's own
+RRF_K = 60.0  # the value of the paper
 
 FusionPart = NDArray[np.float64]
-"""(D,), what a run adds to the fused scores; of M runs, (M, D)."""
+"""(D,), contribution of a run to the fused scores; (M, D) for M runs."""
 
-# Coordinate ascent: how finely a share is tried, from where else it starts, and when it gives up.
+# Coordinate ascent: grid of shares, number of random restarts, maximum number of rounds.
 _SHARES = np.linspace(0.0, 1.0, 21)
 _RESTARTS = 2
 _MOST_ROUNDS = 10
 
 
 def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> FusionPart:
-    """(D,), 1 / (k + r) for the document at rank r of its query, from 1 (Cormack, Clarke and Buettcher, 2009,
-    "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR).
+    """Returns 1 / (k + r) for the document at rank r of its query, counted from 1, (D,).
 
-    Tied documents share the mean of their ranks, so that the order of the rows says nothing. A score of minus
-    infinity, of a document that was not retrieved, adds nothing, as in the paper.
+    Source: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion outperforms Condorcet and individual
+    rank learning methods", SIGIR. Tied documents get the mean of their ranks, so that the order of the rows
+    has no influence. A score of minus infinity (not retrieved) contributes 0, as in the paper.
     """
     ranking = rank(judgments, scores)
     ranks = np.empty(len(scores))
@@ -41,7 +41,7 @@ def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> 
 
 
 def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
-    """(D,), (s - mean) / sd over the documents of the query; 0 where all are tied."""
+    """Returns (s - mean) / sd over the documents of the query, (D,); 0 if all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
     sizes = judgments.query_sizes
     centred = finite - np.repeat(np.add.reduceat(finite, start) / sizes, sizes)
@@ -50,7 +50,7 @@ def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
 
 
 def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
-    """(D,), (s - min) / (max - min) over the documents of the query; 0 where all are tied."""
+    """Returns (s - min) / (max - min) over the documents of the query, (D,); 0 if all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
     sizes = judgments.query_sizes
     lowest, highest = np.minimum.reduceat(finite, start), np.maximum.reduceat(finite, start)
@@ -59,10 +59,10 @@ def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
 
 
 def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
-    """Infinite scores become the lowest and highest finite ones of their query, or 0 where there are none.
+    """Replaces infinite scores by the lowest or highest finite score of the query, or 0 without one.
 
-    So a document that was not retrieved adds as much as the last one that was (Fox and Shaw, 1994, give it
-    nothing, which with min-max is the same).
+    A document that was not retrieved thus contributes as much as the last retrieved one. Fox and Shaw (1994)
+    give it 0, which is the same for min-max.
     """
     given = np.asarray(scores, dtype=np.float64)
     if np.isfinite(given).all():
@@ -72,13 +72,13 @@ def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     highest = np.maximum.reduceat(np.where(np.isfinite(given), given, -np.inf), start)
     none = np.isinf(lowest)
     low, high = (np.repeat(np.where(none, 0.0, ends), sizes) for ends in (lowest, highest))
-    # Where all are infinite, the two ends still differ.
+    # If all scores are infinite, plus and minus infinity still differ.
     high = np.where(np.repeat(none, sizes), 1.0, high)
     return np.where(np.isneginf(given), low, np.where(np.isposinf(given), high, given))
 
 
 def _is_tied(judgments: Judgments, scores: FusionPart) -> NDArray[np.bool_]:
-    """(D,), whether all documents of the query have one score: rounding must not order them."""
+    """Returns whether all documents of the query have the same score, (D,): rounding must not order them."""
     start, sizes = judgments.query_start[:-1], judgments.query_sizes
     same = np.minimum.reduceat(scores, start) == np.maximum.reduceat(scores, start)
     return np.repeat(same, sizes)
@@ -91,20 +91,20 @@ def _over(values: FusionPart, by: FusionPart, where: NDArray[np.bool_]) -> Fusio
 def learn_weights(
     judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, seed: int = 0
 ) -> NDArray[np.float64]:
-    """(M,), weights of 0 or more that add up to 1, under which the weighted sum reaches the highest metric.
+    """Returns nonnegative weights with sum 1 that maximise the metric of the weighted sum, (M,).
 
     Coordinate ascent (Metzler and Croft, 2007, "Linear feature-based models for information retrieval",
-    Information Retrieval 10): one weight at a time is tried at shares of 0, 0.05, ..., 1, the others keeping
-    their proportions, and moved where the metric rises, until a round moves none. It starts from equal
-    weights, and from random ones for other maxima; of equals the first is kept, so that equal weights stay
-    where no others are better.
+    Information Retrieval 10): one weight at a time is tried at shares of 0, 0.05, ..., 1, with fixed
+    proportions of the others, and changed if the metric increases, until a round changes none. It starts from
+    equal weights and from random weights; ties keep the first, so that equal weights stay unless others are
+    better.
 
     Args:
-        judgments: of the validation set.
-        parts: (M, D), on it.
+        judgments: Judgments of the validation set.
+        parts: (M, D), parts on the validation set.
 
     Raises:
-        ConfigError: where no query of the validation set counts.
+        ConfigError: No query of the validation set counts.
     """
 
     def reached(weights: NDArray[np.float64]) -> float:
@@ -144,7 +144,7 @@ def _ascend(
 
 
 def _with_share(weights: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """One weight at a share of the whole, the others in proportion; alike where they were all 0.
+    """Returns weights with one weight at a share, and the others in proportion, or equal if all were 0.
 
     >>> _with_share(np.array([0.5, 0.375, 0.125]), 0, 0.0).tolist()
     [0.0, 0.75, 0.25]

@@ -1,21 +1,21 @@
-"""Fusion: finished runs ranked as one, and set beside them in the table.
+"""Fusion: several finished runs combined into one ranking, as a further row of the table.
 
     rrf        sum over runs of 1 / (k + rank)                      reciprocal-rank fusion
     zscore     sum over runs of (score - mean) / sd                 CombSUM, within the query
     minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
     learned    weighted sum of z-scores, the weights from valid     coordinate ascent
 
-Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Test labels are not looked
-at: weights come from the validation set alone. What a run adds to a fused score stands in `fused_scores.py`.
+Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Test labels are not used:
+weights come from the validation set. `fused_scores.py` computes the contribution of a run to a fused score.
 
 A further method is one more entry in `FUSION_METHODS`.
 
-ranx 0.3.21 (MIT) is not used. Held against it on MQ2008 (fold 1, native and LightGBM of 30 trees, 2,874
-documents), minmax has the same bits and zscore differs by at most 4e-15, but rrf differs for 1,588 documents:
-ranx ranks tied documents in the order of their rows, so that reversing the rows changes 1,360 fused scores. A
-score of minus infinity makes zscore and minmax of its query nan there, and has a rank in rrf. Importing ranx
-sets numba's threading layer of the whole process, the native engine included. It needs 12 packages (49 MB)
-that ltrbench does not.
+ranx 0.3.21 (MIT) is not used. Compared with it on MQ2008 (fold 1, native and LightGBM with 30 trees, 2,874
+documents), minmax is identical and zscore differs by at most 4e-15, but rrf differs for 1,588 documents: ranx
+ranks tied documents in the order of their rows, so that reversing the rows changes 1,360 fused scores. With
+ranx, a score of minus infinity makes zscore and minmax of its query nan, and has a rank in rrf. Importing it
+sets numba's threading layer for the whole process, including the native engine. It needs 12 packages (49 MB)
+that ltrbench does not need.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ RRF, LEARNED = "rrf", "learned"
 
 @dataclass(frozen=True)
 class Fusing:
-    """What is asked for.
+    """Settings of a fusion.
 
     Attributes:
-        methods: of `FUSION_METHODS`.
-        of: models or row labels to be fused; empty: all.
-        rrf_k: k of reciprocal-rank fusion: the larger, the less the first ranks stand out.
-        metric: what weights are learned for.
-        convention: what that is computed under.
-        seed: of the starts and the order in which weights are learned.
+        methods: Names in `FUSION_METHODS`.
+        of: Models or row labels to fuse; empty for all.
+        rrf_k: k of reciprocal-rank fusion; a larger k gives the first ranks less weight.
+        metric: Metric for learned weights.
+        convention: Convention of this metric.
+        seed: Seed of the starting points and the order of coordinate ascent.
 
     Raises:
-        ConfigError: on an unknown method, none, or a k that is not a number of 0 or more.
+        ConfigError: There is no method, a method is unknown, or k is not a number of 0 or more.
     """
 
     methods: tuple[str, ...]
@@ -73,19 +73,21 @@ class Fusing:
 
     def __post_init__(self) -> None:
         if not self.methods:
-            raise ConfigError(f"no way of fusing is named; known are {', '.join(FUSION_METHODS)}.")
+            raise ConfigError(f"no fusion method is named; known methods: {', '.join(FUSION_METHODS)}.")
         for method in self.methods:
             if method not in FUSION_METHODS:
                 raise ConfigError(
-                    f"unknown way of fusing '{method}'{did_you_mean(method, FUSION_METHODS)} Known are "
+                    f"unknown fusion method '{method}'{did_you_mean(method, FUSION_METHODS)} Known methods: "
                     f"{', '.join(FUSION_METHODS)}."
                 )
         if not 0 <= self.rrf_k < np.inf:
-            raise ConfigError(f"k of reciprocal-rank fusion is {self.rrf_k}; it must be 0 or more, as 60.")
+            raise ConfigError(
+                f"k of reciprocal-rank fusion is {self.rrf_k}; it must be 0 or more, such as 60."
+            )
 
 
 class _Method(NamedTuple):
-    """What one run's scores add, (D,), under what was asked for; and how a table says it."""
+    """A fusion method: the part of one run, (D,), and its description in a note."""
 
     part: Callable[[Judgments, Scores, Fusing], FusionPart]
     words: str
@@ -101,7 +103,7 @@ FUSION_METHODS = {
     ),
     "minmax": _Method(
         lambda judgments, scores, _: min_max(judgments, scores),
-        "the sum of scores brought to 0..1 within the query",
+        "the sum of scores scaled to 0..1 within the query",
     ),
     LEARNED: _Method(
         lambda judgments, scores, _: z_scores(judgments, scores),
@@ -111,10 +113,10 @@ FUSION_METHODS = {
 
 
 class _Group(NamedTuple):
-    """The runs that are fused together: label -> run, of one cell and replicate.
+    """The runs that are fused together: label -> run, in one cell and replicate.
 
     Attributes:
-        like: the member in whose place the fusion stands: the first of that resample and seed.
+        like: The run whose data the fused run takes: the first one with that resample and seed.
     """
 
     place: DataCell
@@ -129,11 +131,11 @@ class _Fused(NamedTuple):
 
 
 def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
-    """The fused runs, held in memory: for each data set and method one in each cell and seed.
+    """Returns fused runs held in memory: for each data set and method one per cell and seed.
 
     Raises:
-        ConfigError: where a named model is not there, fewer than two are, or weights cannot be learned.
-        ResultError: where the models have no cell in common.
+        ConfigError: A named model has no run, fewer than two models have, or weights cannot be learned.
+        ResultError: The models have no common cell.
     """
     finished = [run for run in runs if run.result.status == FINISHED]
     tables = group_runs(finished)
@@ -156,7 +158,7 @@ def _check_members(tables: Sequence[GroupedRuns], wanted: Sequence[str]) -> None
         if name not in known:
             rows = ", ".join(dict.fromkeys(known))
             raise ConfigError(
-                f"no finished run of '{name}' to fuse{did_you_mean(name, known)} There are {rows}."
+                f"no finished run of '{name}' to fuse{did_you_mean(name, known)} The rows are {rows}."
             )
 
 
@@ -171,11 +173,13 @@ def _members(rows: Mapping[str, list[Run]], wanted: Sequence[str]) -> dict[str, 
 def _fuse_on(members: Mapping[str, Sequence[Run]], method: str, fusing: Fusing) -> list[Run]:
     groups, lacking = _groups(members)
     if not groups:
-        raise ResultError(f"{', '.join(members)} have no cell in common to be fused in. {' '.join(lacking)}")
+        raise ResultError(
+            f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(lacking)}"
+        )
     fused = [_fuse_group(group, method, fusing) for group in groups]
     name = f"{method}({' + '.join(members)})"
     notes = [
-        f"Made of the scores of {', '.join(members)} within each cell and seed: "
+        f"Fused from the scores of {', '.join(members)} within each cell and seed: "
         f"{FUSION_METHODS[method].words.format(rrf_k=fusing.rrf_k, metric=fusing.metric)}."
     ]
     if method == LEARNED:
@@ -184,10 +188,9 @@ def _fuse_on(members: Mapping[str, Sequence[Run]], method: str, fusing: Fusing) 
 
 
 def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[str]]:
-    """What can be fused, and a sentence for each member that lacks a cell or a seed.
+    """Returns the groups to fuse, and a sentence for each member that lacks a cell or a seed.
 
-    A member with one run in a cell, such as one whose scores were imported, is in the fusion of every
-    replicate: a resample with its seed.
+    A member with one run in a cell, such as imported scores, is in the fusion of every replicate.
     """
     places = list(dict.fromkeys(cell_of(run) for runs in members.values() for run in runs))
     groups, lacking = [], []
@@ -195,7 +198,7 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
         runs_here = {label: [run for run in runs if cell_of(run) == place] for label, runs in members.items()}
         absent = [label for label, runs in runs_here.items() if not runs]
         if absent:
-            lacking.append(f"{', '.join(absent)} has no run {_where(place)}, where nothing is fused.")
+            lacking.append(f"{', '.join(absent)} has no run {_where(place)}; nothing is fused there.")
             continue
         several = [run for runs in runs_here.values() if len(runs) > 1 for run in runs]
         first: dict[Replicate, Run] = {}
@@ -208,7 +211,9 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
                 groups.append(_Group(place, like, whole))
             else:
                 without = ", ".join(label for label in members if label not in whole)
-                lacking.append(f"{without} has no run of {replicate} {_where(place)}: it is not fused there.")
+                lacking.append(
+                    f"{without} has no run with {replicate} {_where(place)}; nothing is fused for it."
+                )
     return groups, lacking
 
 
@@ -227,8 +232,8 @@ def _fuse_group(group: _Group, method: str, fusing: Fusing) -> _Fused:
     if method == LEARNED and "valid" not in splits:
         without = next(label for label, run in group.members.items() if not _has_valid(run))
         raise ConfigError(
-            f"weights are learned on valid, of which {without} has no scores {_where(group.place)}. Import "
-            "them with {split} in the name of its file, fuse others with --fuse-of, or fuse by zscore."
+            f"weights are learned on valid, and {without} has no scores of it {_where(group.place)}. Import "
+            "them with {split} in the file name, fuse other models with --fuse-of, or use --fuse zscore."
         )
     members = {split: [run.scored(split) for run in group.members.values()] for split in splits}
     parts = {
@@ -264,7 +269,7 @@ def _weights_in_words(labels: Sequence[str], fused: Sequence[_Fused]) -> str:
 
 
 def _word(run: Run) -> str:
-    """What names the run to the verb `compare`."""
+    """Returns the argument of the verb `compare` for the run."""
     if run.held is None or run.result.params != IMPORTED or run.result.overrides is None:
         return str(run.path)
     _, name, pattern, *_ = run.result.overrides
@@ -275,7 +280,7 @@ def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusin
     members = fused.group.members
     like = fused.group.like
     k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == RRF else ()
-    # Learned weights hang on both.
+    # Learned weights depend on both.
     found_by = (
         ("--convention", fusing.convention.name, "--seed", str(fusing.seed)) if method == LEARNED else ()
     )
@@ -302,6 +307,6 @@ def _as_run(name: str, notes: tuple[str, ...], fused: _Fused, method: str, fusin
             }
         },
     )
-    # On the set that its weights were chosen by, a fusion's figure would flatter it.
+    # On the set that its weights were chosen by, its metric would be too high.
     reported = ("test",) if method == LEARNED else ("valid", "test")
     return derived_run(origin, like, fused.scored, like.result.seed, reported)

@@ -1,8 +1,8 @@
-"""Scores of any system as runs: RankLib, or a neural ranker, joins the table without a backend.
+"""Imported scores: any system, such as RankLib or a neural ranker, joins the table without a backend.
 
-A run made of a score file stands in the place of one that there is. The file's name may hold `{data}`,
-`{fold}`, `{seed}` and `{split}`, which are filled in from the run whose place is taken. With `{split}` the
-scores of the validation set are read too, where the file is there, so that weights can be learned on them.
+An imported run takes the data of an existing run, and its scores from a file. The file name may contain
+`{data}`, `{fold}`, `{seed}` and `{split}`, which are replaced by those of the existing run. With `{split}`
+the scores of the validation set are read as well, if the file exists, so that weights can be learned on them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ _PLACEHOLDERS = ("data", "fold", "seed", "split")
 
 @dataclass(frozen=True)
 class Import:
-    """A system's name, and its score file's, with or without placeholders.
+    """Name of a system, and of its score file, with or without placeholders.
 
     Raises:
-        ConfigError: where there is no name, or the file's holds another placeholder or a brace that is not
-            closed.
+        ConfigError: The name is missing, or the file name has an unknown placeholder or an open brace.
 
     >>> sorted(Import("ranklib", "scores/{split}{fold}.txt").placeholders)
     ['fold', 'split']
@@ -40,11 +39,11 @@ class Import:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.pattern:
-            raise ConfigError(f"{self}: a name and a file were expected, as in ranklib=scores.txt.")
+            raise ConfigError(f"{self}: expected a name and a file, as in ranklib=scores.txt.")
         unknown = sorted(self.placeholders - set(_PLACEHOLDERS))
         if unknown:
             known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-            raise ConfigError(f"{self}: there is no placeholder {{{unknown[0]}}}; known are {known}.")
+            raise ConfigError(f"{self}: unknown placeholder {{{unknown[0]}}}; known placeholders: {known}.")
 
     def __str__(self) -> str:
         return f"{self.name}={self.pattern}"
@@ -56,10 +55,10 @@ class Import:
                 name for _, name, _, _ in string.Formatter().parse(self.pattern) if name is not None
             )
         except ValueError as error:
-            raise ConfigError(f"{self}: {error}; braces hold a placeholder, as in {{fold}}.") from None
+            raise ConfigError(f"{self}: {error}; write a placeholder in braces, as in {{fold}}.") from None
 
     def file(self, like: RunResult, split: str) -> Path:
-        """The file with the scores of a split, in the place of a run."""
+        """Returns the file with the scores of a split for the data of a run."""
         data = like.data
         return Path(
             self.pattern.format(data=data["name"], fold=data.get("fold"), seed=like.seed, split=split)
@@ -67,34 +66,34 @@ class Import:
 
 
 def import_scores(system: Import, runs: Sequence[Run]) -> list[Run]:
-    """Runs of a system, held in memory: one in each cell of the given runs that it has a file for.
+    """Returns the runs of a system, held in memory: one per cell with a score file.
 
-    Where the file's name has no `{seed}`, a cell has one run, however many seeds there are.
+    If the file name has no `{seed}`, a cell has one run, however many seeds there are.
 
     Raises:
-        ResultError: where no run is finished.
-        DataError: where no file is there, or one does not score the documents of its split.
+        ResultError: No run is finished.
+        DataError: No file exists, or a file does not match the documents of its split.
     """
     places = _first_of_cells(runs, by_seed="seed" in system.placeholders)
     if not places:
         raise ResultError(
-            f"{system}: there is no finished run, by whose judgments the scores could be judged."
+            f"{system}: there is no finished run, and so no judgments to evaluate the scores with."
         )
     scored = [like for like in places if system.file(like.result, "test").exists()]
     if not scored:
         raise DataError(
-            f"{system.file(places[0].result, 'test')}: there is no such file (seen from {Path.cwd()}), nor "
-            f"one for another run. Check the path in {system}."
+            f"{system.file(places[0].result, 'test')}: there is no such file (in {Path.cwd()}), and none for "
+            f"any other run. Check the path in {system}."
         )
     return _imported_in(scored, system)
 
 
 def import_like(system: Import, like: Run, folder: Path) -> Run:
-    """Writes the scores as a run of its own, in the place of another, into a folder.
+    """Writes the scores as a run with the data of `like` into a folder.
 
     Raises:
-        ResultError: where the folder holds a run already, or `like` is not a finished one.
-        DataError: where the file is not there, or does not score the documents.
+        ResultError: The folder already holds a run, or `like` is not finished.
+        DataError: The file does not exist, or does not match the documents.
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
@@ -106,7 +105,7 @@ def import_like(system: Import, like: Run, folder: Path) -> Run:
 
 
 class _Files:
-    """The files that were read, each once, and the set of documents that each has the scores of."""
+    """The score files, each read once, with the documents that they score."""
 
     def __init__(self) -> None:
         self._read: dict[Path, ScoreFile] = {}
@@ -114,33 +113,37 @@ class _Files:
         self._known: dict[Path, set[str]] = {}
 
     def match(self, path: Path, place: ScoredSplit, split: str, like: RunResult) -> Matched:
-        """Raises DataError where lines that name no query would be the scores of two sets of documents."""
+        """Matches a file with the documents of a split.
+
+        Raises:
+            DataError: A file without query ids in its lines is used for two different sets of documents.
+        """
         if path not in self._read:
             self._read[path] = read_score_file(path)
         file = self._read[path]
         fingerprint = str(like.data.get(split, {}).get("fingerprint"))
         if not file.queries and self._fingerprints.setdefault(path, fingerprint) != fingerprint:
             raise DataError(
-                f"{path}: says no query in its lines, and cannot be the scores of several sets, of which "
-                f"{_name_of(split, like)} is one. Give a file each, with {{fold}}, {{data}} or {{split}} "
-                "in its name."
+                f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
+                f"among them {_name_of(split, like)}. Write one file per set, with {{fold}}, {{data}} or "
+                "{split} in its name."
             )
         self._known.setdefault(path, set()).update(place.judgments.query_ids.tolist())
         return file.match(place.judgments, place.file_rows, _name_of(split, like))
 
     def left_out(self) -> tuple[str, ...]:
-        """A sentence for each file with queries that nothing was judged on."""
+        """Returns a sentence for each file with queries that are in no run."""
         others = {path: set(file.queries) - self._known[path] for path, file in self._read.items()}
         return tuple(
             f"{path}: {len(queries)} of its {len(self._read[path].queries)} queries are not in the data of "
-            "these runs and were left out."
+            "these runs and are left out."
             for path, queries in others.items()
             if queries
         )
 
 
 def _imported_in(places: Sequence[Run], system: Import, folder: Path | None = None) -> list[Run]:
-    """The runs; `folder` is where the command that makes one again writes it, None: NAME/RUN."""
+    """Returns the runs; `folder` is the output folder in the command of a run, by default NAME/RUN."""
     files = _Files()
     runs = [_imported(system, like, files, folder or Path(system.name, like.path.name)) for like in places]
     left_out = files.left_out()
@@ -167,7 +170,7 @@ def _imported(system: Import, like: Run, files: _Files, folder: Path) -> Run:
 
 
 def _on_all_queries(like: Run) -> Run:
-    """The run without the resample that it was trained on, of which a score file says nothing."""
+    """Returns the run without its resample of the training queries, which a score file does not have."""
     data = like.result.data
     if "resample" not in data:
         return like
@@ -191,6 +194,6 @@ def _name_of(split: str, like: RunResult) -> str:
 
 
 def _first_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
-    """The first run of each cell, or of each seed in each cell."""
+    """Returns the first run of each cell, or of each seed in each cell."""
     finished = [run for run in runs if run.result.status == FINISHED]
     return [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]

@@ -98,7 +98,7 @@ def test_folds_that_share_no_query_are_no_overlap(tmp_path: Path) -> None:
 def test_folds_with_one_test_set_are_not_folds(tmp_path: Path) -> None:
     first, second, *_ = parts(dataset())
     comparison = compared(tmp_path, [first, second, first])
-    assert any(mentions(note, "Folds 1 and 3", "test set") for note in comparison.notes)
+    assert any(mentions(note, "Folds 1 and 3", "same test set") for note in comparison.notes)
     assert comparison.pairs[0].over_folds is None
 
 

@@ -1,4 +1,4 @@
-"""What the sections of a data set are made from."""
+"""The comparison of one data set as the sections of the report need it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ltrbench.tables.numbers import Form
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A comparison as the report shows it.
+    """A comparison for the sections of the report.
 
     Attributes:
-        name: of the chapter's anchor; the figures' names begin with it.
-        slices: of its queries.
+        name: Anchor of the chapter, and prefix of the names of its figures.
+        slices: Slices of the queries.
     """
 
     comparison: Comparison
@@ -36,7 +36,7 @@ class Shown:
 
     @cached_property
     def rows(self) -> list[ModelRow]:
-        """The best first; those without a value last."""
+        """The rows, the best first; rows without a value last."""
         metric = self.comparison.metric
 
         def order(row: ModelRow) -> tuple[bool, float]:
@@ -47,12 +47,12 @@ class Shown:
 
     @cached_property
     def series(self) -> list[Series]:
-        """The rows as pictures show them, in the order of the comparison, which decides their looks."""
+        """The rows for figures, in the order of the comparison, which determines colours and markers."""
         return series_of(self.comparison)
 
     @property
     def paired(self) -> list[str]:
-        """The labels of the rows that are in paired tests, the best first."""
+        """Labels of the paired rows, the best first."""
         queries = self.comparison.queries
         return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
 
@@ -68,7 +68,7 @@ class Shown:
         return [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
 
     def of_row(self, label: str, note: str = "") -> TableCell:
-        """The cell that names a row, with its colour."""
+        """Returns the cell with the label of a row and its colour."""
         return TableCell(label, note=note, drawing=self._swatches[label])
 
     @cached_property
@@ -81,10 +81,10 @@ class Shown:
 
 
 def series_of(comparison: Comparison) -> list[Series]:
-    """Rows as pictures show them."""
+    """Returns the rows for figures."""
     try:
         ndcg = comparison.ndcg_by_cutoff
-    except (UndefinedMetricError, DataError):  # which the report says in words
+    except (UndefinedMetricError, DataError):  # the section "NDCG@k" shows the error
         ndcg = {}
     return [
         Series(
@@ -99,7 +99,7 @@ def series_of(comparison: Comparison) -> list[Series]:
 
 
 def emphasis_of(pair: Pair) -> str:
-    """Returns what the claim better or worse of the pair's first row stands out as; empty for neither."""
+    """Returns the emphasis of the claims better and worse; empty for other claims."""
     return pair.claim if pair.claim in (BETTER, WORSE) else ""
 
 
@@ -109,7 +109,7 @@ def pair_tables(
     columns: Sequence[TableColumn],
     cells: Callable[[Pair], TableRow],
 ) -> list[PagePart]:
-    """A row a pair: those with the baseline, in the order of the leaderboard; the others folded away."""
+    """Returns one row per pair: those with the baseline in the order of the leaderboard, others folded."""
     first, rest = shown.with_baseline, shown.without_baseline
     tables = [Table(columns, [cells(pair) for pair in pairs], caption) for pairs in (first, rest) if pairs]
     if len(tables) < 2:
@@ -119,7 +119,7 @@ def pair_tables(
 
 
 def all_folds(num_test_sets: int) -> str:
-    """Says that the folds are counted together; empty where there is one test set.
+    """Returns the remark that all folds are counted together; empty with one test set.
 
     >>> all_folds(5), all_folds(1)
     (', all folds together', '')
@@ -128,5 +128,5 @@ def all_folds(num_test_sets: int) -> str:
 
 
 def between(interval: Interval | None, form: Form = numbers.difference) -> str:
-    """Returns an interval in brackets; empty where there is none."""
+    """Returns an interval in brackets; empty for None."""
     return "" if interval is None else numbers.interval(interval.low, interval.high, form)

@@ -1,4 +1,4 @@
-"""Matplotlib's figures as SVG that stands in the page: small, and in colours that follow the page's."""
+"""Matplotlib figures as small inline SVG in the colours of the page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 PAGE = Page(width=5.0, titled=False)
-"""So wide that eight points are still read where the page is as narrow as a telephone."""
+"""Figure width in inches at which 8-point text is readable on a phone."""
 SQUARE_PAGE = Page(width=4.0, titled=False)
-"""For two values of one scale."""
+"""For figures with the same scale on both axes."""
 WIDE_PAGE = Page(width=7.0, titled=False)
-"""For several panels, which scroll there."""
+"""For figures with several panels, which scroll on a phone."""
 
-# What the drawing calls its colours -> what the style sheet does.
+# Colour of the drawing -> colour of the style sheet.
 _COLOURS = {
     "#000000": "currentColor",
     "#ffffff": "var(--paper)",
@@ -38,15 +38,15 @@ _PLACES = ("d", "height", "points", "transform", "width", "x", "y")
 
 
 def inlined(figure: Drawing, name: str, caption: str) -> Figure:
-    """The figure, drawn on `PAGE`; its title becomes the text that stands for it.
+    """Returns the figure as inline SVG; its label becomes the alternative text.
 
     Args:
-        name: unlike that of any other figure of the page.
+        name: Unique name of the figure in the page.
     """
     import matplotlib as mpl
 
     stream = io.BytesIO()
-    # Text stays text, and the same figure gives the same bytes: no random id, no date, no version.
+    # Text stays text, and output is deterministic: no random ids, no date, no version.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "report"}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
@@ -54,7 +54,7 @@ def inlined(figure: Drawing, name: str, caption: str) -> Figure:
 
 
 def _fitted(svg: bytes, name: str) -> Markup:
-    """Without what HTML has no use for: namespaces, ids that nothing refers to, decimals that nobody sees."""
+    """Returns the SVG without namespaces, unused ids and invisible decimals."""
     root = ElementTree.fromstring(svg)
     referred = set(re.findall(rb'(?:href="|url\()#([\w.-]+)', svg))
     for parent in root.iter():
@@ -70,7 +70,7 @@ def _fitted(svg: bytes, name: str) -> Markup:
         element.text, element.tail = _without_blanks(element.text), _without_blanks(element.tail)
     box = root.attrib["viewBox"]
     root.attrib = {"viewBox": box, "style": f"--width: {box.split()[2]}", "aria-hidden": "true"}
-    # Matplotlib escaped the texts in it, and so does this.
+    # ElementTree escapes the texts.
     return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
@@ -87,7 +87,7 @@ def _attribute(key: str, value: str, name: str) -> str:
 
 
 def css_colour(text: str) -> str:
-    """With what the style sheet calls the colours in it."""
+    """Returns the text with colours replaced by those of the style sheet."""
     return _COLOUR.sub(lambda colour: _COLOURS[colour[0].lower()], text)
 
 
