@@ -136,7 +136,7 @@ def test_the_report_holds_the_glossary_and_links_to_it(comparison: Comparison, t
 
 
 def test_the_documentation_includes_the_same_file() -> None:
-    assert '--8<-- "ltrbench/glossary.md"' in (ROOT / "docs/glossary.md").read_text()
+    assert '--8<-- "ltrbench/glossary.md"' in (ROOT / "docs/lookup/glossary.md").read_text()
     assert "glossary.md" in (ROOT / "mkdocs.yml").read_text()
 
 
