@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walkthrough test test-explore test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
+.PHONY: help setup demo walkthrough test test-fast test-explore test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,12 +32,19 @@ demo: setup ## compare native, LightGBM and XGBoost on the built-in synthetic da
 walkthrough: setup ## explain LambdaMART step by step on ten documents, with numbers from the native engine
 	$(RUN) walkthrough
 
-# The tests of a file run in one process, because they share fixtures. Each process trains models, so more than four
-# processes would slow each other down.
-PARALLEL = --numprocesses=logical --maxprocesses=4 --dist=loadfile
+# The tests of a file run in one process, because they share fixtures; tests/conftest.py orders the files. Each process
+# trains models, so more than four processes would slow each other down.
+PARALLEL = --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+# Compiles the engine once, on two cores. Otherwise each process of the suite would compile it.
+WARM_UP = $(BIN)/python -c 'from ltrbench.rankers.native import NativeRanker; NativeRanker().warm_up()'
 
 test: setup ## run the whole test suite
+	$(WARM_UP)
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-fast: setup ## run the test suite without browser, installation, long fits and documentation
+	$(WARM_UP)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser and not installation"
 
 test-explore: setup ## run the property tests on new random examples
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest $(PARALLEL) -m hypothesis

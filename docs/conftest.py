@@ -26,6 +26,8 @@ _WARNINGS_OF_MLFLOW = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.suffix == ".md" and marked_commands(item.path.read_text()):
+            item.add_marker(pytest.mark.slow)
         if item.path == ROOT / "docs" / "lookup" / "mlflow.md":
             for ignored in _WARNINGS_OF_MLFLOW:
                 item.add_marker(pytest.mark.filterwarnings(ignored))

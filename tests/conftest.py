@@ -11,16 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from forked import run_forked
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from ltrbench.tracking.mlflow import MLflowTracker
+
+LONG = ("slow", "browser", "installation")
+"""The marks of tests that `make test-fast` leaves out."""
 
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("explore", deadline=None)
 # The same examples in every run, so that a change is judged by itself; `make test-explore` draws new ones.
 settings.register_profile("repeatable", parent=settings.get_profile("explore"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.hookimpl(trylast=True)  # when all marks are set
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the files with long tests first, so that no process waits for the others at the end."""
+    long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,6 +76,22 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("database")
     MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="warm").open(None)
     return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database with its migrations done and no experiment of ours yet."""
+    folder = tmp_path_factory.mktemp("migrated")
+    code = "from mlflow import MlflowClient; MlflowClient('sqlite:///mlflow.db')"
+    done = run_forked(code, [], folder, os.environ)
+    assert done.returncode == 0, done.stderr
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def migrated_store(tmp_path: Path, migrated_database: Path) -> None:
+    """Puts that database where commands in `tmp_path` look for it, which saves each its migrations."""
+    shutil.copy(migrated_database, tmp_path / "mlflow.db")
 
 
 @pytest.fixture

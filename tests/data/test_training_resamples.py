@@ -212,6 +212,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     return find_runs([folder / "s"])
 
 
+@pytest.mark.slow
 def test_a_sweep_trains_every_model_on_every_resample_and_records_which(sweep: list[Run]) -> None:
     splits = SOURCE.load()
     of_job = [(done.result.model, done.result.data["resample"]["index"]) for done in sweep]
@@ -225,6 +226,7 @@ def test_a_sweep_trains_every_model_on_every_resample_and_records_which(sweep: l
         assert done.result.reused is None
 
 
+@pytest.mark.slow
 def test_a_damaged_resample_is_refused_with_its_place(sweep: list[Run], tmp_path: Path) -> None:
     shutil.copytree(sweep[0].path, tmp_path / "0")
     path = tmp_path / "0" / RESULT_FILE
@@ -242,6 +244,7 @@ def test_a_damaged_resample_is_refused_with_its_place(sweep: list[Run], tmp_path
         read_run(tmp_path / "0")
 
 
+@pytest.mark.slow
 def test_an_experiment_that_sets_replicates_is_swept_over_them(tmp_path: Path) -> None:
     (tmp_path / "conf/experiment").mkdir(parents=True)
     (tmp_path / "conf/experiment/resampled.yaml").write_text(

@@ -188,6 +188,7 @@ def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_pat
     assert (copied.importances().values["split"] == first.importances().values["split"]).all()
 
 
+@pytest.mark.slow
 def test_a_sweep_trains_once_what_the_seed_does_not_change_and_says_so(tmp_path: Path) -> None:
     done = run_command("model=native,random", "seed=0,1", "-m", "hydra.sweep.dir=s", *TINY, folder=tmp_path)
     runs = find_runs([tmp_path / "s"])

@@ -327,6 +327,7 @@ def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.mark.slow
 def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_its_hash(
     command: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ import numba
 import numpy as np
 import pytest
 from engine_cases import COMPILED, make_dataset
+from forked import run_forked
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 
@@ -26,7 +27,7 @@ import ltrbench.native
 from ltrbench.compilation import config, is_cached, parallel_kernel
 from ltrbench.rankers.native import NativeRanker
 
-pytestmark = COMPILED
+pytestmark = [COMPILED, pytest.mark.slow]
 
 FITS: list[dict[str, Any]] = [
     {},
@@ -81,14 +82,16 @@ def everything_cached() -> None:
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
 @pytest.mark.usefixtures("everything_cached")
-def test_a_parallel_kernel_compiles_alone_with_all_others_cached(module: str, name: str) -> None:
+def test_a_parallel_kernel_compiles_alone_with_all_others_cached(
+    module: str, name: str, tmp_path: Path
+) -> None:
     assert is_cached(getattr(importlib.import_module(module), name)), f"no fit of FITS calls {module}.{name}"
     program = f"from test_parallel_kernels import compile_alone; compile_alone({module!r}, {name!r})"
     path = f"import sys; sys.path[:0] = {sys.path!r}; "
     # Another process of the suite that compiles at the same time may have dropped an entry of the cache's
     # index. The first attempt then restores it, and the second attempt finds all other kernels cached.
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", path + program], capture_output=True, text=True)
+        done = run_forked(path + program, [], tmp_path, os.environ)
         assert done.returncode == 0, done.stderr
         number, compiled = json.loads(done.stdout)
         assert number > 0

@@ -123,6 +123,7 @@ def test_the_defaults_are_the_matched_hyperparameters() -> None:
     assert asdict(Settings()) == matched | {"sigma": LambdaSettings().sigma}
 
 
+@pytest.mark.slow
 @COMPILED
 def test_the_engine_grows_the_trees_of_the_reference_on_real_data(letor_data: Any) -> None:
     train = read_letor(letor_data("MQ2008") / "Fold1/train.txt")

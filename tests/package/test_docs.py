@@ -51,6 +51,8 @@ from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.capabilities import departures_of, library_parameters_of
 from ltrbench.rankers.native import NativeRanker
 
+pytestmark = pytest.mark.slow
+
 DOCS = ROOT / "docs"
 DOCS_PAGES = sorted(DOCS.rglob("*.md"))
 PAGES = [*DOCS_PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]

@@ -16,6 +16,8 @@ from paths import ROOT
 
 from ltrbench.conf_folder import conf_dir
 
+pytestmark = pytest.mark.installation
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -200,6 +200,7 @@ def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
     return scores
 
 
+@pytest.mark.slow
 def test_a_saved_model_scores_the_same_in_a_new_process_in_which_unpickling_raises(
     model: str, fitted: dict[str, Ranker], tmp_path: Path
 ) -> None:

@@ -55,12 +55,14 @@ def values() -> NDArray[np.float64]:
     return population(seed=1)
 
 
+@pytest.mark.slow
 def test_under_exchangeable_nulls_each_test_rejects_one_in_twenty(values: NDArray[np.float64]) -> None:
     levels = levels_of(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=300, seed=1))
     assert set(levels) == set(TESTS)
     assert all(0.035 <= level <= 0.065 for level in levels.values()), levels
 
 
+@pytest.mark.slow
 def test_the_reported_interval_of_skewed_differences_covers_their_mean(values: NDArray[np.float64]) -> None:
     covered = coverage(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=500, seed=1))
     assert 0.93 <= covered["as reported"] <= 0.97, covered
@@ -129,6 +131,7 @@ def test_the_two_methods_of_the_linear_learner_are_exchangeable() -> None:
     assert a.mean(axis=1).std() == pytest.approx(b.mean(axis=1).std(), rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     study = Calibration(
         output=str(tmp_path),

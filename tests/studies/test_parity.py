@@ -21,6 +21,8 @@ from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
 from ltrbench.studies.parity.rows import NOT_AVAILABLE, ParityRow
 
+pytestmark = pytest.mark.slow
+
 
 def composed(*overrides: str) -> Any:
     register_schema()

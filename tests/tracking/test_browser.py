@@ -18,9 +18,12 @@ from playwright.sync_api import expect
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.skipif(
-    chromium() is None, reason="no Chromium to look at the UI with: sudo apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        chromium() is None, reason="no Chromium to look at the UI with: sudo apt-get install chromium"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ from ltrbench.results import Run
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
+    pytest.mark.slow,
     # MLflow's own, with SQLAlchemy 2.1.
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),

@@ -28,6 +28,8 @@ from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
 from ltrbench.results import read_run
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["data.num_queries=40", "params.num_trees=10", "tracking=none"]
 
 
@@ -394,6 +396,7 @@ def test_a_mistake_in_the_last_job_of_a_sweep_is_found_before_the_first_one_trai
     assert "fitting" not in done.stderr
 
 
+@pytest.mark.usefixtures("migrated_store")
 def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_path: Path) -> None:
     broken = tmp_path / "conf/model/broken.yaml"
     broken.parent.mkdir(parents=True)
@@ -432,6 +435,7 @@ def test_a_taken_folder_is_refused_and_its_old_numbers_are_not_shown_as_new(tmp_
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("migrated_store")
 def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
     how: signal.Signals, tmp_path: Path
 ) -> None:
@@ -471,6 +475,7 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_closes_its_parent(
     }
 
 
+@pytest.mark.usefixtures("migrated_store")
 def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its_reason(
     tmp_path: Path,
 ) -> None:

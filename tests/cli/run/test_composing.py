@@ -114,6 +114,7 @@ JOBS: list[list[str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls: str) -> None:
     master = loader.load_configuration("config", [own_yamls, "hydra.sweep.dir=x"], RunMode.MULTIRUN)
     composer = Composer(loader, master)
@@ -122,6 +123,7 @@ def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls:
         assert as_composed(composer, job) == as_hydra_composes(loader, master, job), job
 
 
+@pytest.mark.slow
 def test_200_jobs_are_checked_in_about_10_ms_each(loader: ConfigLoader) -> None:
     master = loader.load_configuration("config", [], RunMode.MULTIRUN)
     models = ("native", "lightgbm", "xgboost", "random")
@@ -241,6 +243,7 @@ def test_a_mistake_in_composing_is_one_paragraph_with_the_remedy(
         assert part in message
 
 
+@pytest.mark.slow
 def test_building_checks_the_same_whether_all_or_some_fields_are_given(loader: ConfigLoader) -> None:
     models = ("native", "lightgbm", "xgboost", "random")
     values = {"seed": ("null", "true", "[1]", "many"), "num_threads": ("1.5", "x"), "num_leaves": ("{a: 1}",)}

@@ -9,12 +9,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import COMMAND, run, statuses
+from forked import run_forked
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
@@ -168,6 +168,7 @@ def test_an_interruption_names_the_state_of_every_job(tmp_path: Path) -> None:
     assert done.endswith(f"python -m ltrbench compare {tmp_path}")
 
 
+@pytest.mark.slow
 def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so(tmp_path: Path) -> None:
     words = ("-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
     run("model=single_feature", "seed=0,1", *words, folder=tmp_path)
@@ -184,6 +185,8 @@ def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so
     assert not list(tmp_path.rglob(".running"))
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
 def test_register_chooses_among_all_runs_of_the_folder(tmp_path: Path) -> None:
     words = ("-m", *CHEAP, "hydra.sweep.dir=both")
     run("model=single_feature", *words, folder=tmp_path)
@@ -195,10 +198,8 @@ def test_register_chooses_among_all_runs_of_the_folder(tmp_path: Path) -> None:
         "run = client.get_run(client.get_model_version_by_alias('shop', 'champion').run_id)\n"
         "print(run.data.tags['backend'])\n"
     )
-    champion = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert champion.stdout.strip() == "single_feature"
+    champion = run_forked(code, [], tmp_path, os.environ)
+    assert champion.stdout.strip() == "single_feature", champion.stderr
 
 
 def test_two_commands_at_a_time_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -248,6 +249,8 @@ def test_a_sweep_is_refused_before_any_job_starts(
     assert not (tmp_path / "multirun").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
 def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tmp_path: Path) -> None:
     yaml = tmp_path / "conf/model/sleepy.yaml"
     yaml.parent.mkdir(parents=True)
@@ -272,6 +275,7 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     ]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
     yaml = tmp_path / "conf/model/sleepy.yaml"
     yaml.parent.mkdir(parents=True)

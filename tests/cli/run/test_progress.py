@@ -346,6 +346,7 @@ class Typed:
         return seen.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_on_standard_error_shows_a_bar_and_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
     typed = Typed(["hydra.run.dir=a", *SMALL], tmp_path, "stderr")
     shown = typed.read()
@@ -363,6 +364,7 @@ def test_a_terminal_on_standard_error_shows_a_bar_and_a_pipe_gets_plain_lines(tm
     assert "native 10/10" in (tmp_path / "b/ltrbench.log").read_text()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_terminal_with_its_cursor_and_what_was_said(tmp_path: Path) -> None:
     words = [*SMALL, "params.num_trees=1000000", "early_stopping=null"]
     typed = Typed(words, tmp_path, "stderr")
@@ -375,6 +377,7 @@ def test_an_interrupt_leaves_the_terminal_with_its_cursor_and_what_was_said(tmp_
     assert "\ninterrupted" in rest.replace("\r", "").replace(SHOW_CURSOR, "")
 
 
+@pytest.mark.slow
 def test_the_closing_table_fits_the_terminal_and_each_block_begins_with_the_model(tmp_path: Path) -> None:
     typed = Typed(SMALL, tmp_path, "stdout", columns=50)
     lines = typed.read().splitlines()

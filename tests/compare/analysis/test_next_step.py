@@ -221,6 +221,7 @@ def comparison_in(folder: Path) -> Comparison:
     return comparison
 
 
+@pytest.mark.slow
 def test_the_command_for_more_seeds_runs_and_allows_a_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +240,7 @@ def test_the_command_for_more_seeds_runs_and_allows_a_claim(
     assert pair.interval is not None
 
 
+@pytest.mark.slow
 def test_the_command_for_resamples_runs_and_allows_a_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -372,6 +372,7 @@ def test_two_data_sets_have_a_chapter_each_and_the_reason_why_there_is_no_test_o
     assert mentions(" ".join(reader.texts), "2 data sets", "folds are not")
 
 
+@pytest.mark.slow
 def test_a_report_on_thirty_thousand_queries_is_below_six_megabytes(tmp_path: Path) -> None:
     path = report(many_queries(tmp_path / "runs"), tmp_path / "report.html")
     assert path.stat().st_size < 1e6

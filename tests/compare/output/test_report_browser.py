@@ -18,9 +18,12 @@ from report_pages import HOSTILE_QUERY, comparisons, report
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Request
 
-pytestmark = pytest.mark.skipif(
-    chromium() is None, reason="no Chromium to look at the report with: sudo apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        chromium() is None, reason="no Chromium to look at the report with: sudo apt-get install chromium"
+    ),
+]
 
 WIDTHS = (400, 1600)
 ENOUGH_CONTRAST = 4.5

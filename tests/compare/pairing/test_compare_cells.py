@@ -242,6 +242,7 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
     )
 
 
+@pytest.mark.slow
 @given(
     convention=st.sampled_from(CONVENTIONS),
     metric=st.sampled_from(["ndcg@2", "map", "precision@2", "mrr"]),

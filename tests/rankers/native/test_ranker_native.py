@@ -484,6 +484,7 @@ def test_after_warm_up_a_fit_compiles_nothing(
     assert "compiling" not in caplog.text
 
 
+@pytest.mark.slow
 def test_on_mq2008_it_ranks_as_well_as_lightgbm(letor_data: Callable[[str], Path]) -> None:
     values: dict[str, list[float]] = {"native": [], "lightgbm": []}
     for fold in range(1, 6):
