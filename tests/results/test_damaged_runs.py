@@ -483,6 +483,14 @@ def test_show_reads_a_run_that_recorded_no_moment_and_a_drift_without_figures(
     assert main(["compare", str(damaged.parent), "--draws", "50"]) == 0, capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def study(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published comparison of the whole run, to copy from."""
+    folder = tmp_path_factory.mktemp("published") / "study"
+    publish(compare(find_runs([whole])), folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -498,11 +506,10 @@ def test_show_reads_a_run_that_recorded_no_moment_and_a_drift_without_figures(
     ],
 )
 def test_damaged_results_of_a_study_are_refused_by_name(
-    whole: Path, tmp_path: Path, damage: Callable[[Path], None], reason: str
+    study: Path, tmp_path: Path, damage: Callable[[Path], None], reason: str
 ) -> None:
-    publish(compare(find_runs([whole])), tmp_path / "study")
-    shutil.copytree(tmp_path / "study", tmp_path / "damaged")
+    shutil.copytree(study, tmp_path / "damaged")
     damage(tmp_path / "damaged" / "environment.json")
     with pytest.raises(ResultError, match=reason) as raised:
-        reproduce(tmp_path / "damaged", tmp_path / "study")
+        reproduce(tmp_path / "damaged", study)
     assert str(raised.value).startswith(str(tmp_path / "damaged" / "environment.json"))

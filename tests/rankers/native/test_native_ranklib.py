@@ -17,6 +17,8 @@ from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.studies.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 
+pytestmark = pytest.mark.slow
+
 
 def make(*overrides: str) -> NativeRanker:
     register_schema()
