@@ -118,9 +118,10 @@ JOBS: list[list[str]] = [
 def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls: str) -> None:
     master = loader.load_configuration("config", [own_yamls, "hydra.sweep.dir=x"], RunMode.MULTIRUN)
     composer = Composer(loader, master)
+    by_hydra = [as_hydra_composes(loader, master, job) for job in JOBS]
     # Backwards again, so that a job would show what another one left behind.
-    for job in [*JOBS, *reversed(JOBS)]:
-        assert as_composed(composer, job) == as_hydra_composes(loader, master, job), job
+    for number in [*range(len(JOBS)), *reversed(range(len(JOBS)))]:
+        assert as_composed(composer, JOBS[number]) == by_hydra[number], JOBS[number]
 
 
 @pytest.mark.slow
