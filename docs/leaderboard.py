@@ -1,4 +1,4 @@
-"""The README's leaderboard, from the tables in results/: `python docs/leaderboard.py` writes it there."""
+"""Writes the leaderboard of the README from the tables in results/: `python docs/leaderboard.py`."""
 
 from __future__ import annotations
 
@@ -12,41 +12,55 @@ ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
 METRIC = "ndcg@10"
 _WIDEST = 1000  # columns, far more than the table has
-BEGIN, END = "<!-- leaderboard: docs/leaderboard.py writes what follows -->\n", "<!-- leaderboard ends -->\n"
+BEGIN, END = "<!-- leaderboard: written by docs/leaderboard.py -->\n", "<!-- leaderboard ends -->\n"
+
+Rows = dict[str, dict[str, str]]
 
 
 def leaderboard() -> str:
-    """A row a model, a column a study: mean NDCG@10 on test, its 95 % interval, and the claim on the row."""
+    """Returns a sentence with the scopes of the claims, and a table with one row per model."""
     tables = {study: _rows(ROOT / "results" / study / "table.csv") for study in STUDIES}
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
+    timed = STUDIES[0]
     cells = [
-        [model, *(_cell(rows[model]) if model in rows else "-" for rows in tables.values())]
+        [
+            model,
+            *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
+            f"{float(tables[timed][model]['fit_seconds']):.2f}",
+        ]
         for model in models
     ]
-    header = ["model", *(f"[{study}](results/{study}/table.md){_scope(tables[study])}" for study in STUDIES)]
+    header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES), f"fit s, {timed}"]
     # With a width, links in cells stay links.
-    return Table.of(header, cells).markdown(_WIDEST) + "\n"
+    return f"{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
 
-def _rows(path: Path) -> dict[str, dict[str, str]]:
+def _rows(path: Path) -> Rows:
     with path.open(newline="", encoding="utf-8") as file:
         return {row["model"]: row for row in csv.DictReader(file)}
 
 
-def _scope(rows: dict[str, dict[str, str]]) -> str:
-    """The scope of the claims of a study, and what the differences are to."""
-    scopes = {SCOPES[row["scope"]] for row in rows.values() if row["scope"]}
-    baseline = next(iter(rows.values()))["baseline"]
-    return f": against {baseline}, {' or '.join(sorted(scopes))}"
+def _caption(tables: dict[str, Rows]) -> str:
+    """Returns what the figures are, the baseline, and the scope of the claims of each study."""
+    studies_of_scope: dict[str, list[str]] = {}
+    for study, rows in tables.items():
+        for scope in {row["scope"] for row in rows.values() if row["scope"]}:
+            studies_of_scope.setdefault(SCOPES[scope], []).append(study)
+    scopes = "; ".join(f"{', '.join(studies)}: {scope}" for scope, studies in studies_of_scope.items())
+    baseline = next(row["baseline"] for rows in tables.values() for row in rows.values() if row["baseline"])
+    return (
+        f"Mean {METRIC} on test queries with its 95 % interval, and the claim on the difference to {baseline}.\n"
+        f"Scope of the claims: {scopes}."
+    )
 
 
 def _cell(row: dict[str, str]) -> str:
     mean, low, high = (float(row[name]) for name in (METRIC, "low", "high"))
-    return f"{mean:.4f} [{low:.4f}, {high:.4f}] {row['claim'] or 'baseline'}"
+    return f"{mean:.4f} [{low:.3f}, {high:.3f}] {row['claim'] or 'baseline'}"
 
 
 def in_readme(text: str) -> str:
-    """The README with the leaderboard as it is now."""
+    """Returns the text of the README with today's leaderboard."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{leaderboard()}\n{END}{after}"
