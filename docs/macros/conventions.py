@@ -58,7 +58,7 @@ def _convention_section(name: str, convention: Convention) -> str:
         for metric, departures in by_metric.items()
         for field, value in departures.items()
     ]
-    title = "setting" if is_default else "differs from the default in"
+    title = "setting" if is_default else "changed setting"
     listed = "\n".join(f"- {quirk}" for quirk in quirks)
     heading = f"### `{name}` {{ #convention-{name} }}"
     return "\n\n".join(part for part in (heading, listed, table([title, "value"], rows)) if part)

@@ -250,12 +250,13 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
 
 @metric("err", has_highest_grade=True, depth=first_k)
 def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i).
+    """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i), where
+    p_r = (2^l_r - 1) / 2^l_max and l_max is the highest grade of the convention.
 
-    p_r = (2^l_r - 1) / 2^l_max is the probability that the document satisfies the user, where l_max is the
-    highest grade of the convention. Chapelle et al., 2009, "Expected Reciprocal Rank for Graded Relevance",
-    equations 4 and 5; `reference_expected_stop` in kernels.py derives the expected value over orders of tied
-    documents. No p is above 1: `evaluate` refuses labels above the highest grade.
+    p_r is the probability that the document satisfies the user. Chapelle et al., 2009, "Expected Reciprocal
+    Rank for Graded Relevance", equations 4 and 5; `reference_expected_stop` in kernels.py derives the
+    expected value over orders of tied documents. No p is above 1: `evaluate` refuses labels above the highest
+    grade.
     """
     from ltrbench.metrics.kernels import expected_stop
 
@@ -302,11 +303,11 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
 
 @metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True)
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
-    """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), between labels and scores, from -1 to 1.
+    """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), from -1 to 1: of P pairs, C are ordered correctly, W
+    wrongly, T_s are tied in score and T_l in label.
 
-    Kendall, 1945, "The Treatment of Ties in Ranking Problems": of P pairs, C are ordered correctly, W
-    wrongly, T_s are tied in score and T_l in label. The formula includes tied scores; there is no mean over
-    their orders.
+    Kendall, 1945, "The Treatment of Ties in Ranking Problems". The formula includes tied scores; there is no
+    mean over their orders.
     """
     right, wrong, tied_differing, tied = _count_pairs(ranking, *ranking.judgments.grades)
     sizes = ranking.judgments.query_sizes
