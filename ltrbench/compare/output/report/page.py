@@ -31,7 +31,7 @@ def _with_code(text: str) -> Markup:
     >>> _with_code("a < `b`")
     Markup('a &lt; <code>b</code>')
     """
-    return Markup(_CODE.sub(r"<code>\1</code>", escape(text)))
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def render_page(title: str, chapters: Sequence[Chapter]) -> str:
