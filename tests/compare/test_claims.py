@@ -22,6 +22,7 @@ from claim_cases import (
     runs_of,
     values_of,
 )
+from messages import naming
 from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, mentions
 
@@ -372,16 +373,16 @@ def test_where_no_difference_has_an_interval_the_notes_claim_nothing(tmp_path: P
 
 
 def test_a_family_must_hold_the_metric_and_each_once() -> None:
-    with pytest.raises(ConfigError, match="ndcg@5"):
+    with pytest.raises(ConfigError, match=naming("ndcg@5")):
         Settings(metric="ndcg@5", family=("ndcg@10",))
-    with pytest.raises(ConfigError, match="each metric once"):
+    with pytest.raises(ConfigError, match=naming("each metric once")):
         Settings(family=("map", "map"))
 
 
 def test_a_metric_of_the_family_that_the_convention_does_not_define_is_refused(tmp_path: Path) -> None:
     runs = [*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random", (1,))]
     settings = Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))
-    with pytest.raises(UndefinedMetricError, match="map"):
+    with pytest.raises(UndefinedMetricError, match=naming("map")):
         compare(runs, settings)
 
 

@@ -132,6 +132,14 @@ def keys(table: Locator, column: int) -> list[float]:
     return [float(cell) for cell in cells]
 
 
+def test_a_link_of_a_note_opens_its_entry_in_the_folded_glossary(page: Page) -> None:
+    entry = page.locator("#glossary-convention")
+    expect(entry).to_be_hidden()
+    page.locator("#data-1-notes a", has_text="convention").first.click()
+    expect(entry).to_be_visible()
+    expect(entry).to_be_in_viewport()
+
+
 def test_a_query_whose_name_is_markup_does_nothing(page: Page) -> None:
     unfold(page)
     expect(page.get_by_text(HOSTILE_QUERY).first).to_be_visible()
