@@ -49,8 +49,8 @@ def _caption(tables: dict[str, Rows]) -> str:
     scopes = "; ".join(f"{', '.join(studies)}: {scope}" for scope, studies in studies_of_scope.items())
     baseline = next(row["baseline"] for rows in tables.values() for row in rows.values() if row["baseline"])
     return (
-        f"Mean {METRIC} on test queries with its 95 % interval, and the claim on the difference to {baseline}.\n"
-        f"Scope of the claims: {scopes}."
+        f"Mean {METRIC} on test queries with its 95 % interval, and the claim about the difference to "
+        f"{baseline}.\nScope of the claims: {scopes}."
     )
 
 
