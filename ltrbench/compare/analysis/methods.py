@@ -121,11 +121,11 @@ def _needs(pair: Pair) -> str:
     if power.is_enough:
         return f"{pair.a} needs no more data"
     enough = [_need(need, power) for need in power.needs if need.number is not None]
-    lacking = " or ".join(need.kind for need in power.needs if need.number is None)
+    lacking = " or ".join(f"more {need.kind}" for need in power.needs if need.number is None)
     if not enough:
-        return f"no number of {lacking} is enough for {pair.a}"
+        return f"{lacking} alone are not enough for {pair.a}"
     needed = f"{pair.a} needs {' or '.join(enough)}"
-    return f"{needed}, and no number of {lacking} is enough" if lacking else needed
+    return f"{needed} ({lacking} alone are not enough)" if lacking else needed
 
 
 def _need(need: Need, power: Power) -> str:

@@ -146,14 +146,15 @@ def _among_all(
     for yardstick in yardsticks:
         if not any(yardstick in beaten[label] for label in models):
             return [], f"No model is recommended: none of the models is shown to beat {yardstick}."
-    unproven = [label for label in taken if len(beaten[label]) < len(yardsticks)]
-    taken = [label for label in taken if label not in unproven]
-    remark = f" {listed(unproven)} {_be(unproven)} not shown to beat every yardstick." if unproven else ""
-    return taken, f"{_headline(comparison, taken, models, yardsticks, claims)}{remark}"
+    unproven = {label: [y for y in yardsticks if y not in beaten[label]] for label in taken}
+    taken = [label for label in taken if not unproven[label]]
+    remarks = [
+        f" {label} is not shown to beat {listed(missing)}." for label, missing in unproven.items() if missing
+    ]
+    return taken, f"{_headline(taken, models, yardsticks, claims)}{''.join(remarks)}"
 
 
 def _headline(
-    comparison: Comparison,
     taken: Sequence[str],
     models: Sequence[str],
     yardsticks: Sequence[str],
@@ -164,9 +165,12 @@ def _headline(
     first, *others = taken
     if not others:
         rivals = [label for label in [*models, *yardsticks] if label != first]
-        if all(claims[first].get(label) == BETTER for label in rivals):
-            return f"Take {first}: it is better than {listed(rivals)}."
-        return f"Take {first}: each other model is shown to be worse than a model of this table."
+        beaten = [label for label in rivals if claims[first].get(label) == BETTER]
+        unbeaten = [label for label in rivals if label not in beaten]
+        rest = f" It is not shown to be better than {listed(unbeaten)}." if unbeaten else ""
+        if not beaten:
+            return f"Take {first}: it has the highest mean.{rest}"
+        return f"Take {first}: it is better than {listed(beaten)}.{rest}"
     equivalent = all(claims[first].get(label) == EQUIVALENT for label in others)
     why = (
         f"they are equivalent to {first}, which has the highest mean"
@@ -207,10 +211,6 @@ def _claims_on(comparison: Comparison, label: str) -> dict[str, str]:
 
 def _any_of(labels: Sequence[str]) -> str:
     return labels[0] if len(labels) == 1 else f"any of {listed(labels)}"
-
-
-def _be(labels: Sequence[str]) -> str:
-    return "is" if len(labels) == 1 else "are"
 
 
 def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:

@@ -96,7 +96,10 @@ def _move(staging: Path, folder: Path) -> None:
 
 def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
-    tables = "\n".join(f"## {render(item, slices=slices.get(item.data, ()))}" for item in comparisons)
+    rendered = [
+        render(item, slices=slices.get(item.data, ()), glossary_file=GLOSSARY_FILE) for item in comparisons
+    ]
+    tables = "\n".join(f"## {text}" for text in rendered)
     over = across(comparisons)
     title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
     parts = [f"# {title}", tables.rstrip(), across_in_words(over), made_by]

@@ -16,8 +16,8 @@ from ltrbench.compare.analysis.recommendation import recommend
 from ltrbench.compare.analysis.slices import Slice, interaction_sentence, interactions
 from ltrbench.compare.analysis.verdict import about_training, claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.notes import Note, by_group
-from ltrbench.glossary import GLOSSARY_FILE, anchor
+from ltrbench.compare.notes import by_group
+from ltrbench.glossary import anchor
 from ltrbench.results import TIMES
 from ltrbench.statistics import SCOPES, Interval
 from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, figure, paragraph
@@ -30,15 +30,22 @@ if TYPE_CHECKING:
 _QUALITY = ".4f"
 
 
-def render(comparison: Comparison, width: int | None = None, slices: Sequence[Slice] = ()) -> str:
+def render(
+    comparison: Comparison,
+    width: int | None = None,
+    slices: Sequence[Slice] = (),
+    glossary_file: str | None = None,
+) -> str:
     """Returns the comparison as text: title, recommendation, table, notes, folds, slices, published values.
 
     Args:
-        width: Width of the terminal in columns; None for Markdown, with long lines and links to the glossary.
+        width: Width of the terminal in columns; None for Markdown with long lines.
+        glossary_file: File that notes and columns link to. Without it, each group of notes lists its terms,
+            for the command `glossary`.
     """
     parts = [paragraph(text, width) for text in (_title(comparison), *answer(comparison))]
     parts += [*as_paragraphs(comparison, width), _main_table(comparison).markdown(width)]
-    parts += _grouped_notes(comparison, width)
+    parts += _grouped_notes(comparison, width, glossary_file)
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
         parts += [paragraph(about_folds(comparison), width), _fold_table(comparison).markdown(width)]
     tested = interactions(comparison, slices)
@@ -49,7 +56,7 @@ def render(comparison: Comparison, width: int | None = None, slices: Sequence[Sl
     if comparison.published is not None:
         parts.append(paragraph(comparison.published.source, width))
         parts.append(_published_table(comparison.published.figures).markdown(width))
-    return "\n\n".join([*parts, _about_glossary(comparison, width)]) + "\n"
+    return "\n\n".join([*parts, _about_columns(comparison, width, glossary_file)]) + "\n"
 
 
 def answer(comparison: Comparison) -> list[str]:
@@ -58,28 +65,29 @@ def answer(comparison: Comparison) -> list[str]:
     return [] if recommended is None else [*recommended.paragraphs, verdict(comparison)]
 
 
-def _grouped_notes(comparison: Comparison, width: int | None) -> list[str]:
-    """Returns a heading and a list for each group of notes."""
+def _grouped_notes(comparison: Comparison, width: int | None, glossary_file: str | None) -> list[str]:
+    """Returns a heading and a list for each group of notes; both name the terms of the glossary."""
     parts = []
     for group, notes in by_group(all_notes(comparison)).items():
-        lines = [paragraph(f"- {note}", width, "  ") + _link(note, width) for note in notes]
-        parts += [group, "\n".join(lines)] if width is not None else [f"**{group}**", "\n".join(lines)]
+        heading = group if width is not None else f"**{group}**"
+        if glossary_file is None:
+            heading += f" (glossary: {', '.join(dict.fromkeys(note.term for note in notes))})"
+        links = [f" ({_linked(note.term, glossary_file)})" if glossary_file else "" for note in notes]
+        lines = [paragraph(f"- {note}{link}", width, "  ") for note, link in zip(notes, links, strict=True)]
+        parts += [paragraph(heading, width), "\n".join(lines)]
     return parts
 
 
-def _link(note: Note, width: int | None) -> str:
-    return f" ({_linked(note.term)})" if width is None else ""
+def _linked(term: str, glossary_file: str) -> str:
+    return f"[{term}]({glossary_file}#{anchor(term)})"
 
 
-def _linked(term: str) -> str:
-    return f"[{term}]({GLOSSARY_FILE}#{anchor(term)})"
-
-
-def _about_glossary(comparison: Comparison, width: int | None) -> str:
+def _about_columns(comparison: Comparison, width: int | None, glossary_file: str | None) -> str:
     """Returns the last line: links to the columns in the glossary, or the command that prints an entry."""
-    if width is None:
-        return f"Columns: {', '.join(map(_linked, column_terms(comparison)))}."
-    return paragraph("Meaning of a column or note: python -m ltrbench glossary TERM", width)
+    if glossary_file is not None:
+        columns = [_linked(term, glossary_file) for term in column_terms(comparison)]
+        return paragraph(f"Columns: {', '.join(columns)}.", width)
+    return paragraph("Meaning of a column or term: python -m ltrbench glossary TERM", width)
 
 
 def terms_of(comparison: Comparison) -> list[str]:

@@ -80,6 +80,19 @@ def test_a_model_that_does_not_beat_every_yardstick_is_left_out(tmp_path: Path) 
     assert {*recommended(comparison).models} <= beating
 
 
+def test_a_model_that_alone_beats_a_yardstick_is_not_called_better_than_others(tmp_path: Path) -> None:
+    comparison = one_each(tmp_path, {"native": 1.25, "lightgbm": 1.1, "single_feature": 1.0})
+    claims = {(pair.a, pair.b): pair.claim for pair in comparison.pairs}
+    assert claims["native", "single_feature"] == "better"
+    assert claims["lightgbm", "single_feature"] == claims["native", "lightgbm"] == "undecided"
+    found = recommended(comparison)
+    assert found.models == ("native",)
+    better, undecided, unproven = found.headline.split(". ")
+    assert mentions(better, "Take native", "better than single_feature")
+    assert mentions(undecided, "not", "better than lightgbm")
+    assert mentions(unproven, "lightgbm", "not", "beat single_feature")
+
+
 def with_validation(run: Run, value: float) -> Run:
     metrics = {**run.result.metrics, "valid/ndcg@10": value}
     return Run(run.path, replace(run.result, metrics=metrics))

@@ -87,7 +87,7 @@ def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments
     much_less = only(runs, Settings(detect=detectable / 10))
     needs = needs_of(pair_of(much_less))
     assert needs[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
-    assert mentions(render(much_less), "queries", "no number", "of seeds")
+    assert mentions(render(much_less), "queries", "more seeds", "not enough")
     assert pair_of(much_less).power.cheapest == QUERIES
 
 
@@ -162,7 +162,7 @@ def test_where_neither_queries_nor_folds_are_enough_the_table_says_so(tmp_path: 
     assert {need.number for need in pair_of(comparison).power.needs} == {None}
     assert pair_of(comparison).power.cheapest is None
     text = render(comparison)
-    assert mentions(text, "To detect 1e-06", "no number", "queries", "seeds", "folds", "for other")
+    assert mentions(text, "To detect 1e-06", "not enough", "queries", "seeds", "folds", "for other")
 
 
 def test_two_seeds_have_no_error_and_no_needs(tmp_path: Path) -> None:
