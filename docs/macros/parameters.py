@@ -9,7 +9,6 @@ from functools import cache
 from hydra import compose, initialize_config_dir
 
 from docs.macros.configuration import choices
-from docs.macros.reference import field_docstrings
 from docs.macros.tables import code, table, words
 from ltrbench.cli.help.settings import config_files
 from ltrbench.conf_folder import conf_dir
@@ -58,9 +57,16 @@ def ranker_of(model: str, *overrides: str) -> Ranker:
 
 @cache
 def boosting_models() -> dict[str, BoostingRanker]:
-    """Returns name -> ranker under params=matched, of all models with the shared parameters."""
-    rankers = {name: ranker_of(name) for name in choices("model") if name not in preset_models()}
-    return {name: ranker for name, ranker in rankers.items() if isinstance(ranker, BoostingRanker)}
+    """Returns name -> ranker under params=matched, of all backends with the shared parameters.
+
+    Of the models of the native engine only `native` is included: the others differ from it by settings alone.
+    """
+    rankers = {name: ranker_of(name) for name in choices("model")}
+    return {
+        name: ranker
+        for name, ranker in rankers.items()
+        if isinstance(ranker, BoostingRanker) and (name == "native" or not isinstance(ranker, NativeRanker))
+    }
 
 
 @cache
@@ -91,8 +97,7 @@ def presets() -> str:
 
 
 def shared_parameters() -> str:
-    """Returns a table of the shared parameters with their meaning and their value under params=matched."""
-    meanings = field_docstrings(BoostingRanker)
+    """Returns a table of the shared parameters with their values under params=matched and params=library."""
     matched, library = (
         {key.name.removeprefix("params."): key for key in item.keys}
         for name in ("matched", "library")
@@ -100,10 +105,10 @@ def shared_parameters() -> str:
         if (item.group, item.name) == ("params", name)
     )
     rows = [
-        [code(f"params.{name}"), meanings[name], code(key.value), key.comment, library[name].comment]
+        [code(f"params.{name}"), code(key.value), key.comment, library[name].comment]
         for name, key in matched.items()
     ]
-    return table(["parameter", "meaning", "matched", "reason", "with params=library"], rows)
+    return table(["parameter", "matched", "meaning and reason", "params=library"], rows)
 
 
 def given_to_libraries() -> str:
@@ -116,7 +121,7 @@ def given_to_libraries() -> str:
 
 
 def unmatched() -> str:
-    """Returns, per backend, a table of its unmatched parameters and the settings under which they apply."""
+    """Returns, per backend, a table of its remaining differences and the settings under which they apply."""
     sections = []
     for model, ranker in boosting_models().items():
         under = {sentence: ["`params=matched`"] for sentence in departures_of(ranker)}
@@ -127,7 +132,7 @@ def unmatched() -> str:
                 if sentence not in departures_of(ranker):
                     under.setdefault(sentence, []).append(" with ".join(map(code, probe.split())))
         rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
-        sections.append(f"### `model={model}`\n\n{table(['not matched', 'applies with'], rows)}")
+        sections.append(f"### `model={model}`\n\n{table(['difference', 'applies with'], rows)}")
     return "\n\n".join(sections)
 
 
