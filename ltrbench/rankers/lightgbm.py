@@ -286,6 +286,9 @@ class LightGBMRanker(LibraryRanker):
     def _departure_from_defaults(self) -> str:
         return ", but deterministic is true" if self.deterministic else ""
 
+    def _inapplicable(self) -> tuple[str, ...]:
+        return ("truncation",) if self.objective == "rank_xendcg" else ()
+
     def _departures(self) -> dict[str, bool]:
         forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
         return {
@@ -297,9 +300,8 @@ class LightGBMRanker(LibraryRanker):
             "gain.": forgets,
             "Samples differ from other backends: LightGBM samples documents and features by its own "
             "algorithm.": self._samples,
-            "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG.": (
-                self.objective == "rank_xendcg"
-            ),
+            "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
+            "applied.": self.objective == "rank_xendcg",
         }
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
