@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from messages import naming
 
 import ltrbench
 
@@ -73,7 +74,7 @@ def test_no_name_but_compare_is_that_of_a_module_which_would_take_its_place() ->
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'ltrbench' has no attribute 'evalute'"):
+    with pytest.raises(AttributeError, match=naming("'ltrbench'", "'evalute'")):
         _ = ltrbench.evalute  # type: ignore[attr-defined]
 
 

@@ -522,5 +522,5 @@ def test_the_severity_of_a_finding_decides_its_effect() -> None:
         "Refused: Features are missing.",
         "Ties are broken.",
     )
-    with pytest.raises(DataError, match=r"^Labels are missing\.$"):
+    with pytest.raises(DataError, match=naming("Labels are missing.")):
         refuse(Choosy(), TRAIN)
