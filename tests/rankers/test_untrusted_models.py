@@ -177,8 +177,14 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
         make("feature_names", lambda names: np.arange(len(names))),
         ("feature_names",),
     ),
-    "a name of 0x7fffffff": (make("feature_names", with_code(0x7FFFFFFF)), ("feature_names.npy", "text")),
-    "a name of half a character": (make("feature_names", with_code(0xD800)), ("feature_names.npy", "text")),
+    "a name of 0x7fffffff": (
+        make("feature_names", with_code(0x7FFFFFFF)),
+        ("names.npy", "character"),
+    ),
+    "a name of half a character": (
+        make("feature_names", with_code(0xD800)),
+        ("names.npy", "character"),
+    ),
     "equal names": (make("feature_names", lambda names: np.full(len(names), "a")), ("feature_names",)),
     "position factors of two lengths": (
         lambda arrays: arrays.update(position_bias_position=np.zeros(3), position_bias_bias=np.zeros(2)),

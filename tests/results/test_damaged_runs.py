@@ -304,7 +304,7 @@ DAMAGED_SCORES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "places that are no rows": (
         lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)),
-        naming("test: file_rows", "each row"),
+        naming("test: file_rows", "every row"),
     ),
     "other documents than recorded": (
         lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE),

@@ -505,6 +505,7 @@ def test_compare_publishes_what_make_results_commits(sweep: Path, tmp_path: Path
     assert sorted(path.name for path in (tmp_path / "toy").iterdir()) == [
         "comparison.json",
         "environment.json",
+        "glossary.md",
         "importances.csv",
         "importances.md",
         "importances.png",

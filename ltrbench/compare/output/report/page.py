@@ -21,8 +21,9 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def _seen(value: object) -> object:
-    """Returns text with control characters escaped, which browsers do not show; markup is unchanged."""
-    return visible(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Returns the text of any value with control characters escaped, which browsers do not show; markup is
+    unchanged."""
+    return value if isinstance(value, Markup) else visible(str(value), lines=True)
 
 
 def _with_code(text: str) -> Markup:
