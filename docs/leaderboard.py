@@ -30,7 +30,7 @@ def leaderboard() -> str:
         ]
         for model in models
     ]
-    header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES), f"fit s, {timed}"]
+    header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES), f"fit s on {timed}"]
     # With a width, links in cells stay links.
     return f"{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
@@ -46,11 +46,15 @@ def _caption(tables: dict[str, Rows]) -> str:
     for study, rows in tables.items():
         for scope in {row["scope"] for row in rows.values() if row["scope"]}:
             studies_of_scope.setdefault(SCOPES[scope], []).append(study)
-    scopes = "; ".join(f"{', '.join(studies)}: {scope}" for scope, studies in studies_of_scope.items())
+    if len(studies_of_scope) == 1:
+        scopes = f"Scope of all claims: {next(iter(studies_of_scope))}"
+    else:
+        listed = (f"{scope} ({', '.join(studies)})" for scope, studies in studies_of_scope.items())
+        scopes = f"Scopes of the claims: {'; '.join(listed)}"
     baseline = next(row["baseline"] for rows in tables.values() for row in rows.values() if row["baseline"])
     return (
-        f"Mean {METRIC} on test queries with its 95 % interval, and the claim about the difference to "
-        f"{baseline}.\nScope of the claims: {scopes}."
+        f"Mean {METRIC} on the test queries with its 95 % interval, and the claim about the difference to "
+        f"{baseline}.\n{scopes}."
     )
 
 
