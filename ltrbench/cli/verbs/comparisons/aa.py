@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("aa")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
-@click.option("--metric", help="Metric of the claims, such as ndcg@10; any metric.")
+@click.option("--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff.")
 @PLUGIN_OPTION
 @CONVENTION_OPTION
 @SETTINGS_OPTION
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     default=1_000,
     show_default=True,
     metavar="N",
-    help="Maximum number of halvings; if more are possible, --seed draws N of them.",
+    help="Maximum number of ways to split into halves; if more are possible, --seed draws N of them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halvings.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halves.")
 @JSON_OPTION
 def aa_verb(
     folders: tuple[Path, ...],

@@ -32,19 +32,20 @@ if TYPE_CHECKING:
 @click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
-    help="Primary metric of the claims, such as ndcg@10; may be a metric that the runs did not compute.",
+    help="Primary metric, which carries the claims; may be one that the runs did not compute. Default: the ndcg "
+    "with the largest cutoff.",
 )
 @click.option(
     "--family",
     metavar="METRICS",
     default="",
-    help="Metrics that share the claims, as in ndcg@10,map; corrected for multiple testing.",
+    help="Metrics that all carry claims, as in ndcg@10,map; corrected for multiple testing.",
 )
 @PLUGIN_OPTION
 @click.option(
     "--baseline",
     metavar="MODEL",
-    help="Model or row that all others are compared with, or best (with simultaneous intervals). Default: "
+    help="Model or row that all others are compared with, or best, the one with the highest metric. Default: "
     "the first row, with claims about all pairs.",
 )
 @CONVENTION_OPTION
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-mismatch",
     is_flag=True,
-    help="Compare runs on different data or splits too; the table has a note.",
+    help="Also compare runs on different data or splits; the table has a note.",
 )
 @JSON_OPTION
 @click.option(

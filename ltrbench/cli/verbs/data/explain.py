@@ -45,15 +45,15 @@ MOST_SHOWN = 11
     "preset_name",
     default="native",
     show_default=True,
-    help="Definition of the lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
+    help="Settings of the lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change a setting of the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10 (none: "
-    "RankNet), sigmoid=table, gain=linear, ...; may be repeated.",
+    help="Change a setting of the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10, "
+    "metric=none (RankNet), gain=linear, ...; may be repeated.",
 )
 @READ_OPTION
 @JSON_OPTION

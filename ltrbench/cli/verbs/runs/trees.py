@@ -35,11 +35,11 @@ DRAWN = 3
 def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
     """Prints the trees of the model of the finished RUN, for every backend with trees.
 
-    The value of a leaf is before shrinkage: multiplied by the weight of the tree, which is the learning rate
-    in most models, it is added to the score. In JSON a node is {"feature", "threshold", "missing", "left",
-    "right"} with nested nodes, or {"value"}, and a tree is its root with its "weight". Features are counted
-    from 0. Values up to the threshold go left, missing values in the direction of "missing". The initial
-    score of all documents, if a model has one, is a last tree with one leaf.
+    The score of a document is the sum of its leaf values, each multiplied by the weight of its tree, which is
+    the learning rate in most models. Values up to the threshold go left. In JSON a tree is its root node and
+    a "weight"; a node is {"feature", "threshold", "missing", "left", "right"}, or {"value"} if it is a leaf.
+    Features are counted from 0, and "missing" is the direction of missing values. An initial score of all
+    documents is shown as a last tree with one leaf.
 
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png

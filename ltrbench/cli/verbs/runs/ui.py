@@ -29,8 +29,8 @@ _SQLITE = "sqlite:///"
 def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
     """Opens the MLflow UI on the tracking store of the runs in FOLDER.
 
-    FOLDER is the current folder by default. Prints the address of the run list, with one column per NDCG
-    metric.
+    FOLDER is the current folder by default. Prints the address of the run list, with columns for NDCG and the
+    fit time.
 
     \b
         python -m ltrbench ui --port 5001
