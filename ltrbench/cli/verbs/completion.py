@@ -74,9 +74,7 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def completion_verb(shell: str) -> None:
-    """Prints the script that completes ltrbench commands in SHELL.
-
-    It completes verbs, options, settings and their values.
+    """Prints the script for one shell that completes ltrbench's verbs, options, settings and values.
 
     \b
         bash, in ~/.bashrc:  eval "$(ltrbench completion bash)"

@@ -12,7 +12,7 @@ from ltrbench.tables import paragraph
 @click.command("glossary")
 @click.argument("term", nargs=-1)
 def glossary_verb(term: tuple[str, ...]) -> None:
-    """Prints the meaning of TERM, a column or note of a comparison; without TERM, the list of all terms.
+    """Prints the meaning of TERM, a column or note of a comparison, or without TERM all terms.
 
     \b
         python -m ltrbench glossary

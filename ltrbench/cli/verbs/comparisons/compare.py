@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 @click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
 @click.option(
     "--metric",
-    help="Primary metric, which carries the claims; may be one that the runs did not compute. Default: the ndcg "
-    "with the largest cutoff.",
+    help="Metric of the claims; may be a metric that the runs did not compute. Default: the ndcg with the "
+    "largest cutoff.",
 )
 @click.option(
     "--family",
