@@ -100,11 +100,11 @@ reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, an
 # A study on real data is skipped with a message if the data is not available.
 results-%: setup
 	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory study-$*; else \
-	  echo "results/$* skipped: no $(FOLDER_$*) under $(DATA); the README explains how to get it"; fi
+	  echo "results/$* skipped: no $(FOLDER_$*) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
 reproduce-%: setup
 	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
-	  echo "results/$* not reproduced: no $(FOLDER_$*) under $(DATA); the README explains how to get it"; fi
+	  echo "results/$* not reproduced: no $(FOLDER_$*) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
 # Compares lambdas and trees, not only runs. It writes its own table, with a row for everything that is not available.
 results-parity: setup
@@ -122,7 +122,7 @@ results-calibration_models: setup
 # The grid search that gave the settings of conf/model/native_best.yaml; about five minutes.
 results-native_best: setup
 	@if [ -d "$(DATA)/MQ2007" ] && [ -d "$(DATA)/MQ2008" ]; then $(RUN) experiment=native_best; else \
-	  echo "results/native_best skipped: no MQ2007 and MQ2008 under $(DATA); the README explains how to get them"; fi
+	  echo "results/native_best skipped: no MQ2007 and MQ2008 under $(DATA); docs/lookup/results.md explains how to get them"; fi
 
 study-%: setup
 	rm -rf build/results/$*
