@@ -52,7 +52,7 @@ class Cost:
     least: float
 
 
-FIT = Cost("fit time", "fit time including the evaluator, seconds", 0.01)
+FIT = Cost("fit time", "fit time including evaluation, seconds", 0.01)
 
 
 def metric_against_cost(

@@ -20,7 +20,7 @@ _METHODS = {
     "bonferroni-t": "Student's t over queries, Bonferroni-corrected",
     "mrmc-t": "multi-reader multi-case analysis of seeds and queries",
     "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
-    "resampled-t": "t over resampled training sets and queries",
+    "resampled-t": "Student's t over resampled training sets and queries",
     "corrected-t": "corrected resampled t over folds",
 }
 
@@ -60,9 +60,11 @@ def about_intervals(comparison: Comparison) -> str:
     if not used:
         return f"{differences} They have no interval, and there are no claims."
     methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
+    if len(comparison.claims) == 1:
+        return f"{differences} The interval has 95 % confidence ({methods})."
     return (
-        f"{differences} All intervals together hold with 95 % confidence over {family_of(comparison)} "
-        f"({methods})."
+        f"{differences} Their intervals are simultaneous: 95 % confidence over {family_of(comparison)} "
+        f"together ({methods})."
     )
 
 
@@ -71,10 +73,9 @@ def about_claims(comparison: Comparison) -> str:
     if all(pair.interval is None for pair in comparison.claims):
         return ""
     rope, metrics = comparison.settings.rope, [comparison.metric, *comparison.declared]
-    carry = "carries" if len(metrics) == 1 else "carry"
     return (
         f"Claims: equivalent if the interval is within ±{rope:g}; else better or worse if it excludes 0; "
-        f"else undecided. {listed(metrics)} {carry} claims; all other columns are description."
+        f"else undecided. Claims are about {listed(metrics)} only; all other columns are descriptive."
     )
 
 
@@ -98,7 +99,7 @@ def about_power(comparison: Comparison) -> str:
         if any(pair.scope == scope for pair in known)
     ]
     detectable = (
-        f"Minimum detectable difference to {comparison.baseline} (80 % power, alpha 5 %, unadjusted): "
+        f"Minimum detectable difference to {comparison.baseline} (80 % power, alpha 5 % for a single pair): "
         f"{listed(spans)}."
     )
     detect = comparison.settings.detect
@@ -139,7 +140,7 @@ def _need(need: Need, power: Power) -> str:
 def about_folds(comparison: Comparison) -> str:
     """Returns the caption of the table over folds."""
     return (
-        "Over folds (description, one pair at a time): the corrected resampled t test, and the probabilities "
-        "by the Bayesian correlated t test that the method trained on other queries is worse, practically "
-        f"equal (within ±{comparison.settings.rope:g}), or better."
+        "Over folds (descriptive; each row for a single pair, not adjusted for their number): the corrected "
+        "resampled t test, and the probabilities of the Bayesian correlated t test that the method, trained "
+        f"on other queries, is worse, practically equal (within ±{comparison.settings.rope:g}), or better."
     )

@@ -10,7 +10,7 @@ from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, W
 from ltrbench.tables import listed
 
 NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
-NOT_ALIKE = "training was not repeated alike; nothing is claimed about the methods"
+NOT_ALIKE = "training was not repeated in the same way; nothing is claimed about the methods"
 """Remarks beside claims about trained models: for rows trained once, and for rows not trained alike."""
 
 

@@ -129,7 +129,7 @@ def _convention_notes(convention: Convention, share: float) -> Iterator[Note]:
     )
     counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[fields["no_relevant"]]
     gain = fields["gain"].replace("_", " ")
-    yield Note(ON_CONVENTIONS, "convention", f"Convention {fields['name']}: {gain}, {ties}.")
+    yield Note(ON_CONVENTIONS, "convention", f"Convention: {fields['name']} ({gain}, {ties}).")
     yield Note(
         ON_CONVENTIONS,
         "skipped queries",
@@ -187,7 +187,7 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
     threads = _several(str(result.threads) for result in trained)
     differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
     yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
-    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation time.")
+    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
     sentence = parameters(trained)
     if sentence:
         yield Note(ON_BACKENDS, "matched parameters", sentence)
@@ -253,7 +253,8 @@ def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         return
     if len(tried) > 1 and len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        yield Note(ON_CLAIMS, "tuning budget", f"Tuning budgets differ; settings in this table: {counts}.")
+        sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
+        yield Note(ON_CLAIMS, "tuning budget", sentence)
     for model, of_model in rows_of_model.items():
         validated = values_on_validation(of_model, metric, convention) if len(of_model) > 1 else {}
         if validated:
@@ -354,7 +355,7 @@ def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
         yield Note(
             ON_CLAIMS,
             "picked on test",
-            f"{model} was picked on test{place}: its validation set is the test set, and its figures are too "
+            f"{model} was picked on test{place}: its validation set is the test set, and its metrics are too "
             "high. Give data.valid other queries.",
         )
 

@@ -38,7 +38,7 @@ def _made_by(runs: Sequence[Run]) -> Section:
         "system": _several(result.machine.get("system") for result in results),
         "threads": _several(result.threads or None for result in results),
         "parameters": _several(result.params for result in results if result.params != NO_PARAMETERS),
-        "made": _period(runs),
+        "started": _period(runs),
     }
     versions = {name: _several(result.versions.get(name) for result in results) for name in packages}
     parts: list[PagePart] = [
@@ -104,7 +104,7 @@ def _run_cells(run: Run) -> TableRow:
 def _replicate(result: RunResult) -> str:
     """Returns the resample of a run, and the run whose training it reuses."""
     resample = result.data.get("resample")
-    drawn = [] if resample is None else [f"{resample['kind']} {resample['index']}"]
+    drawn = [] if resample is None else [f"resample {resample['index']} ({resample['kind']})"]
     return ", ".join([*drawn, *([f"reuses the training of {result.reused}"] if result.reused else [])])
 
 

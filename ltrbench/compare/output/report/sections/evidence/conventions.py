@@ -148,8 +148,8 @@ def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
     claimed = [{pair.a, pair.b} for pair in tested if pair.claim in (BETTER, WORSE)]
     lost = [*map(_name_of, (item for item in changed if any({*pair} in claimed for pair in item.swapped)))]
     if not lost:
-        return f"{those}, but only for models without a claim that they differ."
-    return f"{those}; under {listed(lost)} it changes for models that are claimed to differ."
+        return f"{those}, but only between models that are not claimed to differ."
+    return f"{those}; under {listed(lost)} it changes between models that are claimed to differ."
 
 
 def _answer_on_claims(comparison: Comparison, defined: Sequence[Outcome]) -> str:

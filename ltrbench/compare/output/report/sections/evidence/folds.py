@@ -18,8 +18,8 @@ def folds_section(shown: Shown) -> Section | None:
     rope = comparison.settings.rope
     lead = (
         "Each fold counts once. The corrected resampled t test accounts for the training queries that folds "
-        "share. The claims use it for all pairs together, with the variance of the seeds added; this table "
-        "describes each pair by itself. The Bayesian correlated t test gives the probabilities that the "
+        "share. Claims use it for all pairs together, with the variance of the seeds added; each row of this "
+        "table is for a single pair. The Bayesian correlated t test gives the probabilities that the "
         f"first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
     )
     columns = [

@@ -32,7 +32,7 @@ def leaderboard_section(shown: Shown) -> Section:
 def _columns(shown: Shown) -> list[TableColumn]:
     comparison = shown.comparison
     first, *others = comparison.rows[0].metrics
-    mean_hint = "Mean over test queries, with its 95 % interval."
+    mean_hint = "Mean over test queries; in brackets its 95 % interval over queries, not simultaneous."
     return [
         TableColumn("model", left=True),
         TableColumn(first, numbers.quality, hint=mean_hint),
@@ -42,14 +42,14 @@ def _columns(shown: Shown) -> list[TableColumn]:
 
 
 def _paired_columns(baseline: str) -> list[TableColumn]:
-    drawn_hint = "The difference and its interval; the line marks a difference of 0."
+    drawn_hint = "Drawing of the difference and its interval; the line marks a difference of 0."
     wins_hint = "Number of queries on which the model is better than, tied with, and worse than the baseline."
     effect_hint = "Mean divided by standard deviation of the differences by query."
     return [
         TableColumn(
             f"difference to {baseline}", numbers.difference, hint="With its simultaneous 95 % interval."
         ),
-        TableColumn("drawn", left=True, hint=drawn_hint, sortable=False),
+        TableColumn("interval", left=True, hint=drawn_hint, sortable=False),
         TableColumn("claim", left=True, hint="The claim that follows from the interval, and its scope."),
         TableColumn("better/tied/worse", hint=wins_hint),
         TableColumn("effect size", numbers.signed, hint=effect_hint),

@@ -37,10 +37,11 @@ def pairs_section(shown: Shown) -> Section | None:
 
 
 _ABOUT_TESTS = (
-    "These p-values are about the trained models only; no claim rests on them. The randomisation test "
-    "assumes only that, without a difference, both signs of a query's difference are equally likely. The t "
-    "test assumes that the mean is close to normal. Wilcoxon's signed rank test assumes that the "
-    "differences are symmetric; it tests their centre, not their mean."
+    "These p-values and intervals are about the trained models only; no claim rests on them. The intervals "
+    "are for single pairs, so they differ from the intervals of the claims. The randomisation test assumes "
+    "only that, without a difference, both signs of a query's difference are equally likely. The t test "
+    "assumes that the mean is close to normal. Wilcoxon's signed rank test assumes that the differences are "
+    "symmetric about their median, and tests the median."
 )
 
 
@@ -78,7 +79,9 @@ def _tests(comparison: Comparison) -> Table:
     ]
     columns = [
         TableColumn("pair", left=True),
-        TableColumn("difference", numbers.difference, hint="With its 95 % interval."),
+        TableColumn(
+            "difference", numbers.difference, hint="With its 95 % interval over queries, for a single pair."
+        ),
         *(TableColumn(test, numbers.p_value, hint="p, unadjusted, two-sided.") for test in TESTS),
         *adjusted,
         TableColumn("effect size", numbers.signed),

@@ -31,9 +31,13 @@ def power_section(shown: Shown) -> Section | None:
     detect = comparison.settings.detect
     kinds = list(dict.fromkeys(need.kind for pair in comparison.family for need in pair.power.needs))
     lead = (
-        "The minimum detectable difference is the true difference that is detected with 80 % power at alpha "
-        "5 %, unadjusted. It follows from the standard error, not from the measured difference."
+        "The minimum detectable difference is the true difference that the test of a single pair detects "
+        "with 80 % power at alpha 5 %. It follows from the standard error, not from the measured difference."
     )
+    if len(comparison.claims) > 1:
+        lead += (
+            " Claims are stricter, because they hold for all pairs together: they need larger differences."
+        )
     if detect is not None:
         lead += (
             f" The columns for {detect:g} give the numbers that detect this difference, with everything else "

@@ -39,8 +39,8 @@ def distribution_section(shown: Shown) -> Section | None:
     rows = [[shown.of_row(label), *_spread(values[label], bounded)] for label in shown.paired]
     lead = (
         f"Share of the {numbers.count(queries.sample.num_queries)} queries with {comparison.metric} at or "
-        f"below the value on the axis{all_folds(len(queries.cells))}. The lower of two lines has fewer poor "
-        "queries. The mark is the median."
+        f"below the value on the axis{all_folds(len(queries.cells))}. Where a line is below another, its "
+        "model has fewer poor queries. The mark is the median."
     )
     drawn = inlined(figure, f"{shown.name}-distribution", f"{comparison.metric} over queries")
     table = Table(columns, rows, f"{comparison.metric} of a query", "compact")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.analysis.slices import ATTRIBUTES, InSlice, Interaction, Slice, interactions
+from ltrbench.compare.analysis.slices import InSlice, Interaction, Slice, interactions
 from ltrbench.compare.output.report.parts import Figure, Figures, Folded, PagePart, Prose, Section
 from ltrbench.compare.output.report.sections import section
 from ltrbench.compare.output.report.shown import Shown, all_folds, between
@@ -14,6 +14,7 @@ from ltrbench.compare.pairing.cells import PairedQueries
 from ltrbench.metrics import parse_metric
 from ltrbench.plots.report.differences import Differences, sorted_differences
 from ltrbench.plots.report.scatter import MOST_POINTS, QueryPairs, scatter
+from ltrbench.statistics import SMALLEST_GROUP
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
 
 _MOST_WINS = 10
@@ -134,17 +135,17 @@ def slices_section(shown: Shown) -> Section | None:
         for attribute in attributes
     ]
     lead = (
-        f"Mean {shown.comparison.metric} by kinds of queries{_all_folds(shown)}, with the difference to "
-        f"{shown.comparison.baseline} and its 95 % interval. The intervals are not adjusted for the number "
-        "of slices: a difference in one slice is a hint, not a finding."
+        f"Mean {shown.comparison.metric} by slice, the queries of one kind{_all_folds(shown)}, with the "
+        f"difference to {shown.comparison.baseline} and its 95 % interval. The intervals are not adjusted "
+        "for the number of slices: a difference in one slice is a hint, not a finding."
     )
     tested = interactions(shown.comparison, shown.slices)
     if tested:
         lead += (
-            " The last table has one test per model and attribute: does the difference to "
-            f"{shown.comparison.baseline} vary over the slices? It is Welch's test of equal means, adjusted "
-            "by Holm over all rows of the table. Slices describe these trained models; no claim rests on "
-            "them."
+            " The last table tests for each model and attribute whether the difference to "
+            f"{shown.comparison.baseline} varies over the slices: Welch's test of equal means, adjusted by "
+            f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries. Slices "
+            "describe these trained models; no claim rests on them."
         )
         tables.append(_interactions(shown, tested))
     return Section("slices", "Kinds of queries", lead, tables, ("slice",))
@@ -182,7 +183,7 @@ def _all_folds(shown: Shown) -> str:
 def _sliced(shown: Shown, attribute: str, slices_of_attribute: list[Slice]) -> Table:
     labels = shown.paired
     columns = [
-        TableColumn(attribute.replace("_", " ") if attribute in ATTRIBUTES else attribute),
+        TableColumn(_TITLES.get(attribute, attribute)),
         TableColumn("queries", numbers.count),
         *(TableColumn(label, numbers.quality) for label in labels),
     ]

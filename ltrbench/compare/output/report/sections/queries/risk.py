@@ -34,9 +34,9 @@ def risk_section(shown: Shown) -> Section | None:
     lead = (
         f"URisk is the mean gain in {comparison.metric} over {comparison.baseline}, with losses multiplied "
         "by 1 + alpha; TRisk is URisk divided by its standard error. Below 0 the losses outweigh the gains "
-        "at this alpha. GeoRisk needs no baseline: it increases with the mean of a model and decreases with "
-        "each query on which the model is below the value expected from its mean and the other models, and "
-        "so it depends on the models in the table. Risks describe these trained models; no claim rests on "
+        "at this alpha. GeoRisk needs no baseline: it increases with the mean of a model, and decreases with "
+        "each query on which the model is below its expected value. That value follows from its mean and "
+        "from the other models in the table. Risks describe these trained models; no claim rests on "
         "them."
     )
     table = Table(columns, rows, "Risk on single queries")

@@ -37,17 +37,17 @@ _MEASURES = (
     _Measure("Against the fit time", FIT, lambda row: row.seconds.get("fit")),
     _Measure(
         "Against the predict time",
-        Cost("the time to predict", "time to predict a document, µs", 0.001),
+        Cost("predict time", "predict time per document, µs", 0.001),
         _micros_per_document,
     ),
     _Measure(
         "Against the model size",
-        Cost("the size of the model", "model on disk, MB", 0.0001),
+        Cost("model size", "model size on disk, MB", 0.0001),
         lambda row: row.model_mb,
     ),
     _Measure(
         "Against the memory during the fit",
-        Cost("the memory of the fit", "peak of memory while fitting, MB", 0.1),
+        Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1),
         lambda row: row.peak_memory_mb,
     ),
 )
@@ -68,7 +68,7 @@ def costs_section(shown: Shown) -> Section | None:
     lead = (
         f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
         "both cheaper and better than a model on it. Times are wall times on the machine of the run; the "
-        "whole test set is predicted at once."
+        "whole test set is predicted at once. The clean fit time is measured only with timing=clean."
     )
     parts: list[PagePart] = [Figures(figures), _table(shown)]
     return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *_TERMS))

@@ -29,7 +29,7 @@ def cutoffs_section(shown: Shown) -> Section:
     table = Table([TableColumn("model", left=True), *cutoffs], rows, "NDCG@k")
     lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models depend on k?"
     drawn = inlined(figure, f"{shown.name}-cutoffs", "NDCG@k on test")
-    return Section("cutoffs", title, lead, [Figures([drawn]), Folded("Table", [table])])
+    return Section("cutoffs", title, lead, [Figures([drawn]), Folded("Table of NDCG@k", [table])])
 
 
 @section(place=110)
@@ -40,8 +40,8 @@ def learning_section(shown: Shown) -> Section | None:
         return None
     lead = (
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
-        "which stopped while the metric was still increasing? Means over runs, as recorded, under the "
-        "convention of the runs."
+        "which stopped while the metric was still increasing? Values are means over runs, which recorded "
+        "them under their own convention."
     )
     drawn = inlined(figure, f"{shown.name}-learning", "By iteration")
     return Section("learning", "Learning curves", lead, [Figures([drawn])])

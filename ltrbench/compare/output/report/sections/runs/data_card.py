@@ -22,13 +22,13 @@ def data_section(shown: Shown) -> Section:
     splits = [row for item in cells.values() for row in _splits(item.run)]
     judged = [item.judgments for item in cells.values()]
     lead = (
-        "Two runs with the same fingerprint of a split have the same documents in it. Labels and sizes are "
-        f"for the test queries{all_folds(len(cells))}."
+        "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
+        f"of all test queries, including those that the metric skips{all_folds(len(cells))}."
     )
     columns = [
         TableColumn("split", left=True),
         *(TableColumn(name, numbers.count) for name in ("documents", "queries", "features")),
-        TableColumn("without relevant", numbers.share, hint="Share of queries without a relevant document."),
+        TableColumn("queries without relevant", numbers.share, hint="Queries without a relevant document."),
         TableColumn("fingerprint", left=True),
     ]
     tables = [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]

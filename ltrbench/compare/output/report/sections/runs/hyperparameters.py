@@ -30,8 +30,8 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     differing = [name for name, values in shared.items() if len(set(values.values())) > 1]
     same = [name for name in shared if name not in differing]
     lead = (
-        f"{len(differing)} of the {len(shared)} settings that several models have differ. A dash means: the "
-        "model does not have the setting."
+        f"{len(differing)} of {len(shared)} settings differ between the models that have them. A dash means: "
+        "the model does not have the setting; null: it is not set."
     )
     results = [run.result for row in shown.rows for run in row.runs if run.result.seconds]
     lead = " ".join(filter(None, [parameters(results), lead]))
