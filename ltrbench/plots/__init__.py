@@ -1,6 +1,6 @@
 """Pictures of finished runs, as PNG files for print: 150 dpi, and readable without colors.
 
-    learning_curves.png     the validation metric by iteration with the kept iterations, and train above it
+    learning_curves.png     the validation metric by iteration, with the iteration each run kept; train above
     ndcg_at_k.png           NDCG@k on test against k
     importances.png         feature importances per model: permutation, SHAP, and share of gain
     time_against_ndcg.png   the test metric against the fit time in seconds, with the Pareto front

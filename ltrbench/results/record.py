@@ -145,7 +145,7 @@ Status = Annotated[str, Must(f"'{FINISHED}' or '{FAILED}'", (FINISHED, FAILED)._
 class RunResult:
     """The settings and results of a run, stored as result.json.
 
-    `read_run` checks a file against the annotations below, so a new field needs no other code.
+    `read_run` refuses a file whose fields do not have these types.
 
     Attributes:
         status: "finished" or "failed".
@@ -162,8 +162,8 @@ class RunResult:
             resample of the training queries, train describes the resample, and "resample" identifies it.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
-        seconds: wall time of load, warm_up, fit (including the evaluator), monitor (the evaluator's part of
-            fit), predict (test), importances, and fit_clean (a fit without an evaluator) if requested.
+        seconds: wall time of load, warm_up, fit (including evaluation), monitor (the evaluation's part of
+            fit), predict (test), importances, and fit_clean (a fit without evaluation) if requested.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it.
         best_iteration: number of trees kept; None for a model without trees.
@@ -186,6 +186,7 @@ class RunResult:
             "drifted", and "error" if the library failed. Empty if the library has no metrics.
     """
 
+    # `read_run` checks these types, so that a new field needs no other code.
     status: Status
     model: Name
     params: Name

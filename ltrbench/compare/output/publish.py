@@ -4,7 +4,7 @@
     glossary.md         the entries of the glossary that table.md links to
     table.tex           tables for a paper (booktabs)
     table.csv           one row per model, numbers in full precision
-    per_query.csv       one row per test query, one column per run: the primary metric; empty if skipped
+    per_query.csv       one row per test query, one column per run: primary metric; empty cell if skipped
     comparison.json     rows, pairs with their tests, slices; the output of `compare --json`
     environment.json    commands, commit, versions, machine; metrics and fingerprints of each run
     importances.csv     importances of every kind for each model, one row per feature
