@@ -24,7 +24,7 @@ from ltrbench.compare.output.report.shown import Shown
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, Convention, evaluate
 from ltrbench.results import TIMES, Run
-from ltrbench.statistics import risks
+from ltrbench.statistics import METHODS, SCOPES, SMALLEST_GROUP, risks
 from ltrbench.tables import numbers
 
 SECTIONS = [
@@ -223,6 +223,20 @@ def test_interactions_are_adjusted_over_all_of_the_report(found: list[Comparison
         assert item.note in said
 
 
+def test_slices_with_too_few_queries_have_a_reason_instead_of_a_table_of_tests(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, judged=judged(2)) for name in ("one", "three")]
+    path = report(compare(runs, Settings(metric="ndcg@10", num_draws=20)), tmp_path / "report.html")
+    said = " ".join(_Reader(path.read_text()).texts)
+    assert mentions(said, "not tested", f"{SMALLEST_GROUP} queries")
+    assert "slices tested" not in said
+
+
+def test_a_scope_that_all_claims_have_stands_once_above_the_matrix_of_pairs(page: str) -> None:
+    matrix = page[page.index("Row minus column") : page.index("Tests of these trained models")]
+    # The caption is also the label of the region.
+    assert matrix.count(SCOPES[METHODS]) == matrix.count("Row minus column")
+
+
 def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:
     assert report(found, tmp_path / "report.html").read_text() == page
 
@@ -387,7 +401,7 @@ def test_a_single_test_set_is_not_called_all_folds(tmp_path: Path) -> None:
 
 
 def test_several_folds_are_called_all_folds(page: str) -> None:
-    assert mentions(" ".join(_Reader(page).texts), "all folds")
+    assert mentions(" ".join(_Reader(page).texts), "all folds together")
 
 
 def test_a_time_has_one_name_in_the_table_the_report_and_show(tmp_path: Path) -> None:

@@ -50,22 +50,30 @@ def _matrix(shown: Shown) -> Table:
     pairs = {(pair.a, pair.b): pair for pair in comparison.pairs}
     claimed = {label: {pair.a: pair for pair in against(comparison.family, label)} for label in shown.paired}
     labels = shown.paired
-    rows = [[shown.of_row(a), *(_against(pairs, claimed[b].get(a), a, b) for b in labels)] for a in labels]
+    scopes = {SCOPES[pair.scope] for pair in comparison.family}
+    is_common = len(scopes) == 1
+    caption = f"Row minus column; scope of the claims: {scopes.pop()}" if is_common else "Row minus column"
+    rows = [
+        [shown.of_row(a), *(_against(pairs, claimed[b].get(a), a, b, not is_common) for b in labels)]
+        for a in labels
+    ]
     columns = [
         TableColumn("", left=True, sortable=False),
         *(TableColumn(b, numbers.difference, sortable=False) for b in labels),
     ]
-    return Table(columns, rows, "Row minus column")
+    return Table(columns, rows, caption)
 
 
-def _against(pairs: dict[tuple[str, str], Pair], claimed: Pair | None, a: str, b: str) -> TableCell:
+def _against(
+    pairs: dict[tuple[str, str], Pair], claimed: Pair | None, a: str, b: str, with_scope: bool
+) -> TableCell:
     """Returns the cell of row a and column b; `claimed` is their pair in the family, None if not in it."""
     if a == b:
         return TableCell(text="")
     pair = pairs[a, b] if (a, b) in pairs else pairs[b, a].turned()
     if claimed is None:
         return TableCell(pair.difference)
-    note = f"{claimed.claim}; {SCOPES[claimed.scope]}"
+    note = f"{claimed.claim}; {SCOPES[claimed.scope]}" if with_scope else claimed.claim
     return TableCell(pair.difference, note=note, emphasis=emphasis_of(claimed))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.analysis.slices import InSlice, Interaction, Slice, interactions
+from ltrbench.compare.analysis.slices import CHOSEN, InSlice, Interaction, Slice, interactions
 from ltrbench.compare.output.report.parts import Figure, Figures, Folded, PagePart, Prose, Section
 from ltrbench.compare.output.report.sections import section
 from ltrbench.compare.output.report.shown import Shown, all_folds, between
@@ -140,15 +140,23 @@ def slices_section(shown: Shown) -> Section | None:
         "for the number of slices: a difference in one slice is a hint, not a finding."
     )
     tested = interactions(shown.comparison, shown.slices)
-    if tested:
+    if any(item.p_value is not None for item in tested):
         lead += (
             " The last table tests for each model and attribute whether the difference to "
             f"{shown.comparison.baseline} varies over the slices: Welch's test of equal means, adjusted by "
-            f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries. Slices "
-            "describe these trained models; no claim rests on them."
+            f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
         )
         tables.append(_interactions(shown, tested))
+    elif tested:
+        lead += f" Whether the difference varies over the slices is not tested: {_why_not_tested(tested)}."
+    lead += " Slices describe these trained models; no claim rests on them."
     return Section("slices", "Kinds of queries", lead, tables, ("slice",))
+
+
+def _why_not_tested(interactions_without_test: list[Interaction]) -> str:
+    if any(item.note == CHOSEN for item in interactions_without_test):
+        return CHOSEN
+    return f"no attribute has two slices with at least {SMALLEST_GROUP} queries and a variance above 0"
 
 
 def _interactions(shown: Shown, tested: list[Interaction]) -> Table:
@@ -183,7 +191,7 @@ def _all_folds(shown: Shown) -> str:
 def _sliced(shown: Shown, attribute: str, slices_of_attribute: list[Slice]) -> Table:
     labels = shown.paired
     columns = [
-        TableColumn(_TITLES.get(attribute, attribute)),
+        TableColumn("slice"),
         TableColumn("queries", numbers.count),
         *(TableColumn(label, numbers.quality) for label in labels),
     ]
