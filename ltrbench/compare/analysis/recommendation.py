@@ -238,7 +238,8 @@ def _certainty(comparison: Comparison) -> str:
     decided = [pair.scope for pair in comparison.family if pair.interval is not None]
     scopes = [words for scope, words in _SCOPES_IN_WORDS.items() if scope in decided]
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
+    together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
     return (
-        f"How sure: 95 % confidence over {family_of(comparison)} together, {'; '.join(scopes)}. Data: "
+        f"How sure: 95 % confidence{together}, {'; '.join(scopes)}. Data: "
         f"{count:,} test queries; trainings: {trainings}."
     )

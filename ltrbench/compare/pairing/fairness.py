@@ -130,11 +130,9 @@ def _convention_notes(convention: Convention, share: float) -> Iterator[Note]:
     counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[fields["no_relevant"]]
     gain = fields["gain"].replace("_", " ")
     yield Note(ON_CONVENTIONS, "convention", f"Convention: {fields['name']} ({gain}, {ties}).")
-    yield Note(
-        ON_CONVENTIONS,
-        "skipped queries",
-        f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}.",
-    )
+    without = f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
+    sentence = without if share > 0 else "Every test query has a relevant document."
+    yield Note(ON_CONVENTIONS, "skipped queries", sentence)
 
 
 def _seed_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
