@@ -175,7 +175,7 @@ def _headline(
     why = (
         f"they are equivalent to {first}, which has the highest mean"
         if equivalent
-        else "none of them is shown to be worse than another"
+        else "none of them is shown to be worse than another, nor are all of them shown to be equal"
     )
     return f"Take any of {listed(taken)}: {why}."
 
@@ -225,7 +225,7 @@ def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
         first, second, *_ = sorted(rows, key=lambda row: row.seconds[kind])
         times = [f"{row.seconds[kind]:{form}} s" for row in (first, second)]
         if second.seconds[kind] < _SHORTEST:
-            yield f"The times to {verb} are too short to compare (below {_SHORTEST:g} s)."
+            yield f"The shortest times to {verb} are below {_SHORTEST:g} s, too short to compare."
         elif second.seconds[kind] >= _CLEARLY_CHEAPER * first.seconds[kind]:
             yield f"Cheapest to {verb}: {first.label} ({times[0]}; next {second.label}, {times[1]})."
         else:
