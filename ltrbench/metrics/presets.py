@@ -114,7 +114,7 @@ CATBOOST = Convention(
         "Query weights are used in NDCG, DCG, MRR and ERR only.",
         "ERR uses the label as the probability that the document satisfies the user.",
         "AUC counts a tied pair as 1/2; the other metrics rank the lower label first.",
-        "A query with relevant documents only has the value 0 in AUC.",
+        "A query whose documents are all relevant has the value 0 in AUC.",
         "The gain is the label; with NDCG:type=Exp, which is not the default, it is 2^label - 1.",
     ),
 )
