@@ -146,11 +146,13 @@ def _among_all(
     for yardstick in yardsticks:
         if not any(yardstick in beaten[label] for label in models):
             return [], f"No model is recommended: none of the models is shown to beat {yardstick}."
-    unproven = {label: [y for y in yardsticks if y not in beaten[label]] for label in taken}
-    taken = [label for label in taken if not unproven[label]]
+    unbeaten = {label: tuple(y for y in yardsticks if y not in beaten[label]) for label in taken}
     remarks = [
-        f" {label} is not shown to beat {listed(missing)}." for label, missing in unproven.items() if missing
+        f" {listed(labels)} {'is' if len(labels) == 1 else 'are'} not shown to beat {listed(missing)}."
+        for missing, labels in grouped(taken, lambda label: unbeaten[label]).items()
+        if missing
     ]
+    taken = [label for label in taken if not unbeaten[label]]
     return taken, f"{_headline(taken, models, yardsticks, claims)}{''.join(remarks)}"
 
 
