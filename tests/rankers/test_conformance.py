@@ -52,6 +52,8 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
 from ltrbench.untrusted.unpickling import pickles_in
 
+pytestmark = pytest.mark.slow  # fits of every backend
+
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("model/*.yaml") if not path.stem.startswith("_"))
@@ -200,7 +202,6 @@ def load_and_predict(ranker: Ranker, folder: Path) -> NDArray[Any]:
     return scores
 
 
-@pytest.mark.slow
 def test_a_saved_model_scores_the_same_in_a_new_process_in_which_unpickling_raises(
     model: str, fitted: dict[str, Ranker], tmp_path: Path
 ) -> None:

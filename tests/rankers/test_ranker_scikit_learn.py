@@ -52,6 +52,8 @@ from ltrbench.rankers.capabilities import concerns_of, departures_of
 from ltrbench.rankers.scikit_learn import SklearnRanker
 from ltrbench.rankers.scikit_learn.estimators import ROWS_OF_BLOCK
 
+pytestmark = pytest.mark.slow
+
 REGRESSORS: dict[str, Callable[[], Any]] = {
     "tree": DecisionTreeRegressor,
     "forest": lambda: RandomForestRegressor(5),

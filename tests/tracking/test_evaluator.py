@@ -26,6 +26,7 @@ from ltrbench.tracking.evaluator import METRICS_OF_EVALUATOR, RankerEvaluator
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
+    pytest.mark.slow,
     # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage
     # collector, which complains of them from Python 3.13 on.
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),

@@ -38,6 +38,7 @@ from ltrbench.tracking.mlflow_entities import run_params, run_tags, sweep_params
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
 ]
