@@ -22,6 +22,8 @@ from ltrbench.experiment.inspection import inspect_data
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.random import RandomRanker
 
+pytestmark = pytest.mark.slow  # every backend of conf/model looks at the data
+
 NAN = float("nan")
 
 # Queries of 3, 2 and 1 documents: best label first, all relevant, nothing relevant.

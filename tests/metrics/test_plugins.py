@@ -385,6 +385,7 @@ def test_a_study_loads_the_plugins_before_its_settings_are_checked() -> None:
     assert run_study(config) == Path("top_gain")
 
 
+@pytest.mark.slow
 def test_a_missing_plugin_is_reported_before_any_job_of_a_sweep(
     command: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:

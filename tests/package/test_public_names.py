@@ -78,6 +78,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
         _ = ltrbench.evalute  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "before",
     [

@@ -441,6 +441,7 @@ def test_trees_are_shown_of_a_run_without_feature_names_and_refused_where_it_lac
     assert re.search(rf"{damaged}/model: a tree .* feature \d+.* 1 features", capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_pictures_stay_in_the_folder_whatever_their_data_set_is_called(damaged: Path, tmp_path: Path) -> None:
     for number, name in enumerate(("..", "../../x")):
         place = tmp_path / "named" / str(number)

@@ -123,6 +123,7 @@ def test_an_interrupted_study_is_not_said_to_lose_nothing() -> None:
     assert re.search(naming("before the run", "nothing is lost", "python -m ltrbench seed=1"), of_run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "place"),
     [
