@@ -148,7 +148,7 @@ def _among_all(
             return [], f"No model is recommended: none of the models is shown to beat {yardstick}."
     unbeaten = {label: tuple(y for y in yardsticks if y not in beaten[label]) for label in taken}
     remarks = [
-        f" {listed(labels)} {'is' if len(labels) == 1 else 'are'} not shown to beat {listed(missing)}."
+        f" {listed(labels)} {_be(labels)} not shown to beat {listed(missing)}."
         for missing, labels in grouped(taken, lambda label: unbeaten[label]).items()
         if missing
     ]
@@ -174,12 +174,13 @@ def _headline(
             return f"Take {first}: it has the highest mean.{rest}"
         return f"Take {first}: it is better than {listed(beaten)}.{rest}"
     equivalent = all(claims[first].get(label) == EQUIVALENT for label in others)
-    why = (
-        f"they are equivalent to {first}, which has the highest mean"
-        if equivalent
-        else "none of them is shown to be worse than another, nor are all of them shown to be equal"
-    )
-    return f"Take any of {listed(taken)}: {why}."
+    if equivalent:
+        why = f"{listed(others)} {_be(others)} equivalent to {first}, which has the highest mean"
+    elif len(taken) == 2:
+        why = "neither is shown to be worse than the other, nor are they shown to be equal"
+    else:
+        why = "none of them is shown to be worse than another, nor are all of them shown to be equal"
+    return f"Take {_any_of(taken)}: {why}."
 
 
 def _against_baseline(comparison: Comparison, models: Sequence[str]) -> tuple[list[str], str]:
@@ -212,7 +213,11 @@ def _claims_on(comparison: Comparison, label: str) -> dict[str, str]:
 
 
 def _any_of(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"any of {listed(labels)}"
+    return " or ".join(labels) if len(labels) <= 2 else f"any of {listed(labels)}"
+
+
+def _be(labels: Sequence[str]) -> str:
+    return "is" if len(labels) == 1 else "are"
 
 
 def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
