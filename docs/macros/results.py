@@ -11,14 +11,17 @@ from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.pages import ROOT
 from ltrbench.cli.help.settings import ConfigFile, config_files
+from ltrbench.glossary import GLOSSARY_FILE
 
 _ROOT_OF_DATA = "${.root}/"
 _SPLITS = ("train", "valid", "test")
 
 
 def committed_table(path: str) -> str:
-    """Returns a table of results/, with bold titles in place of headings."""
-    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    """Returns a table of results/, with bold titles instead of headings, and links to the docs' glossary."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    # From any folder of the docs.
+    lines = text.replace(f"]({GLOSSARY_FILE}#", f"](../lookup/{GLOSSARY_FILE}#").splitlines()
     shown = (f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:])
     return "\n".join(shown).strip()
 

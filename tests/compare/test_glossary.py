@@ -121,7 +121,7 @@ def test_a_table_in_markdown_links_each_note_and_column_to_the_extract_beside_it
 ) -> None:
     publish([comparison], tmp_path / "out")
     text = (tmp_path / "out/table.md").read_text()
-    linked = set(re.findall(r"\(glossary\.md#([\w-]+)\)", text))
+    linked = set(re.findall(r"\]\(glossary\.md#([\w-]+)\)", text))
     headings = re.findall(r"^## (.+)$", (tmp_path / "out/glossary.md").read_text(), re.MULTILINE)
     assert linked == {anchor(term) for term in headings}
     assert set(headings) == set(terms_of(comparison))

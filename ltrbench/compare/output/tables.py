@@ -73,7 +73,10 @@ def _grouped_notes(comparison: Comparison, width: int | None, glossary_file: str
         if glossary_file is None:
             heading += f" (glossary: {', '.join(dict.fromkeys(note.term for note in notes))})"
         links = [f" ({_linked(note.term, glossary_file)})" if glossary_file else "" for note in notes]
-        lines = [paragraph(f"- {note}{link}", width, "  ") for note, link in zip(notes, links, strict=True)]
+        # After `paragraph`, which shows the brackets of a link in a name as text.
+        lines = [
+            f"{paragraph(f'- {note}', width, '  ')}{link}" for note, link in zip(notes, links, strict=True)
+        ]
         parts += [paragraph(heading, width), "\n".join(lines)]
     return parts
 
@@ -86,7 +89,7 @@ def _about_columns(comparison: Comparison, width: int | None, glossary_file: str
     """Returns the last line: links to the columns in the glossary, or the command that prints an entry."""
     if glossary_file is not None:
         columns = [_linked(term, glossary_file) for term in column_terms(comparison)]
-        return paragraph(f"Columns: {', '.join(columns)}.", width)
+        return f"Columns: {', '.join(columns)}."
     return paragraph("Meaning of a column or term: python -m ltrbench glossary TERM", width)
 
 
