@@ -18,7 +18,7 @@ from ltrbench.cli import main
 from ltrbench.compare import Comparison, render
 from ltrbench.compare.analysis.methods import all_notes
 from ltrbench.compare.notes import GROUPS, ON_BACKENDS, ON_CLAIMS, Note, by_group
-from ltrbench.compare.output.publish import publish
+from ltrbench.compare.output.publish import as_markdown, publish
 from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.tables import _columns, column_terms, terms_of
 from ltrbench.errors import ConfigError
@@ -178,3 +178,9 @@ def test_missing_runs_are_a_note_on_the_data(tmp_path: Path) -> None:
     found = only([*runs, write(tmp_path / "x", "xgboost", fold=2)])
     (note,) = (note for note in found.note_entries if note.term == "missing runs")
     assert names(note, "xgboost", "fold 1")
+
+
+def test_a_table_without_a_glossary_beside_it_has_no_links(comparison: Comparison) -> None:
+    text = as_markdown([comparison], "toy", {})
+    assert "](" not in text
+    assert "(glossary: " in text

@@ -172,14 +172,15 @@ class Session:
         """Writes the comparison to the sweep's folder and passes it to the tracker."""
         if self.sweep is None or not self.comparisons:
             return
-        from ltrbench.compare.output.publish import publish
+        from ltrbench.compare.output.publish import as_markdown, publish
         from ltrbench.compare.output.record import claims, figures_by_name
 
         folder = self.sweep.folder / COMPARISON_FOLDER
         publish(self.comparisons, folder)
         self.comparison_folder = folder
         if self.tracker is not None:
-            text, best = (folder / "table.md").read_text(), self._best()
+            # Without links to glossary.md, which lead nowhere in a description.
+            text, best = as_markdown(self.comparisons, folder.name, {}), self._best()
             shown = figures_by_name(self.comparisons)
             if best is not None:
                 text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}

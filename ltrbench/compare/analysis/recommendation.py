@@ -170,12 +170,10 @@ def _headline(
         beaten = [label for label in rivals if claims[first].get(label) == BETTER]
         unbeaten = [label for label in rivals if label not in beaten]
         rest = f" It is not shown to be better than {listed(unbeaten)}." if unbeaten else ""
-        if not beaten:
-            return f"Take {first}: it has the highest mean.{rest}"
         return f"Take {first}: it is better than {listed(beaten)}.{rest}"
     equivalent = all(claims[first].get(label) == EQUIVALENT for label in others)
     if equivalent:
-        why = f"{listed(others)} {_be(others)} equivalent to {first}, which has the highest mean"
+        why = f"{listed(others)} {_be(others)} equivalent to {first}, which has the highest mean of them"
     elif len(taken) == 2:
         why = "neither is shown to be worse than the other, nor are they shown to be equal"
     else:

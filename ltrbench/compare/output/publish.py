@@ -94,16 +94,23 @@ def _move(staging: Path, folder: Path) -> None:
             path.replace(target)
 
 
-def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
+def as_markdown(
+    comparisons: Sequence[Comparison], title: str, slices: Slices, glossary_file: str | None = None
+) -> str:
+    """Returns the tables of all data sets under a title, and what made them; `render` has the arguments."""
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     rendered = [
-        render(item, slices=slices.get(item.data, ()), glossary_file=GLOSSARY_FILE) for item in comparisons
+        render(item, slices=slices.get(item.data, ()), glossary_file=glossary_file) for item in comparisons
     ]
     tables = "\n".join(f"## {text}" for text in rendered)
+    words = across_in_words(across(comparisons))
+    parts = [f"# {in_markdown(title)}", tables.rstrip(), words, in_markdown(_made_by(runs))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
     over = across(comparisons)
-    title, made_by = in_markdown(folder.name), in_markdown(_made_by(runs))
-    parts = [f"# {title}", tables.rstrip(), across_in_words(over), made_by]
-    (folder / "table.md").write_text("\n\n".join(part for part in parts if part) + "\n")
+    (folder / "table.md").write_text(as_markdown(comparisons, folder.name, slices, GLOSSARY_FILE))
     terms = [term for comparison in comparisons for term in terms_of(comparison)]
     (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
