@@ -20,7 +20,8 @@ The folder of a run contains
     overrides   overrides in the syntax of the command line
     run         a run in memory
     reading     finds and reads runs
-    writing     locks a folder and writes a run into it
+    lease       one process at a time works in a folder
+    writing     writes a run into a folder
 """
 
 from ltrbench.results.files import (
@@ -33,6 +34,7 @@ from ltrbench.results.files import (
     RUN_FILES,
     SCORES_FILE,
 )
+from ltrbench.results.lease import Holder, Lease, LeaseHeldError, LeaseLostError, hold, holder
 from ltrbench.results.reading import find_runs, holds_runs, read_run
 from ltrbench.results.record import (
     FAILED,
@@ -46,7 +48,7 @@ from ltrbench.results.record import (
     check_readable,
 )
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
-from ltrbench.results.writing import claim, copy_run, occupy, write_run
+from ltrbench.results.writing import claim, copy_run, write_run
 
 __all__ = [
     "CURVE_FILE",
@@ -64,7 +66,11 @@ __all__ = [
     "RUN_FILES",
     "SCORES_FILE",
     "TIMES",
+    "Holder",
     "LearningCurve",
+    "Lease",
+    "LeaseHeldError",
+    "LeaseLostError",
     "Run",
     "RunResult",
     "ScoredSplit",
@@ -72,10 +78,11 @@ __all__ = [
     "claim",
     "copy_run",
     "find_runs",
+    "hold",
+    "holder",
     "holds_runs",
     "mean_importances",
     "naming",
-    "occupy",
     "read_run",
     "write_run",
 ]

@@ -1,4 +1,4 @@
-"""Writes a run to its folder. The folder is locked before anything is computed."""
+"""Writes a run to its folder. The lease on the folder is acquired before anything is computed."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from ltrbench.results.files import (
     RUN_FILES,
     SCORES_FILE,
 )
+from ltrbench.results.lease import Lease, LeaseHeldError, check_lease, hold
 from ltrbench.results.reading import read_run
 from ltrbench.results.record import FAILED, RunResult, result_as_json
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit
@@ -101,6 +102,7 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
         yield staging
         text = json.dumps(result_as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        check_lease(folder)
         # Files of an earlier failed attempt would appear to belong to this run.
         for name in reversed(RUN_FILES):
             if name != MODEL_FOLDER:  # a failed attempt leaves no model
@@ -124,16 +126,30 @@ def _save(ranker: Ranker, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
-    """Checks before anything is computed that a run can be written to the folder, and locks the folder.
+def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[Lease]:
+    """Checks before anything is computed that a run can be written to the folder, and holds its lease.
 
     Args:
         options: the settings that choose another folder, for messages.
 
     Raises:
-        ResultError: The folder is in use by another run, or already contains files of a run.
+        LeaseHeldError: Another process holds the lease.
+        ResultError: The folder already contains files of a run.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_free(folder, options)
+    with contextlib.ExitStack() as held:
+        try:
+            lease = held.enter_context(hold(folder))
+        except LeaseHeldError as error:
+            raise LeaseHeldError(f"{error} Another folder: {options}") from None
+        # Another process may have finished the run before this one acquired the lease.
+        _check_free(folder, options)
+        yield lease
+        lease.is_complete = (folder / RESULT_FILE).exists()
+
+
+def _check_free(folder: Path, options: str) -> None:
+    """Raises ResultError if a folder contains files of a run that did not fail."""
     taken = [name for name in RUN_FILES if (folder / name).exists()]
     if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
         taken = []  # a failed run may be repeated; its files are replaced
@@ -142,8 +158,6 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
             f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
             f"that you do not need, or choose another folder with {options}"
         )
-    with occupy(folder, "run", options):
-        yield
 
 
 def _has_failed(folder: Path) -> bool:
@@ -152,32 +166,6 @@ def _has_failed(folder: Path) -> bool:
         return read_run(folder).result.status == FAILED
     except ResultError:
         return False
-
-
-@contextlib.contextmanager
-def occupy(folder: Path, user: str, options: str) -> Iterator[None]:
-    """Locks a folder for the duration of the block; creates it if it does not exist.
-
-    Args:
-        user: the kind of user, for messages: "run", "sweep".
-        options: the settings that choose another folder, for messages.
-
-    Raises:
-        ResultError: The folder is already locked.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    mark = folder / ".running"
-    try:
-        mark.touch(exist_ok=False)
-    except FileExistsError:
-        raise ResultError(
-            f"{folder} is in use by another {user}. Choose another folder with {options}; if that {user} was "
-            f"killed, delete {mark}."
-        ) from None
-    try:
-        yield
-    finally:
-        mark.unlink()
 
 
 def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:

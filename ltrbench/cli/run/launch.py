@@ -52,7 +52,7 @@ from ltrbench.config import build_experiment, build_tracker, register_schema, ru
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.run import run
 from ltrbench.rankers.models.saved import SavedModelError
-from ltrbench.results import FINISHED, RESULT_FILE, Run, occupy, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, Run, hold, read_run
 from ltrbench.results.overrides import Overrides
 from ltrbench.tracking import Tracker
 
@@ -349,7 +349,7 @@ def _begin_sweep(
     session: Session, held: contextlib.ExitStack, sweep: Sweep, jobs: Sequence[Sequence[str]]
 ) -> Mapping[int, Overrides]:
     """Locks the folder for this command, and numbers its jobs after the jobs that are already in it."""
-    held.enter_context(occupy(sweep.folder, "sweep", "hydra.sweep.dir=..."))
+    held.enter_context(hold(sweep.folder))
     earlier = runs_of(sweep.folder)
     sweep.jobs = numbered(sweep, jobs, earlier)
     if earlier:

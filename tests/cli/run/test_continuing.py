@@ -23,7 +23,7 @@ from run_cases import finished_run
 from ltrbench.cli.run.continuing import Sweep, announcement, interruption, numbered, runs_of
 from ltrbench.cli.run.launch import Session, _interrupted
 from ltrbench.errors import ResultError
-from ltrbench.results import FAILED, Run, read_run, write_run
+from ltrbench.results import FAILED, Run, hold, holder, read_run, write_run
 from ltrbench.results.overrides import as_products
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
@@ -183,7 +183,7 @@ def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so
     assert "| single_feature |" in (tmp_path / "both/comparison/table.md").read_text()
     assert done.stdout.strip() == run("compare", "both", folder=tmp_path).stdout.strip()
     assert "model=single_feature" in (tmp_path / "both/multirun.yaml").read_text()
-    assert not list(tmp_path.rglob(".running"))
+    assert holder(tmp_path / "both") is None
 
 
 @pytest.mark.slow
@@ -204,13 +204,11 @@ def test_register_chooses_among_all_runs_of_the_folder(tmp_path: Path) -> None:
 
 
 def test_two_commands_at_a_time_do_not_share_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "both").mkdir()
-    (tmp_path / "both/.running").touch()
-    done = run(
-        "model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both", folder=tmp_path, check=2
-    )
-    assert re.search(naming("error: both", "in use", "hydra.sweep.dir=", "delete both/.running"), done.stderr)
-    assert [path.name for path in (tmp_path / "both").iterdir()] == [".running"]
+    words = ("model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
+    with hold(tmp_path / "both"):
+        done = run(*words, folder=tmp_path, check=2)
+    assert re.search(naming("error: both", "in use", f"process {os.getpid()}", "another folder"), done.stderr)
+    assert [path.name for path in (tmp_path / "both").iterdir()] == [".lease-1"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +259,8 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     done = interrupted(words, tmp_path)
     assert "of 6 jobs: 1 finished, 1 interrupted, 4 not started" in done
     assert re.search(r"interrupted: model=sleepy seed=1 ", done)
-    assert not [*tmp_path.rglob(".running"), *tmp_path.rglob(".partial-*")]
+    assert holder(tmp_path / "out") is None
+    assert not [*tmp_path.rglob(".partial-*")]
     assert "KILLED" in statuses(tmp_path).values()
     assert sorted(path.name for path in (tmp_path / "out").glob("[0-9]*")) == ["0", "1"]
     commands = [line.strip() for line in done.splitlines() if line.startswith("  python -m ltrbench ")]
@@ -286,7 +285,8 @@ def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
     done = interrupted(words, tmp_path)
     assert re.search(naming("interrupted", "no model", "no scores", "result.json in mine"), done)
     assert f"python -m ltrbench {shlex.join(words)}" in done
-    assert not [*tmp_path.rglob(".running"), *tmp_path.rglob(".partial-*")]
+    assert holder(tmp_path / "mine") is None
+    assert not [*tmp_path.rglob(".partial-*")]
 
 
 def interrupted(words: tuple[str, ...], folder: Path) -> str:
