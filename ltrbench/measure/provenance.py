@@ -1,4 +1,8 @@
-"""Provenance of results: settings, versions, machine and commit."""
+"""Provenance of results: settings, versions, machine and commit.
+
+Versions, machine and commit are read once per process: they describe the code that the process has imported,
+and a sweep of a thousand runs would otherwise start git two thousand times.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,15 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     The version of a distribution that is not installed is "absent".
     """
     installed = {"python": platform.python_version(), "ltrbench": __version__}
-    for name in (*_ALWAYS, *packages):
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            installed[name] = "absent"
-    return installed
+    return installed | {name: _version(name) for name in (*_ALWAYS, *packages)}
+
+
+@functools.cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
 
 
 def machine() -> dict[str, str | int]:
@@ -48,12 +55,18 @@ def machine() -> dict[str, str | int]:
 def commit() -> str | None:
     """Returns the git commit of the current folder, with "-dirty" if files differ; None outside git.
 
-    Changes below results/ are ignored: `make results` writes files there that no later study reads.
+    Changes below results/ are ignored: `make results` writes files there that no later study reads. A process
+    reads the commit of a folder once, because a later commit does not change the code that it has imported.
     """
-    head = _git("rev-parse", "HEAD")
+    return _commit_of(Path.cwd())
+
+
+@functools.cache
+def _commit_of(folder: Path) -> str | None:
+    head = _git(folder, "rev-parse", "HEAD")
     if head is None:
         return None
-    return f"{head}-dirty" if _git(*_CHANGES) else head
+    return f"{head}-dirty" if _git(folder, *_CHANGES) else head
 
 
 def without_password(text: str) -> str:
@@ -158,6 +171,7 @@ def _dotted(named: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
+@functools.cache
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -166,9 +180,11 @@ def _cpu_name() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _git(*words: str) -> str | None:
+def _git(folder: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -36,6 +36,12 @@ def test_changed_code_marks_the_commit(checkout: Path) -> None:
     assert str(commit()).endswith("-dirty")
 
 
+def test_a_process_records_the_commit_of_the_code_that_it_has_imported(checkout: Path) -> None:
+    first = commit()
+    (checkout / "code.py").write_text("second")
+    assert commit() == first
+
+
 def test_outside_of_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
