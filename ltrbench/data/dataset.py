@@ -73,11 +73,9 @@ class Judgments:
             self._set("query_weights", weights)
 
     def _set(self, name: str, value: object) -> None:
-        if isinstance(value, np.ndarray):
-            # A view, so that the caller's array stays writable.
-            value = value.view()
-            value.flags.writeable = False
-        object.__setattr__(self, name, value)
+        # A view, so that the caller's array stays writable.
+        read_only = _read_only(value.view()) if isinstance(value, np.ndarray) else value
+        object.__setattr__(self, name, read_only)
 
     def __repr__(self) -> str:
         return one_line(type(self).__name__, self._facts())
@@ -98,23 +96,24 @@ class Judgments:
     @cached_property
     def query_sizes(self) -> NDArray[np.int64]:
         """(Q,), number of documents of each query."""
-        return np.diff(self.query_start)
+        return _read_only(np.diff(self.query_start))
 
     @cached_property
     def query_of_document(self) -> NDArray[np.int64]:
         """(D,), index of the query of each document."""
-        return np.repeat(np.arange(self.num_queries), self.query_sizes)
+        return _read_only(np.repeat(np.arange(self.num_queries), self.query_sizes))
 
     @cached_property
     def ranks_of_rows(self) -> NDArray[np.int64]:
         """(D,), index of each row within its query, from 0."""
-        return np.arange(self.num_documents) - np.repeat(self.query_start[:-1], self.query_sizes)
+        firsts = np.repeat(self.query_start[:-1], self.query_sizes)
+        return _read_only(np.arange(self.num_documents) - firsts)
 
     @cached_property
     def best_labels(self) -> PerQuery:
         """(Q,), highest label of each query."""
         best: PerQuery = np.maximum.reduceat(self.labels, self.query_start[:-1])
-        return best
+        return _read_only(best)
 
     @cached_property
     def has_whole_labels(self) -> bool:
@@ -128,7 +127,7 @@ class Judgments:
     def grades(self) -> tuple[NDArray[np.int64], int]:
         """(D,), rank of each document's label among the distinct labels, from 0; and their number."""
         distinct, grades = np.unique(self.labels, return_inverse=True)
-        return grades, len(distinct)
+        return _read_only(grades), len(distinct)
 
     @cached_property
     def labels_best_first(self) -> Labels:
@@ -137,8 +136,8 @@ class Judgments:
 
         highest = self.best_labels.max()
         if highest > _MANY_GRADES or not self.has_whole_labels:
-            return self.labels[np.lexsort((-self.labels, self.query_of_document))]
-        return grades_best_first(self.labels, self.query_start, int(highest))
+            return _read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
+        return _read_only(grades_best_first(self.labels, self.query_start, int(highest)))
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
@@ -152,7 +151,7 @@ class Judgments:
         if key not in self._remembered:
             if len(self._remembered) == 32:
                 del self._remembered[next(iter(self._remembered))]
-            self._remembered[key] = compute()
+            self._remembered[key] = _read_only(compute())
         return self._remembered[key]
 
 
@@ -270,8 +269,8 @@ class RankingDataset(Judgments):
         if self.document_weights is not None:
             return self.document_weights
         if self.query_weights is not None:
-            return self.query_weights[self.query_of_document]
-        return np.ones(self.num_documents)
+            return _read_only(self.query_weights[self.query_of_document])
+        return _read_only(np.ones(self.num_documents))
 
     def with_mean_weight_one(self) -> RankingDataset:
         """Returns the data set with weights scaled to a mean of 1 over queries; self if it is 1 already."""
@@ -319,7 +318,7 @@ class RankingDataset(Judgments):
     @cached_property
     def query_keys(self) -> NDArray[np.str_]:
         """(Q,), content-based key of each query; see `content_keys`."""
-        return content_keys(self)
+        return _read_only(content_keys(self))
 
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
         """Returns the subset of the given queries, in the given order.
@@ -357,6 +356,12 @@ class RankingDataset(Judgments):
             feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
         )
+
+
+def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Returns the array itself, now read-only: the runs of a process share their data sets."""
+    array.flags.writeable = False
+    return array
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -46,7 +46,11 @@ class DataSource(ABC):
 
     @abstractmethod
     def load(self) -> Splits:
-        """Reads or generates the data. Raises DataError if the data is absent or invalid."""
+        """Reads or generates the data. Raises DataError if the data is absent or invalid.
+
+        The data may depend only on the fields and on files that they name: a process loads equal sources
+        once, unless a named file has changed.
+        """
 
 
 @dataclass(kw_only=True)

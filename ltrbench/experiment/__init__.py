@@ -1,5 +1,6 @@
 """One run of a backend on a data set.
 
+loading      loads each data set once per process
 run          load, warm up, timed fit, timed predict, evaluate, write, track
 watching     the learning curve and the progress of a fit
 parameters   the shared parameters of a ranker, and the settings that replace them

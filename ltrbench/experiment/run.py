@@ -20,12 +20,13 @@ from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
 from ltrbench.experiment.drift import check_drift
+from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.parameters import parameters_and_settings
 from ltrbench.experiment.reuse import copy_training, run_to_reuse
 from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure import provenance
 from ltrbench.measure.clock import Stopwatch, now
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure.memory import MemoryMeter, spare_imports
 from ltrbench.metrics import (
     DEFAULT,
     Evaluation,
@@ -150,6 +151,8 @@ def run(
             raise
     log.info("%s: %s", experiment.model, _verdict(done.result, experiment.metrics))
     _mirror(mirror, done)
+    if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
+        spare_imports(type(experiment.ranker).__module__)
     return done
 
 
@@ -212,8 +215,7 @@ def _begin(experiment: Experiment) -> RunResult:
 
 def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
     ranker, seconds = experiment.ranker, _Seconds()
-    with seconds.taking("load"):
-        splits, drawn = _load(experiment)
+    splits, drawn = _load(experiment, seconds)
     _check_stopping(ranker, splits)
     log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
     with seconds.taking("warm_up"):
@@ -260,17 +262,6 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         raise
 
 
-def _load(experiment: Experiment) -> tuple[Splits, dict[str, Any]]:
-    """Returns the splits, with train resampled if requested, and the record of the resample for
-    `RunResult.data`."""
-    splits = experiment.source.load()
-    if experiment.resample is None:
-        return splits, {}
-    whole = splits.train
-    drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
-    return replace(splits, train=experiment.resample.of(whole)), {"resample": drawn}
-
-
 class _Seconds(dict[str, float]):
     """Kind of time -> seconds."""
 
@@ -280,6 +271,25 @@ class _Seconds(dict[str, float]):
         with watch:
             yield
         self[kind] = watch.seconds
+
+
+def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:
+    """Returns the splits, with train resampled if requested, and the record of the resample for
+    `RunResult.data`.
+
+    `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
+    have loaded the same data.
+    """
+    splits, loading = load_once(experiment.source)
+    if experiment.resample is None:
+        seconds["load"] = loading
+        return splits, {}
+    whole = splits.train
+    drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
+    with seconds.taking("load"):
+        resampled = replace(splits, train=experiment.resample.of(whole))
+    seconds["load"] += loading
+    return resampled, {"resample": drawn}
 
 
 def _fit(

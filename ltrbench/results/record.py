@@ -162,8 +162,9 @@ class RunResult:
             resample of the training queries, train describes the resample, and "resample" identifies it.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
-        seconds: wall time of load, warm_up, fit (including evaluation), monitor (the evaluation's part of
-            fit), predict (test), importances, and fit_clean (a fit without evaluation) if requested.
+        seconds: wall time of load (a process loads the same data once; its other runs have the same time),
+            warm_up, fit (including evaluation), monitor (the evaluation's part of fit), predict (test),
+            importances, and fit_clean (a fit without evaluation) if requested.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it.
         best_iteration: number of trees kept; None for a model without trees.

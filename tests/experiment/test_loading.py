@@ -1,0 +1,321 @@
+"""A process loads each data set once, notices changed files, and shares data that no run can change."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from forked import run_forked
+
+from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.formats.letor.writer import write_letor
+from ltrbench.data.sources import DataSource, LetorFiles
+from ltrbench.data.synthetic import Synthetic, make_synthetic
+from ltrbench.errors import DataError
+from ltrbench.experiment import loading
+from ltrbench.experiment.loading import forget, load_once
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.measure import memory
+from ltrbench.measure.memory import free_bytes
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+
+@dataclass(kw_only=True)
+class Counted(DataSource):
+    """A small data set that counts its loadings."""
+
+    name: str = "counted"
+    setting: Any = None
+    loadings: ClassVar[int] = 0
+
+    def load(self) -> Splits:
+        Counted.loadings += 1
+        return Synthetic(name="synthetic", num_queries=12).load()
+
+
+class WithoutDecorator(Counted):
+    """A subclass whose attribute is no field."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+def loadings_of(*sources: Counted) -> int:
+    before = Counted.loadings
+    for source in sources:
+        load_once(source)
+    return Counted.loadings - before
+
+
+def test_equal_sources_are_loaded_once() -> None:
+    for setting in (None, 1, math.nan, "a", ["a", {"b": 2}], {1, 2}, np.arange(3), Path("a"), make_synthetic):
+        forget()
+        assert loadings_of(Counted(setting=setting), Counted(setting=setting)) == 1, setting
+    first, second = load_once(Counted()), load_once(Counted())
+    assert first[0] is second[0]
+    assert first[1] == second[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (1, 1.0),
+        (1, "1"),
+        (math.nan, None),
+        (math.inf, "inf"),
+        ("db://user:one@host", "db://user:two@host"),
+        (np.arange(3), np.arange(3.0)),
+        (np.array([1, 2]), np.array([1, 3])),
+        ({"a": 1}, {"a": 2}),
+        (Counted(setting=1), Counted(setting=2)),
+    ],
+)
+def test_sources_that_differ_are_loaded_separately(one: object, other: object) -> None:
+    assert loadings_of(Counted(setting=one), Counted(setting=other)) == 2
+
+
+def test_an_attribute_of_a_subclass_without_the_decorator_counts() -> None:
+    assert loadings_of(WithoutDecorator("a"), WithoutDecorator("b"), WithoutDecorator("a")) == 2
+
+
+def test_a_class_that_is_defined_anew_is_loaded_anew() -> None:
+    def defined(num_queries: int) -> DataSource:
+        @dataclass(kw_only=True)
+        class Cell(DataSource):
+            name: str = "cell"
+
+            def load(self) -> Splits:
+                return Synthetic(name="synthetic", num_queries=num_queries).load()
+
+        return Cell()
+
+    few, many = (load_once(defined(number))[0].train.num_queries for number in (12, 24))
+    assert few < many
+
+
+def test_an_object_that_cannot_be_compared_is_loaded_every_time() -> None:
+    connection = object()
+    assert loadings_of(Counted(setting=connection), Counted(setting=connection)) == 2
+
+
+def test_a_relative_path_belongs_to_its_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert loadings_of(Counted(setting="data.txt")) == 1
+    monkeypatch.chdir(tmp_path)
+    assert loadings_of(Counted(setting="data.txt")) == 1
+
+
+def files(folder: Path) -> LetorFiles:
+    return LetorFiles(name="files", train=str(folder / "train.txt"))
+
+
+def rewrite(folder: Path) -> None:
+    """Other labels, in a file of the same size and with the same time of modification."""
+    file = folder / "train.txt"
+    status, lines = file.stat(), file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(b"%d%s" % (1 - min(int(line[:1]), 1), line[1:]) for line in lines))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def weigh(folder: Path) -> None:
+    """A companion file of LightGBM, which no setting names."""
+    num_lines = len((folder / "train.txt").read_bytes().splitlines())
+    (folder / "train.txt.weight").write_text("".join(f"{1 + line % 2}\n" for line in range(num_lines)))
+
+
+@pytest.mark.parametrize("change", [rewrite, weigh])
+def test_a_changed_file_is_read_again(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    write_letor(make_synthetic(12), tmp_path / "train.txt")
+    before, _ = load_once(files(tmp_path))
+    assert load_once(files(tmp_path))[0] is before
+    change(tmp_path)
+    after, _ = load_once(files(tmp_path))
+    assert after.train.fingerprint == files(tmp_path).load().train.fingerprint != before.train.fingerprint
+
+
+def test_a_file_that_disappears_is_reported(tmp_path: Path) -> None:
+    write_letor(make_synthetic(12), tmp_path / "train.txt")
+    load_once(files(tmp_path))
+    (tmp_path / "train.txt").unlink()
+    with pytest.raises(DataError, match=r"train\.txt"):
+        load_once(files(tmp_path))
+
+
+def test_a_changed_file_in_a_folder_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "part").write_text("one")
+    source = Counted(setting=tmp_path)
+    assert loadings_of(source, source) == 1
+    (tmp_path / "part").write_text("two words")
+    assert loadings_of(source, source) == 1
+
+
+def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = (Counted(setting=setting) for setting in "abc")
+    size = sum(
+        array.nbytes
+        for _, split in load_once(a)[0]
+        for array in vars(split).values()
+        if isinstance(array, np.ndarray)
+    )
+    # A quarter of the free memory and of three data sets is enough for two of them.
+    monkeypatch.setattr(loading, "free_bytes", lambda: int(6.5 * size))
+    assert loadings_of(b, a, c) == 2
+    assert loadings_of(a, c) == 0
+    assert loadings_of(b) == 1
+    monkeypatch.setattr(loading, "free_bytes", lambda: 0)
+    forget()
+    assert loadings_of(a, a, b, b) == 2
+
+
+@pytest.mark.parametrize(("limit", "use", "key"), memory._LIMITS)
+def test_free_memory_respects_the_limit_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, use: str, key: str
+) -> None:
+    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    of_machine = free_bytes()
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    (tmp_path / use).write_text(f"file 900000\n{key} 400000\n")
+    (tmp_path / limit).write_text("1000000\n")
+    assert free_bytes() == 600_000
+    (tmp_path / limit).write_text("300000\n")
+    assert free_bytes() == 0
+    (tmp_path / limit).write_text("max\n")
+    assert free_bytes() == pytest.approx(of_machine, rel=0.5)
+
+
+def test_a_failed_loading_is_tried_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"train\.txt"):
+            load_once(files(tmp_path))
+    write_letor(make_synthetic(12), tmp_path / "train.txt")
+    load_once(files(tmp_path))
+
+
+@dataclass(kw_only=True)
+class Weighted(Synthetic):
+    """Data with document weights, positions and everything else that a data set may have."""
+
+    name: str = "weighted"
+    num_queries: int = 40
+
+    def load(self) -> Splits:
+        plain = make_synthetic(self.num_queries)
+        rng = np.random.default_rng(0)
+        return self.complete(
+            RankingDataset(
+                features=plain.features,
+                labels=plain.labels,
+                query_start=plain.query_start,
+                document_ids=np.array([f"d{row}" for row in range(plain.num_documents)]),
+                query_weights=rng.uniform(1, 2, plain.num_queries),
+                positions=plain.ranks_of_rows,
+            )
+        )
+
+
+RANKERS: list[Ranker] = [
+    RandomRanker(),
+    NativeRanker(num_trees=2),
+    LightGBMRanker(num_trees=2),
+    XGBoostRanker(num_trees=2),
+    CatBoostRanker(num_trees=2),
+]
+
+
+def test_no_run_can_change_the_data_of_the_next_run(tmp_path: Path) -> None:
+    source = Weighted()
+    metrics = ("ndcg@5", "map", "mrr", "pairwise_accuracy")
+    for number, ranker in enumerate(RANKERS):
+        run(Experiment(model="m", ranker=ranker, source=source, metrics=metrics), tmp_path / str(number))
+    shared, _ = load_once(source)
+    assert "labels_best_first" in vars(shared.test)
+    for (_, split), (_, fresh) in zip(shared, Weighted().load(), strict=True):
+        assert {name for name, value in vars(split).items() if _writable(value)} == set()
+        assert not any(map(_writable, split._remembered.values()))
+        for name in ("features", "labels", "query_start", "query_weights", "positions", "document_ids"):
+            np.testing.assert_array_equal(getattr(split, name), getattr(fresh, name))
+
+
+def _writable(value: object) -> bool:
+    parts = value if isinstance(value, tuple) else (value,)
+    return any(isinstance(part, np.ndarray) and part.flags.writeable for part in parts)
+
+
+def test_runs_on_the_same_data_record_the_same_time_of_loading(tmp_path: Path) -> None:
+    first, second = (
+        run(Experiment(model="random", ranker=RandomRanker(seed=seed), source=Counted()), tmp_path / name)
+        for seed, name in enumerate(("first", "second"))
+    )
+    assert first.result.seconds["load"] == second.result.seconds["load"] > 0
+    assert first.result.data == second.result.data
+
+
+def test_each_run_draws_its_resample_from_the_shared_data(tmp_path: Path) -> None:
+    source = Synthetic(name="synthetic", num_queries=20)
+    drawn = [
+        run(
+            Experiment(
+                model="random",
+                ranker=RandomRanker(),
+                source=source,
+                resample=TrainingResample(number=2, index=index),
+            ),
+            tmp_path / f"{index}",
+        ).result
+        for index in (1, 2)
+    ]
+    whole = source.load().train.fingerprint
+    assert [result.data["resample"]["train"] for result in drawn] == [whole, whole]
+    assert drawn[0].data["train"]["fingerprint"] != drawn[1].data["train"]["fingerprint"]
+    assert all(result.seconds["load"] > load_once(source)[1] for result in drawn)
+
+
+def test_a_command_spares_its_imports_from_garbage_collection_and_a_notebook_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spared: list[str] = []
+    monkeypatch.setattr("ltrbench.experiment.run.spare_imports", spared.append)
+    experiment = Experiment(model="random", ranker=RandomRanker(), source=Counted())
+    run(experiment, tmp_path / "notebook")
+    assert spared == []
+    run(replace(experiment, overrides=("model=random",)), tmp_path / "command")
+    assert spared == ["ltrbench.rankers.random"]
+
+
+SPARE = """
+import gc
+from ltrbench.measure.memory import spare_imports
+gc.unfreeze()
+before = len(gc.get_objects())
+spare_imports("backend")
+print(before > 10_000 and len(gc.get_objects()) < 1000)
+later = [[] for _ in range(5000)]
+spare_imports("backend")
+print(len(gc.get_objects()) > 5000)
+"""
+
+
+def test_spared_objects_are_not_visited_and_those_of_later_runs_are(tmp_path: Path) -> None:
+    done = run_forked(SPARE, [], tmp_path, os.environ)
+    assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr
