@@ -1,0 +1,5 @@
+"""Executors: where the jobs of a sweep run. conf/executor has a YAML for each.
+
+base        the contract, and the division of the cores among workers
+inline      in this process, one job after another
+"""
