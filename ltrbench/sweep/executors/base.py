@@ -9,6 +9,8 @@ This module imports no numerical library: a worker imports it before its cores a
 from __future__ import annotations
 
 import os
+import pickle
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -88,21 +90,55 @@ def message_on_threads(num_workers: int, num_threads: int, num_cores: int, setti
     >>> message_on_threads(2, 0, 4, "executor.workers")
     '2 workers x 2 threads each on 4 cores.'
     """
-    threads = num_threads or max(num_cores // num_workers, 1)
+    # A fit never uses more threads than cores.
+    threads = min(num_threads, num_cores) or max(num_cores // num_workers, 1)
     total = num_workers * threads
-    text = f"{num_workers} {_plural('worker', num_workers)} x {threads} {_plural('thread', threads)} each on "
-    text += f"{num_cores} {_plural('core', num_cores)}"
+    text = (
+        f"{num_workers} {_plural('worker', num_workers)} x {threads} {_plural('thread', threads)} each on "
+        f"{num_cores} {_plural('core', num_cores)}"
+    )
     if total <= num_cores:
         return f"{text}."
-    fewer = max(num_cores // threads, 1)
-    remedies = [f"{setting}={fewer}"] if num_workers > fewer else []
-    if num_threads:
-        remedies.append("num_threads=0, which gives each worker its share of the cores")
+    remedy = f"{setting}={num_cores // threads}"
+    if 0 < num_cores // num_workers < threads:
+        remedy += f" or num_threads={num_cores // num_workers}"
     return (
         f"{text}: {total} threads exceed the cores, so jobs slow each other down and their times are "
-        f"unreliable. Set {', or '.join(remedies)}."
+        f"unreliable. Set {remedy}."
     )
 
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
+
+
+def reply_to(work: Work, job: bytes) -> bytes:
+    """Returns the pickled result of a pickled job, or the exception that it raised, for `settle`."""
+    try:
+        return pickle.dumps((work(pickle.loads(job)), None))
+    except Exception as error:
+        return pickle.dumps((None, _portable(error)))
+
+
+def settle(future: Future[Any], reply: bytes) -> None:
+    """Sets the result or the exception of a future from a reply of `reply_to`."""
+    try:
+        result, error = pickle.loads(reply)
+    except Exception as problem:
+        result, error = None, _portable(problem)
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """Returns an exception that can be pickled, with the traceback of this process as a note."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    try:
+        portable: Exception = pickle.loads(pickle.dumps(error))
+    # Whatever the methods of a foreign exception raise, its text can be kept.
+    except Exception:
+        portable = RuntimeError(f"{type(error).__name__}: {error}")
+    portable.add_note(f"In the worker process {os.getpid()}:\n{trace}")
+    return portable
