@@ -74,6 +74,7 @@ class Config:
     params: Params = field(default_factory=Params)
     data: dict[str, Any] = MISSING
     tracking: dict[str, Any] = MISSING
+    executor: dict[str, Any] = MISSING
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
@@ -94,16 +95,30 @@ def register_schema() -> None:
     ConfigStore.instance().store(name="schema", node=Config)
 
 
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Returns a composed configuration as plain values, without interpolations.
+
+    Raises:
+        ConfigError: A key without a value, an interpolation that names no key, or `metrics` is not a list of
+            names.
+    """
+    settings = {str(key): value for key, value in _resolved(config, "the configuration").items()}
+    if "metrics" in settings:
+        settings["metrics"] = _metrics(settings["metrics"])
+    return settings
+
+
 def build_experiment(
-    config: DictConfig,
-    choices: dict[str, Any],
+    config: DictConfig | Mapping[str, Any],
+    choices: Mapping[str, Any],
     overrides: tuple[str, ...],
     sweep: str | None,
     swept: Mapping[str, Sequence[str]] | None = None,
 ) -> Experiment:
-    """Builds and checks the experiment that a composed configuration describes, without running it.
+    """Builds and checks the experiment that a configuration describes, without running it.
 
     Args:
+        config: composed by Hydra, or the result of `resolved`.
         choices: config group -> the name of the chosen YAML.
         sweep: the folder of the sweep; None for a single run.
         swept: each setting that differs between the jobs of the sweep -> all of its values.
@@ -111,21 +126,19 @@ def build_experiment(
     Raises:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
-    load_plugins(config.plugins, "plugins")
-    if config.early_stopping is not None:
-        # Checked here too, because a model without early stopping never builds it.
-        OmegaConf.to_object(config.early_stopping)
-    if config.progress not in PROGRESS:
-        raise ConfigError(f"progress is '{config.progress}'; it must be one of {', '.join(PROGRESS)}.")
-    if config.cv is not None and "cv" not in config.data:
+    # Resolved once, because resolving an interpolation takes ten times as long as checking its value.
+    settings = resolved(config) if isinstance(config, DictConfig) else config
+    load_plugins(settings["plugins"], "plugins")
+    # Checked here too, because a model without early stopping never builds it.
+    _typed(settings, "early_stopping", EarlyStopping)
+    if settings["progress"] not in PROGRESS:
+        raise ConfigError(f"progress is '{settings['progress']}'; it must be one of {', '.join(PROGRESS)}.")
+    if settings["cv"] is not None and "cv" not in settings["data"]:
         raise ConfigError(
-            f"cv is {config.cv}, but data={choices['data']} has a fixed test set. Leave out cv (to run the "
-            "publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
+            f"cv is {settings['cv']}, but data={choices['data']} has a fixed test set. Leave out cv (to run "
+            "the publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
             "data=table."
         )
-    # Resolved once, because resolving an interpolation takes ten times as long as checking its value.
-    settings = _resolved(config, "the configuration")
-    settings["metrics"] = _metrics(settings["metrics"])
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if resample is not None:
         ranker = dataclasses.replace(ranker, seed=resample.seed_of_ranker(ranker.seed))
@@ -136,8 +149,8 @@ def build_experiment(
         resample=resample,
         metrics=tuple(settings["metrics"]),
         params=str(choices["params"]),
-        importance=_importance(config),
-        timing=config.timing,
+        importance=_typed(settings, "importance", ImportanceSettings),
+        timing=settings["timing"],
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
@@ -212,29 +225,23 @@ def _refuse_unused(settings: Mapping[str, Any]) -> None:
         )
 
 
-def _importance(config: DictConfig) -> ImportanceSettings | None:
-    settings = config.importance
-    node = None if settings is None else OmegaConf.to_object(settings)
-    assert node is None or isinstance(node, ImportanceSettings)  # typed by the schema
-    return node
-
-
-def build_tracker(config: DictConfig) -> Tracker:
-    """Builds the tracker that a composed configuration names, without opening it.
+def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
+    """Builds the tracker that a configuration names, without opening it.
 
     Raises:
         ConfigError: A setting does not exist, or `register` is set and the tracker has no model registry.
     """
     tracker = build(config, "tracking", Tracker)
-    if config.register is not None and not tracker.has_registry:
+    register = config["register"]
+    if register is not None and not tracker.has_registry:
         raise ConfigError(
-            f"register is '{config.register}', but the chosen tracking has no model registry. Set "
+            f"register is '{register}', but the chosen tracking has no model registry. Set "
             "tracking=mlflow and tracking.models=true, or register=null."
         )
     # Checked before hours of training: the name becomes part of the address models:/NAME@champion.
-    if config.register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", config.register):
+    if register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", register):
         raise ConfigError(
-            f"register is '{config.register}'; use a name without / and :, as in register=shop, or null."
+            f"register is '{register}'; use a name without / and :, as in register=shop, or null."
         )
     return tracker
 
@@ -270,7 +277,24 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
         raise ConfigError(
             f"{key} has no _target_. Name the class in its YAML, as in _target_: my_module.MyRanker."
         )
-    built_class: Any = find_class(str(target), kind, key)
+    instance = _instance(find_class(str(target), kind, key), settings, key)
+    assert isinstance(instance, kind)  # find_class checked it; repeated for the type checker
+    return instance
+
+
+def _typed(settings: Mapping[str, Any], key: str, built_class: type[Built]) -> Built | None:
+    """Builds an object of a known class from `settings[key]`; None for null."""
+    node = settings[key]
+    return None if node is None else _instance(built_class, node, key)
+
+
+def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
+    """Builds an object after checking names and types of its fields.
+
+    Raises:
+        ConfigError: A field is unknown, or a value has the wrong type or is out of range.
+    """
+    target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     for name in settings:
         if name not in known:
@@ -279,23 +303,33 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
         defaults = _defaults(built_class)
         changed = {name: value for name, value in settings.items() if not _same(value, defaults[name])}
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
-        instance = built_class(**vars(OmegaConf.to_object(typed)))
+        return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
         message = str(error)
         raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
-    assert isinstance(instance, kind)  # find_class checked it; repeated for the type checker
-    return instance
 
 
 @functools.cache
 def _defaults(built_class: Any) -> Mapping[Any, Any]:
     """Returns field -> default as a plain value. The result is shared: do not modify it."""
-    defaults = OmegaConf.to_container(OmegaConf.structured(built_class))
+    types = typing.get_type_hints(built_class)
+    # Without the fields that only the class itself sets, which may have types that OmegaConf does not know.
+    columns: list[Any] = [
+        (item.name, types[item.name], _default(item)) for item in dataclasses.fields(built_class) if item.init
+    ]
+    settings = dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True)
+    defaults = OmegaConf.to_container(OmegaConf.structured(settings))
     assert isinstance(defaults, dict)
     return defaults
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return dataclasses.field(default=item.default)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ run, exit code 1.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Collection, Iterable
 
 
@@ -32,6 +33,19 @@ class TrackingError(LtrbenchError):
 
 class ResultError(LtrbenchError):
     """Folder that is not a run, or a run that does not support the requested operation."""
+
+
+def in_words(error: BaseException) -> str:
+    """Returns the message of a user error, or the type, the message and the remedy of any other failure."""
+    if isinstance(error, LtrbenchError):
+        return f"error: {error}"
+    remedy = "" if debugging() else " (LTRBENCH_DEBUG=1 shows the traceback)"
+    return f"failed: {type(error).__name__}: {error}{remedy}"
+
+
+def debugging() -> bool:
+    """Returns whether tracebacks are shown: LTRBENCH_DEBUG=1."""
+    return os.environ.get("LTRBENCH_DEBUG") == "1"
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

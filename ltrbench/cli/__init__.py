@@ -4,6 +4,7 @@ Only this folder and `config` import Hydra.
 
     verbs             commands on runs, scores and data, one file each
     run               runs and sweeps, composed by Hydra
+    jobs              what a new and a resumed sweep share
     help              --help, shell completion and the explained settings
     errors            error messages and exit codes
     files             options, input and output that verbs share
@@ -21,9 +22,9 @@ import traceback
 
 import click
 
-from ltrbench.cli.errors import as_paragraph, debugging, exit_code
+from ltrbench.cli.errors import as_paragraph, exit_code
 from ltrbench.cli.program import COMPLETING, as_called, program
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, debugging, did_you_mean
 from ltrbench.user_modules import search_current_folder
 
 

@@ -4,11 +4,10 @@ errors from failed runs."""
 from __future__ import annotations
 
 import logging
-import os
 
 import click
 
-from ltrbench.errors import LtrbenchError
+from ltrbench.errors import LtrbenchError, in_words
 from ltrbench.untrusted.escaping import visible
 
 OK, RUN_FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
@@ -22,10 +21,7 @@ def as_paragraph(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}"
-    if isinstance(error, LtrbenchError):
-        return f"error: {error}"
-    remedy = "" if debugging() else " (LTRBENCH_DEBUG=1 shows the traceback)"
-    return f"failed: {type(error).__name__}: {error}{remedy}"
+    return in_words(error)
 
 
 class VisibleFormatter(logging.Formatter):
@@ -33,11 +29,6 @@ class VisibleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record), lines=True)
-
-
-def debugging() -> bool:
-    """Returns whether tracebacks are shown: LTRBENCH_DEBUG=1."""
-    return os.environ.get("LTRBENCH_DEBUG") == "1"
 
 
 def exit_code(error: BaseException) -> int:

@@ -88,6 +88,10 @@ class TrainingResample:
         queries = self._draw(train.num_queries)
         return train.take_queries(queries, _distinct_ids(train.query_ids, queries))
 
+    def num_documents(self, train: RankingDataset) -> int:
+        """Returns the number of documents in the resample of a training set."""
+        return int(train.query_sizes[self._draw(train.num_queries)].sum())
+
     def _draw(self, num_queries: int) -> NDArray[np.int64]:
         """Returns the (n,) drawn query indices, ascending; a bootstrap has repeats."""
         rng = np.random.default_rng([self.seed, self.index])

@@ -22,7 +22,7 @@ from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
 from ltrbench.experiment.drift import check_drift
 from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.parameters import parameters_and_settings
-from ltrbench.experiment.reuse import copy_training, run_to_reuse
+from ltrbench.experiment.reuse import copy_training
 from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure import provenance
 from ltrbench.measure.clock import Stopwatch, now
@@ -44,6 +44,7 @@ from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
     FAILED,
     FINISHED,
+    INTERRUPTED,
     OWN,
     LearningCurve,
     Run,
@@ -85,6 +86,8 @@ class Experiment:
         swept: each setting that differs between the jobs of the sweep -> all of its values.
         config: the configuration of the command, for the record; the fields of `ranker` and `source` are
             recorded independently of it.
+        flags: flags of the command, such as --config-dir, for the record.
+        key: digest of everything that the figures depend on, of a job of a sweep; None for other runs.
 
     Raises:
         ConfigError: metrics is empty, or a metric or the timing is unknown.
@@ -102,6 +105,8 @@ class Experiment:
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    flags: Sequence[str] = ()
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -117,7 +122,7 @@ def run(
     folder: Path,
     tracker: Tracker | None = None,
     on_progress: OnProgress | None = None,
-    earlier: Mapping[str, Run] | None = None,
+    trained: tuple[str, Run] | None = None,
 ) -> Run:
     """Runs an experiment, writes it to a folder, and logs it to an opened tracker.
 
@@ -127,9 +132,9 @@ def run(
 
     Args:
         on_progress: called after each iteration of a fit. Its time counts as fit time, so it must be fast.
-        earlier: folder, relative to the folder of the sweep, -> finished run of the same command. If one of
-            them differs only in a seed without effect, it is copied instead of training
-            (`RunResult.reused`).
+        trained: (folder, relative to the folder of the sweep, finished run in it) of a job that differs only
+            in a seed without effect: the run is copied instead of training (`RunResult.reused`). None: the
+            ranker is trained.
 
     Raises:
         LtrbenchError: The data or the settings are invalid.
@@ -141,7 +146,7 @@ def run(
     with claim(folder):
         try:
             with mirror.watching():
-                done = _trained_or_copied(experiment, begun, folder, on_progress, earlier or {})
+                done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise
@@ -149,11 +154,22 @@ def run(
             failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed))
             raise
-    log.info("%s: %s", experiment.model, _verdict(done.result, experiment.metrics))
+    log.info("%s: %s", experiment.model, verdict(done.result, experiment.metrics))
     _mirror(mirror, done)
     if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
         spare_imports(type(experiment.ranker).__module__)
     return done
+
+
+def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
+    """Writes a failed run for an experiment whose process died.
+
+    Raises:
+        ResultError: The folder is in use, or contains a finished run.
+    """
+    begun = _begin(experiment)
+    with claim(folder):
+        return write_run(folder, replace(begun, finished=now(), error=reason))
 
 
 def _trained_or_copied(
@@ -161,13 +177,13 @@ def _trained_or_copied(
     begun: RunResult,
     folder: Path,
     on_progress: OnProgress | None,
-    earlier: Mapping[str, Run],
+    trained: tuple[str, Run] | None,
 ) -> Run:
-    reused = run_to_reuse(experiment.ranker, experiment.resample, begun, earlier)
-    if reused is None:
+    if trained is None:
         return _measure(experiment, begun, folder, on_progress)
-    log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, reused)
-    return copy_training(reused, earlier[reused], begun, folder)
+    name, earlier = trained
+    log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
+    return copy_training(name, earlier, begun, folder)
 
 
 def _mirror(tracker: Tracker, done: Run) -> None:
@@ -199,6 +215,8 @@ def _begin(experiment: Experiment) -> RunResult:
         overrides=experiment.overrides,
         sweep=experiment.sweep,
         swept=experiment.swept,
+        flags=tuple(experiment.flags),
+        key=experiment.key,
         started_in=str(Path.cwd()),
         started=now(),
         commit=provenance.commit(),
@@ -374,7 +392,8 @@ def _size(dataset: RankingDataset) -> str:
     return f"{documents} of {queries} with {dataset.num_features} features"
 
 
-def _verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
+def verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
+    """Returns the metrics of test, the number of trees and the fit time of a finished run, for messages."""
     values = (f"{name} {figure(result.metrics[f'test/{name}'], '.4f')}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
     return f"test {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
@@ -384,6 +403,6 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, LtrbenchError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return INTERRUPTED
     summary = f"{type(error).__name__}: {error}"
     return f"{summary}\n\n{''.join(traceback.format_exception(error)).strip()}"

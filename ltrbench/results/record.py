@@ -16,6 +16,8 @@ from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types
 
 FORMAT = 1
 FINISHED, FAILED = "finished", "failed"
+INTERRUPTED = "interrupted"
+"""`RunResult.error` of a run that Ctrl-C or SIGTERM ended; it may simply run again."""
 OWN, NO_PARAMETERS = "own", "none"
 """`RunResult.params` of a ranker without shared parameters, and of a baseline (`Ranker.is_yardstick`)."""
 IMPORTED, FUSED = "imported", "fused"
@@ -174,6 +176,9 @@ class RunResult:
         overrides: the overrides of the command; None if the run was started from Python.
         sweep: name of the sweep that the run belongs to; None for a single run.
         swept: each setting that differs between the jobs of the sweep -> all of its values.
+        flags: flags of the command, such as --config-dir and its folder.
+        key: digest of everything that the figures of a job of a sweep depend on: settings, data, code and
+            versions; None for other runs.
         reused: folder, relative to the folder of the sweep, of the run whose training was copied because
             only a seed without effect differs: scores, model, times and importances are those of that run,
             `started` and `finished` are the times of the copy. None if the run was trained.
@@ -207,6 +212,8 @@ class RunResult:
     overrides: Sequence[str] | None = None
     sweep: str | None = None
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    flags: Sequence[str] = ()
+    key: str | None = None
     reused: str | None = None
     started_in: str = ""
     started: Moment = ""

@@ -25,7 +25,7 @@ class Tracker(ABC):
     """
 
     @abstractmethod
-    def open(self, sweep: str | None) -> None:
+    def open(self, sweep: str | None, identity: str = "") -> None:
         """Connects to the store, so that a wrong address is reported before hours of training.
 
         Args:
@@ -58,6 +58,11 @@ class Tracker(ABC):
                 row, such as "test/ndcg@10".
             claims: name of a pair of rows -> the claim about it, with its scope.
         """
+
+    @property
+    def measures_machine(self) -> bool:
+        """Whether `watching` measures the machine, which it can only do in the process of the run."""
+        return False
 
     @property
     def has_registry(self) -> bool:
@@ -96,8 +101,8 @@ class Tracker(ABC):
 class NoTracking(Tracker):
     """Writes only the run folders, and imports no tracking library."""
 
-    def open(self, sweep: str | None) -> None:
-        del sweep
+    def open(self, sweep: str | None, identity: str = "") -> None:
+        del sweep, identity
 
     def log(self, run: Run) -> None:
         del run

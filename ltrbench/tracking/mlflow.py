@@ -110,7 +110,7 @@ class MLflowTracker(Tracker):
         self._logged: dict[Path, _Logged] = {}
         self._system = SystemMetrics() if self.system_metrics else None
 
-    def open(self, sweep: str | None) -> None:
+    def open(self, sweep: str | None, identity: str = "") -> None:
         if not self.uri:
             # MLflow would choose a default store.
             raise TrackingError(
@@ -133,6 +133,10 @@ class MLflowTracker(Tracker):
                 parent = client.create_run(self._experiment_id, run_name=sweep, tags=tags)
                 self._parent = parent.info.run_id
         self._client = client
+
+    @property
+    def measures_machine(self) -> bool:
+        return self.system_metrics
 
     @property
     def has_registry(self) -> bool:

@@ -108,7 +108,7 @@ def experiment(seed: int = 1, **fields: Any) -> Experiment:
 
 def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained: Run, tmp_path: Path) -> None:
     tracker = Recorder()
-    run(experiment(2), tmp_path / "1", tracker, earlier={"0": trained})
+    run(experiment(2), tmp_path / "1", tracker, trained=("0", trained))
     copied = read_run(tmp_path / "1")
     assert Counting.fits == 1
     assert copied.result.reused == "0"
@@ -128,7 +128,7 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
 
 
 def test_a_copy_names_the_run_that_trained_and_not_another_copy(trained: Run, tmp_path: Path) -> None:
-    second = run(experiment(2), tmp_path / "1", earlier={"0": trained})
+    second = run(experiment(2), tmp_path / "1", trained=("0", trained))
     third = run(experiment(3), tmp_path / "2", earlier={"1": second, "0": trained})
     assert third.result.reused == "0"
 
@@ -155,7 +155,7 @@ def test_a_run_without_earlier_ones_trains(trained: Run, tmp_path: Path) -> None
 def test_a_run_that_differs_in_more_than_the_seed_trains(
     trained: Run, fields: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert run(experiment(2, **fields), tmp_path / "1", earlier={"0": trained}).result.reused is None
+    assert run(experiment(2, **fields), tmp_path / "1", trained=("0", trained)).result.reused is None
 
 
 def test_a_run_reuses_the_training_on_its_own_resample(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_run_reuses_the_training_on_its_own_resample(tmp_path: Path) -> None:
 
 def test_a_run_whose_folder_is_gone_is_not_reused(trained: Run, tmp_path: Path) -> None:
     (trained.path / RESULT_FILE).unlink()
-    assert run(experiment(2), tmp_path / "1", earlier={"0": trained}).result.reused is None
+    assert run(experiment(2), tmp_path / "1", trained=("0", trained)).result.reused is None
 
 
 def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_pat
         return experiment(seed, ranker=ranker, importance=ImportanceSettings(kinds=["split"]))
 
     first = run(native(0), tmp_path / "0")
-    copied = run(native(1), tmp_path / "1", earlier={"0": first})
+    copied = run(native(1), tmp_path / "1", trained=("0", first))
     assert copied.result.reused == "0"
     assert all((copied.path / name).exists() for name in RUN_FILES)
     assert copied.learning_curve().values == first.learning_curve().values
@@ -212,6 +212,6 @@ def test_a_sweep_trains_once_what_the_seed_does_not_change_and_says_so(tmp_path:
 def test_mlflow_shows_which_run_was_reused(trained: Run, tmp_path: Path) -> None:
     from ltrbench.tracking.mlflow_entities import run_tags
 
-    copied = run(experiment(2), tmp_path / "1", earlier={"0": trained})
+    copied = run(experiment(2), tmp_path / "1", trained=("0", trained))
     assert run_tags(copied, "")["reused"] == "0"
     assert "reused" not in run_tags(trained, "")

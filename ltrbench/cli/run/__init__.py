@@ -4,7 +4,5 @@ launch       composes and starts a run or a sweep
 sweep        the sweeper, which checks all jobs of a sweep before the first one trains
 composing    composes the configurations of a sweep's jobs
 keys         rejects keys that nothing reads
-continuing   continues a sweep in an existing folder, and lists the remaining jobs
-progress     progress of a fit or of the check of a sweep
 messages     turns Hydra's errors into messages with a remedy
 """

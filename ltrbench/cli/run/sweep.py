@@ -1,9 +1,12 @@
-"""The sweeper: Hydra's basic sweeper, extended to check every job before the first one trains."""
+"""The sweeper: Hydra's basic sweeper, extended to check every job before the first one trains.
+
+It runs jobs with the executor of the composed configuration, not with Hydra's launcher.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,22 +14,55 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, Node, open_dict
 
 from ltrbench.cli.hydra_internals import BasicSweeper
 from ltrbench.cli.run.composing import Composer
-from ltrbench.cli.run.continuing import SWEEP_FILE
 from ltrbench.cli.run.keys import check_keys
-from ltrbench.cli.run.progress import counting
-from ltrbench.config import build_experiment, build_tracker
+from ltrbench.cli.jobs.progress import counting
+from ltrbench.config import build_experiment, build_tracker, resolved
 from ltrbench.errors import ConfigError
-from ltrbench.results.overrides import Overrides
-
-Begin = Callable[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]
-"""(folder of a sweep, overrides of its jobs) -> job number -> overrides."""
 
 RESAMPLE = "replicates.index"
 """The setting that chooses a resample."""
+
+_NUMBERED = "${hydra.job.num}"
+"""Hydra's default for hydra.sweep.subdir."""
+
+_LAUNCHERS = ("basic", None)
+
+
+@dataclass(frozen=True)
+class ComposedJob:
+    """A job of a sweep, checked.
+
+    Attributes:
+        choices: config group -> name of the chosen YAML.
+        settings: the resolved configuration.
+    """
+
+    overrides: tuple[str, ...]
+    choices: dict[str, Any]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ComposedSweep:
+    """A sweep, checked.
+
+    Attributes:
+        folder: folder of the sweep.
+        master: the configuration with which the sweep was started, including Hydra's node.
+        folder_of: (overrides, number) -> folder of a job, relative to the folder of the sweep.
+    """
+
+    folder: Path
+    jobs: list[ComposedJob]
+    master: DictConfig
+    folder_of: Callable[[Sequence[str], int], str]
+
+
+RunSweep = Callable[[ComposedSweep], None]
 
 
 class CheckedSweeper(BasicSweeper):
@@ -34,7 +70,7 @@ class CheckedSweeper(BasicSweeper):
     training."""
 
     # Set by `register_sweeper`, because Hydra creates the sweeper itself.
-    begin: ClassVar[staticmethod[[Path, Sequence[Sequence[str]]], Mapping[int, Overrides]]]
+    run: ClassVar[staticmethod[[ComposedSweep], None]]
 
     def sweep(self, arguments: list[str]) -> Any:
         """Checks all jobs, then runs them.
@@ -48,72 +84,67 @@ class CheckedSweeper(BasicSweeper):
         # Hydra sets these before a sweep; asserted for the type checker.
         assert self.hydra_context is not None
         assert self.config is not None
-        assert self.launcher is not None
+        self._check_launching()
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         words = [*self._parse_config(), *with_folds(arguments)]
         replicates = self.config.replicates
         if replicates is not None and replicates.index is None:
             words = with_resamples(words, replicates.number)
-        overrides = parser.parse_overrides(words)
-        if self.max_batch_size is not None and self.max_batch_size < 1:
-            raise ConfigError(
-                f"hydra.sweeper.max_batch_size is {self.max_batch_size}; it must be 1 or more, or null for "
-                "no limit."
-            )
-        (jobs,) = self.split_arguments(overrides, None) or [[]]
+        (jobs,) = self.split_arguments(parser.parse_overrides(words), None) or [[]]
         if not jobs:
             raise ConfigError(
                 "the sweep has no job: a glob pattern in it, as in model=glob(native*), matches no YAML. "
                 "Change the pattern, or list the names, as in model=native,lightgbm."
             )
-        self.validate_batch_is_legal(jobs)
         folder = Path(self.config.hydra.sweep.dir)
-        numbered = self.begin(folder, jobs)
-        self._keep_settings(folder, min(numbered))
-        returned = []
-        for first, batch in _batches(numbered, self.max_batch_size):
-            results = self.launcher.launch(batch, initial_job_idx=first)
-            for result in results:
-                # Raises the exception of the job, if any.
-                _ = result.return_value
-            returned.append(results)
-        return returned
+        self.run(ComposedSweep(folder, self.composed(jobs), self.config, self._folder_of))
 
-    def _keep_settings(self, folder: Path, first: int) -> None:
-        """Saves the settings of the sweep like Hydra, without overwriting those of an earlier command."""
-        earlier = (folder / SWEEP_FILE).exists()
-        OmegaConf.save(self.config, folder / (f"multirun-{first}.yaml" if earlier else SWEEP_FILE))
+    def _check_launching(self) -> None:
+        """Raises ConfigError for settings of Hydra's launcher and sweeper, which have no effect here."""
+        assert self.config is not None
+        launcher = self.config.hydra.runtime.choices.get("hydra/launcher")
+        if launcher not in _LAUNCHERS:
+            raise ConfigError(
+                f"hydra/launcher={launcher} has no effect, because executors run the jobs. Set "
+                "executor=processes, or executor=dask for a cluster."
+            )
+        if self.max_batch_size is not None:
+            raise ConfigError(
+                f"hydra.sweeper.max_batch_size is {self.max_batch_size}, which has no effect, because "
+                "executors run the jobs. Leave it out; executor.workers limits the jobs at the same time."
+            )
 
-    def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
-        """Composes and builds the experiment of each job.
+    def composed(self, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
+        """Composes each job, and builds its experiment and tracker.
 
         Raises:
             ConfigError, HydraException: The first invalid job has an error.
         """
         assert self.hydra_context is not None
         assert self.config is not None
-        composer = Composer(self.hydra_context.config_loader, self.config)
-        with counting("checking jobs", len(batch)) as on_count:
-            for number, overrides in enumerate(batch, start=1):
+        composer, composed_jobs = Composer(self.hydra_context.config_loader, self.config), []
+        with counting("checking jobs", len(jobs)) as on_count:
+            for number, overrides in enumerate(jobs, start=1):
                 with composer.composed(overrides) as job:
                     check_keys(job.config, self.config.hydra)
-                    build_experiment(job.config, job.choices, tuple(overrides), None)
-                    build_tracker(job.config)
-                    on_count(number, job.config.progress)
+                    settings = resolved(job.config)
+                build_experiment(settings, job.choices, tuple(overrides), None)
+                build_tracker(settings)
+                composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
+                on_count(number, settings["progress"])
+        return composed_jobs
 
-
-def _batches(
-    numbered: Mapping[int, Overrides], max_batch_size: int | None
-) -> Iterator[tuple[int, list[Overrides]]]:
-    """Yields (first job number, overrides) of each batch of a launcher; numbers in a batch are
-    consecutive."""
-    # The difference between number and position is constant over consecutive numbers.
-    places = enumerate(numbered.items())
-    for _, group in itertools.groupby(places, key=lambda item: item[1][0] - item[0]):
-        jobs = [job for _, job in group]
-        size = max_batch_size or len(jobs)
-        for start in range(0, len(jobs), size):
-            yield jobs[start][0], [overrides for _, overrides in jobs[start : start + size]]
+    def _folder_of(self, overrides: Sequence[str], number: int) -> str:
+        """Returns hydra.sweep.subdir of a job."""
+        assert self.hydra_context is not None
+        assert self.config is not None
+        node = self.config.hydra.sweep._get_node("subdir")
+        if isinstance(node, Node) and node._value() == _NUMBERED:
+            return str(number)
+        config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+        with open_dict(config):
+            config.hydra.job.id = config.hydra.job.num = number
+        return str(config.hydra.sweep.subdir)
 
 
 def with_folds(arguments: list[str]) -> list[str]:
@@ -179,15 +210,15 @@ def _values(override: Override) -> list[str]:
     return [(override.input_line or "").partition("=")[2]]
 
 
-def register_sweeper(begin: Begin) -> None:
+def register_sweeper(run: RunSweep) -> None:
     """Replaces Hydra's basic sweeper by CheckedSweeper; other sweepers can still be chosen.
 
     The class is replaced under its old name, because Hydra loads new sweepers only from the package
     hydra_plugins.
 
     Args:
-        begin: called with all jobs after their check and before the first one runs.
+        run: runs the jobs, after all of them have been checked.
     """
-    CheckedSweeper.begin = staticmethod(begin)
+    CheckedSweeper.run = staticmethod(run)
     basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
     Plugins.instance().class_name_to_class[basic] = CheckedSweeper

@@ -1,4 +1,4 @@
-"""The verbs: commands on runs, scores and data. No verb runs an experiment.
+"""The verbs: commands on runs, sweeps, scores and data. Only `resume` runs experiments.
 
 To add a verb, add a file to this folder or a subfolder. There is no list of verbs: every `click.Command` at
 the top level of a file is a verb. If a file is named after its verb (`import_.py` defines `import`), the verb
@@ -6,6 +6,7 @@ is found without importing the other files.
 
     comparisons   several runs: compare, aa, reproduce
     runs          one run: show, predict, trees, export, import, ui
+    sweeps        sweeps: resume, status
     data          files of data and scores: inspect, evaluate, conventions, explain
     walkthrough   LambdaMART on ten documents
     completion    the scripts of shell completion

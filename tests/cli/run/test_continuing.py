@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from messages import naming
 from run_cases import finished_run
 
-from ltrbench.cli.run.continuing import Sweep, announcement, interruption, numbered, runs_of
+from ltrbench.cli.jobs.continuing import Sweep, announcement, interruption, numbered, runs_of
 from ltrbench.cli.run.launch import Session, _interrupted
 from ltrbench.errors import ResultError
 from ltrbench.results import FAILED, Run, hold, holder, read_run, write_run

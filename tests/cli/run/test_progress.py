@@ -27,7 +27,7 @@ from rich.console import Console
 
 import ltrbench.experiment.run
 from ltrbench.cli import main
-from ltrbench.cli.run.progress import Bar, Lines, counting, figures, fitting, showing
+from ltrbench.cli.jobs.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.experiment.watching import Progress

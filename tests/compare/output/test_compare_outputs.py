@@ -18,7 +18,7 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.cli import main
-from ltrbench.cli.run.continuing import Sweep
+from ltrbench.cli.jobs.continuing import Sweep
 from ltrbench.cli.run.launch import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
 from ltrbench.compare.analysis.across import across, across_in_words

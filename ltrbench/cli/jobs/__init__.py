@@ -1,0 +1,6 @@
+"""What a new sweep and a resumed sweep share.
+
+session      one command: its tracker, its jobs, the comparison of its runs
+continuing   messages of a sweep that continues in an existing folder, or that was interrupted
+progress     progress of a fit or of the check of a sweep
+"""

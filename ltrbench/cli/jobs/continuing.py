@@ -1,0 +1,110 @@
+"""Messages of a sweep that continues in an existing folder, or that was interrupted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ltrbench.cli.program import program
+from ltrbench.results import Run, find_runs, holds_runs
+from ltrbench.results.overrides import as_products
+from ltrbench.sweep.plan import Plan
+from ltrbench.sweep.state import DONE, FAILED, STATES, WAITING, JobState, wanted
+
+SWEEP_FILE = "multirun.yaml"
+"""The file with the settings of a sweep, in its folder."""
+
+
+def runs_of(folder: Path) -> list[Run]:
+    """Returns the runs in the folder of a sweep, possibly none, without the runs of sweeps in its subfolders.
+
+    Raises:
+        ResultError: A run is damaged.
+    """
+    runs = find_runs([folder]) if holds_runs(folder) else []
+    return [run for run in runs if not _is_of_another_sweep(run.path, folder)]
+
+
+def _is_of_another_sweep(path: Path, folder: Path) -> bool:
+    between = [place for place in path.parents if folder in place.parents]
+    return any((place / SWEEP_FILE).exists() for place in between)
+
+
+def unplanned_runs(plan: Plan) -> list[Run]:
+    """Returns the runs in the folder of a sweep that its plan does not contain.
+
+    Raises:
+        ResultError: A run is damaged.
+    """
+    planned = {plan.sweep / job.folder for job in plan.jobs.values()}
+    others = [path for path in plan.sweep.iterdir() if path.is_dir() and path not in planned]
+    return [
+        run
+        for folder in others
+        for run in runs_of(folder)
+        if run.path not in planned and not _is_of_another_sweep(run.path, plan.sweep)
+    ]
+
+
+def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_failed: bool) -> str:
+    """Returns the message about earlier runs in the folder of a sweep; empty if all jobs are new.
+
+    Args:
+        states: the jobs of this command.
+        only_failed: whether only failed jobs run.
+    """
+    begun = [state for state in states if state.name != WAITING or state.run is not None]
+    others = len(plan.jobs) - len(states)
+    if not begun and not others:
+        return ""
+    numbers = [state.job.number for state in wanted(states, only_failed)]
+    more = f" The table also contains {others} jobs of other commands in this folder." if others else ""
+    return (
+        f"{sweep}: of the {len(states)} jobs of this command, {_in_states(states)}. "
+        f"This command runs {_in_words(numbers)}.{more}"
+    )
+
+
+def _counts(states: Iterable[JobState]) -> list[tuple[str, int]]:
+    names = [state.name for state in states]
+    return [(name, names.count(name)) for name in STATES]
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    """
+    >>> _in_words([3, 4, 5]), _in_words([1, 3]), _in_words([7])
+    ('jobs 3 to 5', 'jobs 1, 3', 'job 7')
+    """
+    if not numbers:
+        return "no job"
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return f"job {first}"
+    is_range = len(numbers) > 2 and last - first == len(numbers) - 1
+    return f"jobs {first} to {last}" if is_range else f"jobs {', '.join(map(str, numbers))}"
+
+
+def waiting_for(states: Sequence[JobState]) -> str:
+    """Returns the message about jobs that other processes run."""
+    numbers = _in_words([state.job.number for state in states])
+    return f"waiting for {numbers} of another command ({states[0].holder})"
+
+
+def interruption(sweep: Path, states: Sequence[JobState]) -> str:
+    """Returns the message of an interrupted command: the state of each job, and how to run the others."""
+    lines = [f"interrupted; of {len(states)} jobs: {_in_states(states)}"]
+    for name in STATES:
+        jobs = [state.job.settings_of_job for state in states if state.name == name]
+        lines += [f"  {name + ':':<9} {' '.join(product)}" for product in as_products(jobs)]
+    folder = shlex.quote(str(sweep))
+    if all(state.name == DONE for state in states):
+        return "\n".join([*lines, f"No job remains. To compare the runs: {program()} compare {folder}"])
+    lines += ["To run the jobs that have not finished:", f"  {program()} resume {folder}"]
+    if any(state.name == FAILED for state in states):
+        lines += ["To run only the failed jobs:", f"  {program()} resume {folder} --failed"]
+    return "\n".join(lines)
+
+
+def _in_states(states: Sequence[JobState]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in _counts(states) if count)

@@ -1,0 +1,415 @@
+"""One command: its tracker, its jobs and their errors, the comparison of its runs, and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import logging
+import logging.config
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE
+from ltrbench.cli.files import terminal_width
+from ltrbench.cli.program import SCRIPT, program
+from ltrbench.cli.jobs.continuing import (
+    announcement,
+    interruption,
+    runs_of,
+    unplanned_runs,
+    waiting_for,
+)
+from ltrbench.cli.jobs.progress import showing
+from ltrbench.conf_folder import settings_in
+from ltrbench.config import build, build_tracker
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
+from ltrbench.experiment.loading import forget
+from ltrbench.results import FINISHED, RESULT_FILE, Run, hold, read_run
+from ltrbench.sweep.executors.base import Executor
+from ltrbench.sweep.executors.inline import InlineExecutor
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.plan import FolderOf, Plan, prepare, read_plan
+from ltrbench.sweep.planning import plan_jobs
+from ltrbench.sweep.running import Events, run_tasks
+from ltrbench.sweep.state import states_of, wanted
+from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
+from ltrbench.tracking import Tracker
+
+if TYPE_CHECKING:
+    from ltrbench.compare import Choice, Comparison
+
+log = logging.getLogger("ltrbench")
+
+COMPARISON_FOLDER = "comparison"
+"""Subfolder of a sweep's folder for the tables and pictures of its comparison."""
+
+_SECONDS_FOR_COMPARISON = 60.0
+"""Maximum time to wait for another command that writes the comparison of the same sweep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOrder:
+    """The jobs that a command wants to run, and how.
+
+    Attributes:
+        folder: folder of the sweep.
+        drafts: the jobs, without numbers.
+        folder_of: chooses the folder of a new job.
+        settings: the settings of the command: tracking, executor, register, progress, num_threads.
+        logging: configuration of Python's logging, with `FOLDER` for the folder of a run.
+        chdir: whether jobs run in their folders.
+        environment: environment variables of the jobs.
+        only_failed: whether only failed jobs run; otherwise every job that has not finished.
+    """
+
+    folder: Path
+    drafts: Sequence[Job]
+    folder_of: FolderOf
+    settings: Mapping[str, Any]
+    logging: Mapping[str, Any]
+    chdir: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    only_failed: bool = False
+
+
+@dataclass
+class Session:
+    """One command."""
+
+    tracker: Tracker | None = None
+    # Folder of the sweep, and the numbers of its jobs; None for a single run.
+    sweep: Path | None = None
+    jobs: Sequence[Job] = ()
+    register: str | None = None
+    folders: list[Path] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    registered: str = ""
+    comparison_folder: Path | None = None
+    in_study: bool = False
+
+    def run_sweep(self, order: SweepOrder) -> None:
+        """Plans the jobs, and runs those that have not finished.
+
+        Raises:
+            LtrbenchError: The folder, the tracking store or the executor cannot be used, or a finished job
+                has changed. A failure of a job is not raised.
+        """
+        identity = prepare(order.folder)
+        plan = read_plan(order.folder)
+        jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
+        for reason in plan.damaged.values():
+            log.warning("%s. Its job is not part of this command.", reason)
+        self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
+        states = states_of(order.folder, jobs)
+        if message := announcement(self.sweep, plan, states, order.only_failed):
+            click.echo(message, err=True)
+        jobs_to_run = [state.job for state in wanted(states, order.only_failed)]
+        executor = build(order.settings, "executor", Executor)
+        tracker = build_tracker(order.settings)
+        _check_watching(tracker, executor)
+        tracker.open(str(self.sweep), identity)
+        self.tracker = tracker
+        if jobs_to_run:
+            self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs_to_run], order)
+
+    def _run_jobs(self, executor: Executor, tasks: Sequence[Task], order: SweepOrder) -> None:
+        is_inline = isinstance(executor, InlineExecutor)
+        if not is_inline:
+            # The workers load the data themselves.
+            forget()
+        console = handlers_kept(order.logging, into_folders=False)
+        if console:
+            logging.config.dictConfig(console)
+        with contextlib.closing(executor):
+            executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
+            if executor.message:
+                click.echo(executor.message, err=True)
+            events = Events(
+                started=lambda task: None if is_inline else _say_started(task),
+                ended=functools.partial(self._ended, is_inline=is_inline),
+                waiting=lambda states: click.echo(waiting_for(states), err=True),
+            )
+            if self.tracker is not None and is_inline:
+                events.watching = self.tracker.watching
+            run_tasks(tasks, executor, events)
+        if console:
+            # Closes the log file of the last job.
+            logging.config.dictConfig(console)
+
+    def _ended(self, task: Task, outcome: Outcome, is_inline: bool) -> None:
+        """Records the end of a job: its error, and its run in the tracking store."""
+        if outcome.error:
+            kind = LtrbenchError if outcome.is_user_error else RuntimeError
+            self.errors.append(kind(outcome.error))
+        if not is_inline:
+            _say_ended(task, outcome)
+        if (task.folder / RESULT_FILE).exists() and self.tracker is not None:
+            try:
+                self.tracker.log(read_run(relative(task.folder)))
+            except TrackingError as error:
+                log.warning(
+                    "%s is complete but was not tracked: %s To track it later: %s sync %s",
+                    relative(task.folder),
+                    error,
+                    program(),
+                    shlex.quote(str(self.sweep)),
+                )
+
+    def close(self, status: str) -> None:
+        """Writes the comparison, registers the best model, and closes the tracker's parent run with the
+        status of the command."""
+        try:
+            with _warning("the comparison could not be written"):
+                self._keep_comparison()
+            if self.tracker is not None and self.register is not None and status == "finished":
+                with _warning(f"no model was registered as '{self.register}'"):
+                    self._register(self.tracker, self.register)
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
+        finally:
+            if self.tracker is not None:
+                with _warning("the sweep's parent run could not be closed"):
+                    self.tracker.close("failed" if self.errors and status == "finished" else status)
+
+    def _keep_comparison(self) -> None:
+        """Writes the comparison to the sweep's folder and passes it to the tracker."""
+        if self.sweep is None or not self.comparisons:
+            return
+        from ltrbench.compare.output.publish import as_markdown, publish
+        from ltrbench.compare.output.record import claims, figures_by_name
+
+        folder = self.sweep / COMPARISON_FOLDER
+        with hold(self.sweep, "comparison", wait=_SECONDS_FOR_COMPARISON) as lease:
+            publish(self.comparisons, folder)
+            lease.is_complete = True
+        self.comparison_folder = folder
+        if self.tracker is not None:
+            # Without links to glossary.md, which lead nowhere in a description.
+            text, best = as_markdown(self.comparisons, folder.name, {}), self._best()
+            shown = figures_by_name(self.comparisons)
+            if best is not None:
+                text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
+            self.tracker.summarize(folder, text, best.run if best else None, shown, claims(self.comparisons))
+
+    def _register(self, tracker: Tracker, name: str) -> None:
+        best = self._best()
+        if best is None:
+            raise ResultError(
+                "the best model is chosen by validation on one data set, but these runs have no data set in "
+                "common. Register the models of each data set in a separate command"
+            )
+        self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
+
+    def _best(self) -> Choice | None:
+        from ltrbench.compare import best_by_validation
+
+        return best_by_validation(self.comparisons[0]) if len(self.comparisons) == 1 else None
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The runs on disk after the last job. For a sweep: all runs in its folder, as `compare` reads
+        them."""
+        if self.sweep is not None:
+            try:
+                return runs_of(self.sweep)
+            except ResultError as error:
+                log.warning("comparing only the runs of this command: %s", error)
+        folders = [*map(relative, self.folders), *(Path(self.sweep or "", job.folder) for job in self.jobs)]
+        return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        # Imported late, so that --help prints without delay.
+        from ltrbench.compare import compare
+
+        if all(run.result.status != FINISHED for run in self.runs):
+            return []
+        try:
+            return compare(self.runs)
+        except ResultError as error:
+            log.warning("no comparison is available: %s", error)
+            return []
+
+    def report(self) -> None:
+        """Prints the comparison on standard output, and the locations of the results on standard error."""
+        if not self.runs:
+            return
+        # Imported late, so that --help prints without delay.
+        from ltrbench.compare import render
+        from ltrbench.compare.analysis.across import across, across_in_words
+
+        for comparison in self.comparisons:
+            click.echo(f"\n{render(comparison, terminal_width())}")
+        if over := across_in_words(across(self.comparisons) if self.comparisons else None):
+            click.echo(f"{over}\n")
+        where = [f"Run folders: {_common(self.runs)}"]
+        if self.comparison_folder is not None:
+            where.append(f"Comparison:  {relative(self.comparison_folder)}")
+        if self.tracker is not None and self.tracker.where:
+            where.append(f"MLflow UI:   {program()} ui     ({self.tracker.where})")
+        if self.registered:
+            where.append(f"Registered:  {self.registered}")
+        click.echo("\n".join(where), err=True)
+
+    def interruption(self, again: str) -> str:
+        """Returns the message after an interruption: what is finished, what is lost, and how to continue.
+
+        Args:
+            again: the command line that repeats the command.
+        """
+        if self.sweep is not None and self.jobs:
+            return interruption(self.sweep, states_of(self.sweep, self.jobs))
+        if self.in_study:
+            return f"interrupted; no result of the study was saved. To run it again: {again}"
+        if any(run.result.status == FINISHED for run in self.runs):
+            return "interrupted after the run had finished; its results are complete."
+        if not self.runs:
+            return f"interrupted before the run started; nothing is lost. To run it again: {again}"
+        return (
+            "interrupted; no model and no scores were saved, and result.json in "
+            f"{relative(self.folders[-1])} contains only the settings. To run it again: {again}"
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0; 2 if the user can fix every error, or if the comparison could not be written; 1 otherwise."""
+        if not self.errors:
+            unwritten = bool(self.sweep and self.comparisons) and self.comparison_folder is None
+            return USER_MISTAKE if unwritten else OK
+        return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
+
+
+def conduct(session: Session, again: str, work: Callable[[], None]) -> int:
+    """Does the work of a command, closes its session, and returns the exit code.
+
+    Args:
+        again: the command line that repeats the command.
+        work: runs the jobs.
+
+    Raises:
+        LtrbenchError: The command cannot start.
+    """
+    heed_signals()
+    try:
+        _closing(session, work)
+    except KeyboardInterrupt:
+        session.report()
+        click.echo(session.interruption(again), err=True)
+        return INTERRUPTED
+    session.report()
+    return session.exit_code
+
+
+def _closing(session: Session, work: Callable[[], None]) -> None:
+    status = "failed"
+    try:
+        work()
+        status = "finished"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
+    finally:
+        session.close(status)
+
+
+def default_logging() -> dict[str, Any]:
+    """Returns conf/hydra/job_logging/plain.yaml, with `FOLDER` for the folder of a run."""
+    settings = settings_in("hydra/job_logging", "plain")
+    settings["handlers"]["file"]["filename"] = f"{FOLDER}/{SCRIPT}.log"
+    return settings
+
+
+def heed_signals() -> None:
+    """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        stopping.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    # A background command ignores Ctrl-C, which is meant for the foreground command.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> dict[str, Any]:
+    """Returns a configuration of Python's logging with some of its handlers.
+
+    Args:
+        into_folders: keep the handlers that write into the folder of a run; False: keep the others.
+    """
+    kept = copy.deepcopy(dict(configuration))
+    handlers = kept.get("handlers", {})
+    dropped = [name for name, handler in handlers.items() if (FOLDER in str(handler)) != into_folders]
+    for name in dropped:
+        del handlers[name]
+    for logger in [kept.get("root") or {}, *kept.get("loggers", {}).values()]:
+        if "handlers" in logger:
+            logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
+    return kept
+
+
+def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> Task:
+    is_inline = isinstance(executor, InlineExecutor)
+    leaders = {other.folder: other.digest for other in plan.jobs.values()} if job.same_training else {}
+    # A bar of a worker would be drawn over those of the others.
+    progress = order.settings["progress"]
+    return Task(
+        job=job,
+        sweep=order.folder.resolve(),
+        trained=(job.same_training, leaders[job.same_training]) if job.same_training in leaders else None,
+        progress=progress if is_inline or progress == "none" else "plain",
+        logging=order.logging if is_inline else handlers_kept(order.logging, into_folders=True),
+        chdir=order.chdir,
+        environment=order.environment,
+    )
+
+
+def _check_watching(tracker: Tracker, executor: Executor) -> None:
+    """Raises ConfigError if the tracker measures the machine, but jobs run in other processes."""
+    if tracker.measures_machine and not isinstance(executor, InlineExecutor):
+        raise ConfigError(
+            "tracking.system_metrics is true, but it measures only jobs in this process. Set "
+            "tracking.system_metrics=false, or executor=inline."
+        )
+
+
+def _say_started(task: Task) -> None:
+    log.info("job %s started: %s", task.job.number, " ".join(task.job.settings_of_job))
+
+
+def _say_ended(task: Task, outcome: Outcome) -> None:
+    if outcome.error:
+        log.error("job %s %s", task.job.number, outcome.error)
+    else:
+        log.info("job %s finished: %s", task.job.number, outcome.summary or "by another command")
+
+
+@contextlib.contextmanager
+def _warning(what: str) -> Iterator[None]:
+    """Turns an LtrbenchError into a warning, because a failure after the runs must not discard them."""
+    try:
+        yield
+    except LtrbenchError as error:
+        log.warning("%s: %s", what, error)
+
+
+def relative(path: Path) -> Path:
+    """Returns a path relative to the current folder, if it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _common(runs: list[Run]) -> Path:
+    return runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path for run in runs]))

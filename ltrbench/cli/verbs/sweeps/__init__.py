@@ -1,0 +1,5 @@
+"""Verbs on sweeps.
+
+resume   runs the jobs of a sweep that have not finished
+status   shows the state of each job
+"""

@@ -1,0 +1,129 @@
+"""The verb `resume`: runs the jobs of a sweep that have not finished."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ltrbench.cli.errors import OK
+from ltrbench.cli.files import PATH, echo
+from ltrbench.cli.program import program
+from ltrbench.errors import ResultError
+
+if TYPE_CHECKING:
+    from ltrbench.sweep.job import Job
+    from ltrbench.sweep.plan import Plan
+
+
+@click.command("resume")
+@click.argument("sweep", type=PATH, metavar="DIR")
+@click.option("--failed", is_flag=True, help="Run only the jobs that failed.")
+@click.option("--dry-run", is_flag=True, help="Only show which jobs would run.")
+def resume_verb(sweep: Path, failed: bool, dry_run: bool) -> int:
+    """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of its
+    last command.
+
+    A job that another command runs is waited for. The command that started the sweep does the same if it
+    is repeated with the same hydra.sweep.dir.
+
+    \b
+        python -m ltrbench resume multirun/DATE/TIME
+    """
+    from ltrbench.sweep.plan import read_plan
+    from ltrbench.sweep.planning import refuse_changed
+    from ltrbench.user_modules import search_current_folder
+
+    plan = read_plan(sweep.resolve())
+    check_plan(plan, sweep)
+    # A module of the user is found in the current folder, never in a folder that the plan names.
+    search_current_folder()
+    enter(plan)
+    drafts = [redrafted(job) for job in plan.jobs.values()]
+    if dry_run:
+        refuse_changed(plan, drafts)
+        return _show(plan, failed)
+    return _run(plan, drafts, failed)
+
+
+def check_plan(plan: Plan, sweep: Path) -> None:
+    """
+    Raises:
+        ResultError: The folder has no plan, a file of the plan is damaged, or the plan lacks a value that
+            only the original command has.
+    """
+    plan.refuse_damage()
+    if not plan.jobs:
+        raise ResultError(
+            f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME; sweeps "
+            "of earlier versions of ltrbench have no plan and cannot be resumed."
+        )
+    last = plan.jobs[max(plan.jobs)]
+    again = f"Run the command that started the sweep again, with hydra.sweep.dir={sweep}."
+    if "***" in str(last.settings["tracking"]):
+        raise ResultError(
+            f"{sweep}: the plan does not contain the password in the address of the tracking store. {again}"
+        )
+    if last.environment:
+        raise ResultError(
+            f"{sweep}: the plan does not contain the values of hydra.job.env_set "
+            f"({', '.join(last.environment)}). {again}"
+        )
+
+
+def enter(plan: Plan) -> None:
+    """Changes into the folder in which the sweep was started, where relative paths of its data begin.
+
+    Raises:
+        ResultError: The commands of the sweep were started in several folders.
+    """
+    folders = sorted({job.started_in for job in plan.jobs.values()})
+    if len(folders) > 1:
+        raise ResultError(
+            f"{plan.sweep}: its commands were started in {' and '.join(folders)}, where the relative paths "
+            "of their data begin. Repeat each command in its folder, with the same hydra.sweep.dir."
+        )
+    # On another host the folder may be absent; a relative path of the data then fails with its name.
+    if Path(folders[0]).is_dir():
+        os.chdir(folders[0])
+
+
+def redrafted(job: Job) -> Job:
+    """Returns a planned job with its present key."""
+    from ltrbench.config import build_experiment
+    from ltrbench.sweep.planning import draft
+
+    settings: Any = job.settings
+    experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
+    return draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
+
+
+def _show(plan: Plan, failed: bool) -> int:
+    from ltrbench.sweep.state import states_of, wanted
+
+    states = wanted(states_of(plan.sweep, plan.jobs.values()), failed)
+    for state in states:
+        echo(f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}")
+    echo(f"{len(states)} of {len(plan.jobs)} jobs would run.")
+    return OK
+
+
+def _run(plan: Plan, drafts: list[Job], failed: bool) -> int:
+    from ltrbench.cli.jobs.session import Session, SweepOrder, conduct, default_logging
+
+    last = plan.jobs[max(plan.jobs)]
+    order = SweepOrder(
+        folder=plan.sweep,
+        drafts=drafts,
+        folder_of=lambda job, number: job.folder,
+        settings=last.settings,
+        logging=default_logging(),
+        chdir=last.chdir,
+        only_failed=failed,
+    )
+    session = Session()
+    again = f"{program()} resume {shlex.quote(str(plan.sweep))}"
+    return conduct(session, again, lambda: session.run_sweep(order))

@@ -1,0 +1,198 @@
+"""The plan of a sweep: one file per job in SWEEP/plan, on disk before the first job starts.
+
+    plan/NUMBER.json   a `Job`
+    plan/sweep.json    the id of the sweep, for tracking stores
+
+Several commands may plan jobs in one folder at the same time. A file is created complete and exclusively, and
+a command reads every file that exists before it creates the next number. Two commands with the same job
+therefore use the same number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ltrbench.errors import ResultError
+from ltrbench.measure.provenance import plain
+from ltrbench.sweep.job import Job, as_record, from_record
+from ltrbench.untrusted.reading import read_json
+
+PLAN_FOLDER = "plan"
+_SWEEP_FILE = "sweep.json"
+_REMEDY = (
+    "Run the command that started the sweep again with the same hydra.sweep.dir; it plans this job again"
+)
+
+FolderOf = Callable[[Job, int], str]
+"""(job, its number) -> folder of its run, relative to the folder of the sweep."""
+
+
+@dataclass
+class Plan:
+    """The planned jobs of a sweep.
+
+    Attributes:
+        sweep: folder of the sweep.
+        jobs: number -> job, in order.
+        damaged: number -> reason why its file cannot be used.
+    """
+
+    sweep: Path
+    jobs: dict[int, Job] = field(default_factory=dict)
+    damaged: dict[int, str] = field(default_factory=dict)
+
+    def refuse_damage(self) -> None:
+        """
+        Raises:
+            ResultError: A file of the plan cannot be used.
+        """
+        for reason in self.damaged.values():
+            raise ResultError(f"{reason}. {_REMEDY}.")
+
+    def find(self, job: Job) -> Job | None:
+        """Returns the planned job with the same key, or else with the same overrides, or None."""
+        return self._of_digest.get(job.digest) or self._of_identity.get(job.identity)
+
+    def leader(self, job: Job) -> str | None:
+        """Returns the folder of the first job with the same training; None if `job` itself is the first."""
+        if not job.training:
+            return None
+        leader = self._of_training.get(job.training)
+        return leader.folder if leader is not None and leader.number != job.number else None
+
+    def __post_init__(self) -> None:
+        self._of_digest: dict[str, Job] = {}
+        self._of_identity: dict[str, Job] = {}
+        self._of_training: dict[str, Job] = {}
+        for job in self.jobs.values():
+            self._index(job)
+
+    def _index(self, job: Job) -> None:
+        self.jobs[job.number] = job
+        self._of_digest[job.digest] = self._of_identity[job.identity] = job
+        if job.training and job.same_training is None:
+            self._of_training.setdefault(job.training, job)
+
+    def add(self, job: Job, folder_of: FolderOf) -> Job:
+        """Adds a new job under the first free number, and returns it with its number and folder.
+
+        Another command may add the same job at the same time; then its entry is returned.
+        """
+        number = self._first_free()
+        while (known := self.find(job)) is None:
+            planned = replace(job, number=number, folder=folder_of(job, number))
+            planned = replace(planned, same_training=self.leader(planned))
+            if number not in self.damaged and _create(self._path(number), _text(planned)):
+                self._index(planned)
+                return planned
+            self._read(number)
+            number += 1
+        return known
+
+    def change(self, job: Job) -> Job:
+        """Replaces the entry of a job that has not finished, because its key has changed."""
+        earlier = self.jobs[job.number]
+        self._of_training = {name: first for name, first in self._of_training.items() if first is not earlier}
+        job = replace(job, same_training=self.leader(job))
+        draft = self._path(job.number).with_suffix(f".{secrets.token_hex(4)}")
+        draft.write_text(_text(job), encoding="utf-8")
+        draft.replace(self._path(job.number))
+        self._index(job)
+        return job
+
+    def _first_free(self) -> int:
+        folders = [int(path.name) for path in self.sweep.iterdir() if path.name.isdecimal()]
+        replanned = [number for number in self.damaged if number not in folders]
+        for number in replanned:
+            # Nothing ran under this number, so the new job may have it.
+            self._path(number).unlink(missing_ok=True)
+            del self.damaged[number]
+        return min(replanned, default=max([*self.jobs, *self.damaged, *folders], default=-1) + 1)
+
+    def _read(self, number: int) -> None:
+        job = _job_in(self._path(number))
+        if isinstance(job, Job) and job.number == number:
+            self._index(job)
+        else:
+            self.damaged[number] = (
+                job if isinstance(job, str) else f"{self._path(number)}: its number is {job.number}"
+            )
+
+    def _path(self, number: int) -> Path:
+        return self.sweep / PLAN_FOLDER / f"{number}.json"
+
+
+def read_plan(sweep: Path) -> Plan:
+    """Reads the plan of a sweep; a folder without a plan has no jobs."""
+    folder = sweep / PLAN_FOLDER
+    plan = Plan(sweep)
+    names = [path.stem for path in folder.glob("*.json")] if folder.is_dir() else []
+    for number in sorted(int(name) for name in names if name.isdecimal()):
+        plan._read(number)
+    return plan
+
+
+def prepare(sweep: Path) -> str:
+    """Creates the folder of the plan, if it does not exist, and returns the id of the sweep.
+
+    Raises:
+        ResultError: plan/sweep.json cannot be read.
+    """
+    path = sweep / PLAN_FOLDER / _SWEEP_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        _create(path, json.dumps({"id": secrets.token_hex(16)}) + "\n")
+    return sweep_id(sweep)
+
+
+def sweep_id(sweep: Path) -> str:
+    """Returns the id of a sweep; empty for a folder without a plan.
+
+    Raises:
+        ResultError: plan/sweep.json cannot be read.
+    """
+    path = sweep / PLAN_FOLDER / _SWEEP_FILE
+    if not path.exists():
+        return ""
+    record = read_json(path, "Delete the file; tracking stores then show the sweep as a new one")
+    identity = record.get("id") if isinstance(record, dict) else None
+    if not isinstance(identity, str) or not identity.isalnum() or len(identity) > 64:
+        raise ResultError(
+            f"{path}: id is {identity!r}; letters and digits were expected. Delete the file; tracking stores "
+            "then show the sweep as a new one."
+        )
+    return identity
+
+
+def _job_in(path: Path) -> Job | str:
+    """Returns the job in a file of the plan, or the reason why the file cannot be used."""
+    try:
+        job = from_record(read_json(path, _REMEDY, finite=False))
+    except ResultError as error:
+        return str(error).removesuffix(f". {_REMEDY}.")
+    return f"{path}: {job}" if isinstance(job, str) else job
+
+
+def _text(job: Job) -> str:
+    return json.dumps(plain(as_record(job)), indent=1) + "\n"
+
+
+def _create(path: Path, text: str) -> bool:
+    """Creates a file with its content in one step; returns False if it exists."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()

@@ -1,0 +1,133 @@
+"""Plans the jobs of a command: new jobs, jobs that are planned already, and jobs whose key has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ltrbench.data import Splits
+from ltrbench.errors import LtrbenchError, ResultError
+from ltrbench.experiment.loading import load_once
+from ltrbench.experiment.reuse import seed_matters
+from ltrbench.experiment.run import Experiment
+from ltrbench.results import FINISHED, Run
+from ltrbench.sweep.job import Job, identity_of
+from ltrbench.sweep.key import JobKey, key_of, training_digest
+from ltrbench.sweep.plan import FolderOf, Plan
+from ltrbench.sweep.state import DONE, state_of
+
+_SHOWN = 3
+"""Maximum number of jobs, and of differences of a job, that a message shows."""
+
+
+def draft(
+    experiment: Experiment,
+    settings: Mapping[str, Any],
+    choices: Mapping[str, Any],
+    flags: Sequence[str],
+    started_in: str,
+    chdir: bool = False,
+    environment: Iterable[str] = (),
+) -> Job:
+    """Returns a job that has no number and no folder yet. Loads the data of the job.
+
+    Args:
+        settings: the resolved configuration.
+        choices: config group -> name of the chosen YAML.
+        flags: flags of the command.
+        started_in: folder in which the command was started.
+        chdir: whether the job runs in its folder.
+        environment: names of the environment variables of the job.
+    """
+    try:
+        splits: Splits | str = load_once(experiment.source)[0]
+    except LtrbenchError as error:
+        # The job will fail with this error; the other jobs run.
+        splits = str(error)
+    key = key_of(experiment, settings, choices, splits)
+    return Job(
+        number=0,
+        folder="",
+        overrides=list(experiment.overrides or ()),
+        choices={name: value if value is None else str(value) for name, value in choices.items()},
+        settings=settings,
+        swept=experiment.swept,
+        flags=list(flags),
+        sweep=experiment.sweep or "",
+        started_in=started_in,
+        chdir=chdir,
+        environment=list(environment),
+        key=asdict(key),
+        training="" if isinstance(splits, str) else _training(experiment, key, splits),
+    )
+
+
+def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
+    """Returns `Job.training`; empty if every seed is trained."""
+    drawn = experiment.resample
+    num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
+    return "" if seed_matters(experiment.ranker, num_documents) else training_digest(experiment, key)
+
+
+def plan_jobs(
+    plan: Plan, drafts: Sequence[Job], folder_of: FolderOf, others: Iterable[Run] = ()
+) -> list[Job]:
+    """Adds jobs to a plan, and returns each with its number and folder, once.
+
+    Args:
+        others: runs in the folder of the sweep that are not planned.
+
+    Raises:
+        ResultError: A finished job has changed since it ran, or a run that is not planned has the same
+            overrides. Nothing is planned then.
+    """
+    refuse_changed(plan, drafts)
+    _refuse_unplanned(drafts, others)
+    jobs: dict[int, Job] = {}
+    for item in drafts:
+        planned = plan.add(item, folder_of)
+        if planned.digest != item.digest:
+            planned = plan.change(replace(item, number=planned.number, folder=planned.folder))
+        jobs[planned.number] = planned
+    return [jobs[number] for number in sorted(jobs)]
+
+
+def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
+    """
+    Raises:
+        ResultError: A job has finished, and its key has changed since. Of a job that is not among `drafts`,
+            only code and versions are compared.
+    """
+    now = {planned.number: item.job_key for item in drafts if (planned := plan.find(item))}
+    changed: list[tuple[Job, list[str]]] = []
+    for job in plan.jobs.values():
+        if job.number in now:
+            differences = now[job.number].differences(job.job_key)
+        else:
+            differences = drafts[0].job_key.differences_in_common(job.job_key) if drafts else []
+        if differences and state_of(plan.sweep, job).name == DONE:
+            changed.append((job, differences))
+    if not changed:
+        return
+    shown = [f"job {job.number}: {'; '.join(texts[:_SHOWN])}" for job, texts in changed[:_SHOWN]]
+    more = f". {len(changed) - _SHOWN} more jobs have changed" if len(changed) > _SHOWN else ""
+    folders = ", ".join(str(plan.sweep / job.folder) for job, _ in changed)
+    raise ResultError(
+        f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran, so new runs must not be "
+        f"compared with theirs. {'. '.join(shown)}{more}. Undo the change, choose another folder with "
+        f"hydra.sweep.dir=..., or delete the folders of these runs to run them again: {folders}."
+    )
+
+
+def _refuse_unplanned(drafts: Sequence[Job], others: Iterable[Run]) -> None:
+    planned = {draft.identity for draft in drafts}
+    for run in others:
+        overrides = run.result.overrides
+        if run.result.status == FINISHED and overrides is not None and identity_of(overrides) in planned:
+            raise ResultError(
+                f"{run.path} is a finished run of {' '.join(overrides)}, but the plan of the sweep does not "
+                "contain it: an earlier version of ltrbench made it, or it was copied here. A comparison "
+                "would count the job twice. Delete the folder of this run, or choose another folder with "
+                "hydra.sweep.dir=..."
+            )

@@ -1,0 +1,134 @@
+"""Runs the jobs of a sweep: which job next, until every job has ended.
+
+Other commands may work on the same sweep. A job that another process runs is waited for, and run here if that
+process dies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ltrbench.errors import LtrbenchError
+from ltrbench.experiment.run import record_failure
+from ltrbench.sweep.executors.base import Executor, WorkerLostError
+from ltrbench.sweep.state import DONE, FAILED, RUNNING, JobState, state_of
+from ltrbench.sweep.worker import Outcome, Task, experiment_of, failure
+
+POLL_SECONDS = 0.5
+"""Time between two looks at the jobs of other commands."""
+
+
+@dataclass
+class Events:
+    """Callbacks of `run_tasks`.
+
+    Attributes:
+        started: a job has been submitted.
+        ended: a job of this command has ended.
+        waiting: other processes run the remaining jobs.
+        watching: context of a job, for a tracker that measures the machine.
+    """
+
+    started: Callable[[Task], None]
+    ended: Callable[[Task, Outcome], None]
+    waiting: Callable[[Sequence[JobState]], None]
+    watching: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+@dataclass
+class _Loop:
+    executor: Executor
+    events: Events
+    waiting: list[Task]
+    running: dict[Future[Any], Task] = field(default_factory=dict)
+    elsewhere: list[JobState] = field(default_factory=list)
+    has_said_so: bool = False
+
+    def submit_ready(self) -> None:
+        """Submits jobs until every worker is busy."""
+        self.elsewhere, postponed = [], []
+        while self.waiting and len(self.running) < self.executor.num_workers:
+            task = self.waiting.pop(0)
+            state = state_of(task.sweep, task.job)
+            if state.name == RUNNING:
+                self.elsewhere.append(state)
+                postponed.append(task)
+            elif self._depends_on_another(task, postponed):
+                postponed.append(task)
+            elif state.name != DONE:
+                self._submit(task)
+        self.waiting = [*postponed, *self.waiting]
+
+    def _depends_on_another(self, task: Task, postponed: Sequence[Task]) -> bool:
+        """Returns whether the job whose training is copied has not ended yet."""
+        if task.trained is None:
+            return False
+        others = (*postponed, *self.running.values(), *self.waiting)
+        return any(other.job.folder == task.trained[0] for other in others)
+
+    def _submit(self, task: Task) -> None:
+        self.events.started(task)
+        with self.events.watching():
+            future = self.executor.submit(task)
+        self.running[future] = task
+        if future.done():
+            self.collect(0)
+
+    def collect(self, timeout: float | None) -> None:
+        """Waits for the first running job to end, and reports all that have ended."""
+        done, _ = wait(self.running, timeout=timeout, return_when=FIRST_COMPLETED)
+        for future in done:
+            task = self.running.pop(future)
+            outcome = _outcome_of(future, task)
+            if outcome.state == RUNNING:
+                self.waiting.append(task)
+            else:
+                self.events.ended(task, outcome)
+
+    def wait_for_others(self) -> None:
+        """Waits for jobs that other processes run."""
+        if self.elsewhere and not self.has_said_so:
+            self.has_said_so = True
+            self.events.waiting(self.elsewhere)
+        time.sleep(POLL_SECONDS)
+
+
+def run_tasks(tasks: Sequence[Task], executor: Executor, events: Events) -> None:
+    """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere."""
+    loop = _Loop(executor, events, list(tasks))
+    while loop.waiting or loop.running:
+        loop.submit_ready()
+        if loop.running:
+            # A worker that is free may take a job that another command gives up.
+            loop.collect(POLL_SECONDS if loop.waiting else None)
+        elif loop.waiting:
+            loop.wait_for_others()
+
+
+def _outcome_of(future: Future[Any], task: Task) -> Outcome:
+    """Returns how a job ended; a job whose process died is recorded as failed in its folder."""
+    try:
+        outcome = future.result()
+    except WorkerLostError as error:
+        return _lost(task, str(error))
+    except Exception as error:
+        return failure(error)
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def _lost(task: Task, reason: str) -> Outcome:
+    if state_of(task.sweep, task.job).name == DONE:
+        return Outcome(state=DONE)
+    outcome = Outcome(state=FAILED, error=f"failed: {reason}")
+    try:
+        record_failure(experiment_of(task.job), task.folder, reason)
+    except (LtrbenchError, OSError) as error:
+        # The folder may still be held by a process on another host.
+        return replace(outcome, error=f"failed: {reason}; the failure could not be recorded: {error}")
+    return outcome

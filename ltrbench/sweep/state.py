@@ -1,0 +1,108 @@
+"""The state of each job of a sweep, as the folders on disk show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ltrbench.errors import ResultError
+from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
+from ltrbench.results.lease import Holder, holder
+from ltrbench.results.record import INTERRUPTED
+from ltrbench.sweep.job import Job
+
+DONE, RUNNING, FAILED, WAITING = "finished", "running", "failed", "waiting"
+STATES = (DONE, RUNNING, FAILED, WAITING)
+
+
+@dataclass(frozen=True)
+class JobState:
+    """The state of a job.
+
+    Attributes:
+        name: one of `STATES`. A job that was interrupted is waiting.
+        run: its run, finished or failed; None without one.
+        reason: why it failed; None for other states.
+        holder: the process that runs it; None for other states.
+    """
+
+    job: Job
+    name: str
+    run: Run | None = None
+    reason: str | None = None
+    holder: Holder | None = None
+
+
+def state_of(sweep: Path, job: Job) -> JobState:
+    """Returns the state of a job."""
+    folder = sweep / job.folder
+    try:
+        run = read_run(folder) if (folder / RESULT_FILE).exists() else None
+    except ResultError as error:
+        return JobState(job, FAILED, reason=str(error))
+    if run is not None and run.result.status == FINISHED:
+        if run.result.key == job.digest:
+            return JobState(job, DONE, run)
+        return JobState(job, FAILED, run, f"{folder} contains a finished run of another job")
+    working = holder(folder)
+    if working is not None:
+        return JobState(job, RUNNING, run, holder=working)
+    if run is not None and run.result.error != INTERRUPTED:
+        return JobState(job, FAILED, run, run.result.error)
+    return JobState(job, WAITING, run)
+
+
+def states_of(sweep: Path, jobs: Iterable[Job]) -> list[JobState]:
+    """Returns the state of each job."""
+    return [state_of(sweep, job) for job in jobs]
+
+
+def wanted(states: Iterable[JobState], only_failed: bool) -> list[JobState]:
+    """Returns the jobs that a command runs: all that have not finished, or only those that failed."""
+    return [state for state in states if (state.name == FAILED if only_failed else state.name != DONE)]
+
+
+def seconds_left(states: Sequence[JobState]) -> float | None:
+    """Returns an estimate of the time until all jobs have ended; None if no job has finished yet.
+
+    A job takes as long as the finished jobs of its model on average, or else as all finished jobs. Running
+    jobs share the work that is left.
+    """
+    taken: dict[str, list[float]] = {}
+    for state in states:
+        if state.name == DONE and state.run is not None and state.run.result.reused is None:
+            taken.setdefault(state.run.result.model, []).append(_seconds(state.run))
+    if not taken:
+        return None
+    overall = fmean(value for values in taken.values() for value in values)
+    left = {RUNNING: 0.0, WAITING: 0.0}
+    for state in states:
+        if state.name in left:
+            expected = fmean(taken.get(str(state.job.choices.get("model")), [overall]))
+            left[state.name] += max(expected - _elapsed(state.holder), 0.0)
+    num_running = sum(state.name == RUNNING for state in states)
+    return sum(left.values()) / max(num_running, 1)
+
+
+def _seconds(run: Run) -> float:
+    started, finished = (datetime.fromisoformat(text) for text in (run.result.started, run.result.finished))
+    return (finished - started).total_seconds()
+
+
+def _elapsed(working: Holder | None) -> float:
+    if working is None:
+        return 0.0
+    try:
+        return (datetime.now(UTC) - datetime.fromisoformat(working.since)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def as_json(states: Sequence[JobState]) -> Mapping[str, Any]:
+    """Returns state -> number and folders of its jobs."""
+    folders = {name: [state.job.folder for state in states if state.name == name] for name in STATES}
+    return {name: {"count": len(places), "folders": places} for name, places in folders.items()}
