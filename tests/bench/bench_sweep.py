@@ -1,4 +1,4 @@
-"""Benchmark of a sweep: processor time per job beyond the work of the model, and memory and time of many jobs.
+"""Benchmark of a sweep: processor time per job beyond the work of its model; memory and time of many jobs.
 
     python tests/bench/bench_sweep.py [--jobs 20 120] [--many 1000] [--queries 40] [--tracking none mlflow]
 
@@ -84,7 +84,7 @@ def run_sweep(num_jobs: int, num_queries: int, tracking: str) -> Sweep:
 
 
 class MemoryWatcher(threading.Thread):
-    """Reads the resident size of a process, and counts the finished jobs in its folder, until it is stopped."""
+    """Reads the resident size of a process and counts the finished jobs in its folder, until stopped."""
 
     def __init__(self, pid: int, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -135,9 +135,8 @@ def report_many(sweep: Sweep) -> None:
         memory.append(sweep.resident[max(reached)] if reached else float("nan"))
         times.append(seconds_between(sweep.results[end - size : end]))
         print(f"{end:8,} {memory[-1]:9.0f} MB {times[-1]:10.2f} s")
-    print(
-        f"last quarter / first quarter: time {times[-1] / times[0]:.2f}, memory {memory[-1] / memory[0]:.2f}"
-    )
+    longer, larger = times[-1] / times[0], memory[-1] / memory[0]
+    print(f"last quarter / first quarter: time {longer:.2f}, memory {larger:.2f}")
 
 
 def main() -> None:
