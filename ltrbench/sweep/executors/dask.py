@@ -24,7 +24,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -69,25 +69,27 @@ class DaskExecutor(Executor):
     scheduler: str | None = None
     """Address of a running scheduler, such as tcp://HOST:8786."""
     cluster: dict[str, Any] | None = None
-    """`_target_`: a class derived from `distributed.deploy.cluster.Cluster`; other keys: its arguments."""
+    """`_target_`: a class derived from `distributed.deploy.cluster.Cluster`; other keys: its arguments. Null
+    values alone are no cluster."""
     timeout: float | None = None
     """Maximum seconds of a job, counted from its dispatch to a worker; None: no limit."""
     retries: int = 1
     """How often a job is repeated whose worker was lost or which exceeded `timeout`."""
 
-    _started: Cluster | None = field(default=None, init=False, repr=False, compare=False)
-    _client: distributed.Client | None = field(default=None, init=False, repr=False, compare=False)
-    _dispatcher: _Dispatcher | None = field(default=None, init=False, repr=False, compare=False)
-
     def __post_init__(self) -> None:
         require("executor.timeout", self.timeout, above=0)
         require("executor.retries", self.retries, at_least=0)
+        self._started: Cluster | None = None
+        self._client: distributed.Client | None = None
+        self._dispatcher: _Dispatcher | None = None
+        if self.cluster is not None and all(value is None for value in self.cluster.values()):
+            self.cluster = None  # the null keys of conf/executor/dask.yaml
         if (self.scheduler is None) == (self.cluster is None):
             state = "are both set; set one of them" if self.scheduler else "are both null"
             raise ConfigError(
                 f"executor.scheduler and executor.cluster {state}. For a running scheduler set "
                 "executor.scheduler=tcp://HOST:8786; to start a cluster set "
-                "+executor.cluster._target_=dask.distributed.LocalCluster +executor.cluster.n_workers=2."
+                "executor.cluster._target_=dask.distributed.LocalCluster and executor.cluster.n_workers=2."
             )
 
     def open(self, work: Work, num_threads: int) -> None:
@@ -155,7 +157,7 @@ class DaskExecutor(Executor):
         """The cluster in messages."""
         if self.cluster is None:
             return f"executor.scheduler={self.scheduler}"
-        return f"executor.cluster._target_={self.cluster['_target_']}"
+        return f"executor.cluster._target_={self.cluster.get('_target_')}"
 
     def _connect(self) -> distributed.Client:
         if self.cluster is not None:
@@ -174,6 +176,8 @@ def _start_cluster(settings: Mapping[str, Any]) -> Cluster:
     """Starts the cluster that executor.cluster describes."""
     arguments = dict(settings)
     target = arguments.pop("_target_", None)
+    if arguments.get("n_workers", 0) is None:  # null in conf/executor/dask.yaml: the default of the class
+        del arguments["n_workers"]
     cluster_class = _cluster_class(target)
     if issubclass(cluster_class, distributed.LocalCluster):
         if arguments.get("processes", True) is not True:

@@ -6,7 +6,7 @@ The default, because a measured time is reliable only if no other job runs next 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ltrbench.sweep.executors.base import Executor, Work
@@ -16,7 +16,8 @@ from ltrbench.sweep.executors.base import Executor, Work
 class InlineExecutor(Executor):
     """Runs each job inside `submit`, which returns a completed future. KeyboardInterrupt passes through."""
 
-    _work: Work | None = field(default=None, init=False, repr=False, compare=False)
+    def __post_init__(self) -> None:
+        self._work: Work | None = None
 
     def open(self, work: Work, num_threads: int) -> None:
         self._work = work

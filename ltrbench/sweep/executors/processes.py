@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -61,16 +61,13 @@ class ProcessExecutor(Executor):
     retries: int = 1
     """How often a job is repeated whose process died or exceeded `timeout`."""
 
-    _slots: list[_Slot] = field(default_factory=list, init=False, repr=False, compare=False)
-    _jobs: queue.SimpleQueue[Pending | None] = field(
-        default_factory=queue.SimpleQueue, init=False, repr=False, compare=False
-    )
-    _message: str | None = field(default=None, init=False, repr=False, compare=False)
-
     def __post_init__(self) -> None:
         require("executor.workers", self.workers, at_least=1)
         require("executor.timeout", self.timeout, above=0)
         require("executor.retries", self.retries, at_least=0)
+        self._slots: list[_Slot] = []
+        self._jobs: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._message: str | None = None
 
     def open(self, work: Work, num_threads: int) -> None:
         cores, num_cores = usable_cores(), os.cpu_count() or 1
