@@ -1,4 +1,4 @@
-"""Work functions that executors run in other processes, which import them from this module."""
+"""The work that tests give to executors. Worker processes import it from here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,119 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 
-from ltrbench.data.synthetic import make_synthetic
+def call(job: tuple[Any, ...]) -> Any:
+    """Runs the function of this module that the first item names, with the other items."""
+    name, *arguments = job
+    return globals()[name](*arguments)
+
+
+def square(number: int) -> int:
+    return number**2
+
+
+def note(file: str, text: str) -> str:
+    """Adds a line to a file that several processes write."""
+    with Path(file).open("a", encoding="utf-8") as lines:
+        lines.write(f"{text}\n")
+    return text
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+class LockedError(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def fail_unpicklably(text: str) -> None:
+    raise LockedError(text)
+
+
+def lock() -> object:
+    return threading.Lock()
+
+
+def die(file: str, number: int, times: int = 1_000) -> str:
+    """Notes each attempt, and dies of a signal in the first `times`."""
+    note(file, "attempt")
+    if len(Path(file).read_text(encoding="utf-8").splitlines()) <= times:
+        os.kill(os.getpid(), number)
+        time.sleep(60)  # a signal may be handled by another thread
+    return "survived"
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def leave_politely(code: int) -> None:
+    sys.exit(code)
+
+
+def hang(file: str, seconds: float = 60.0) -> None:
+    """Notes its process and its end, if that is an interruption."""
+    note(file, str(os.getpid()))
+    try:
+        time.sleep(seconds)
+    except KeyboardInterrupt:
+        note(file, "interrupted")
+        raise
+
+
+def hang_for_good(file: str) -> None:
+    """Ignores every interruption."""
+    note(file, str(os.getpid()))
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            note(file, "interrupted")
+
+
+def cores(file: str) -> tuple[int, list[int]]:
+    """Returns its process and cores when two jobs run at the same time."""
+    note(file, "here")
+    end = time.monotonic() + 20
+    while len(Path(file).read_text(encoding="utf-8").splitlines()) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    return os.getpid(), sorted(os.sched_getaffinity(0))
+
+
+def alone(file: str) -> bool:
+    """Returns whether no other job ran in the same time."""
+    with Path(file).open("x"):
+        time.sleep(0.1)
+    Path(file).unlink()
+    return True
+
+
+def process() -> int:
+    return os.getpid()
+
+
+def fork_and_die(file: str) -> None:
+    """Dies while a child process, which holds its pipes, lives on for a while."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(8)
+        os._exit(0)
+    note(file, str(child))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fit(model: str, num_threads: int) -> bytes:
+    """Returns the scores of a small fit."""
+    from ltrbench.data.synthetic import make_synthetic
+    from ltrbench.rankers.lightgbm import LightGBMRanker
+    from ltrbench.rankers.native import NativeRanker
+
+    ranker_class = {"native": NativeRanker, "lightgbm": LightGBMRanker}[model]
+    data = make_synthetic(num_queries=60, seed=1)
+    ranker = ranker_class(num_trees=5, num_leaves=8, num_threads=num_threads)
+    return bytes(ranker.fit(data).predict(data.features).tobytes())

@@ -198,9 +198,9 @@ def _start_cluster(settings: Mapping[str, Any]) -> Cluster:
     # A cluster class may raise anything: about its arguments, a queue system, or an account of a cloud.
     except Exception as error:
         raise ConfigError(
-            f"executor.cluster: {target} with {arguments or 'no arguments'} could not be started: "
-            f"{type(error).__name__}: {error}. Change the keys of executor.cluster; they are the arguments "
-            "of that class."
+            f"executor.cluster: {target} with the arguments {', '.join(arguments) or 'none'} could not be "
+            f"started: {type(error).__name__}: {error}. Change the keys of executor.cluster, which are the "
+            "arguments of that class."
         ) from error
 
 

@@ -68,6 +68,7 @@ class ProcessExecutor(Executor):
         self._slots: list[_Slot] = []
         self._jobs: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._message: str | None = None
+        self._opened_in: int | None = None
 
     def open(self, work: Work, num_threads: int) -> None:
         cores, num_cores = usable_cores(), os.cpu_count() or 1
@@ -81,6 +82,7 @@ class ProcessExecutor(Executor):
         for slot in range(self.workers):
             share = share_of_cores(cores, slot, self.workers) if divided else []
             self._slots.append(_Slot(self, self._jobs, pickle.dumps(work), share))
+        self._opened_in = os.getpid()
         atexit.register(self.close)
 
     def submit(self, job: Any) -> Future[Any]:
@@ -93,6 +95,8 @@ class ProcessExecutor(Executor):
 
     def close(self) -> None:
         atexit.unregister(self.close)
+        if os.getpid() != self._opened_in:
+            return  # a fork, which runs the exit functions too, has no part in these workers
         slots, self._slots = self._slots, []
         for slot in slots:
             slot.interrupt()

@@ -1,0 +1,311 @@
+"""Every executor satisfies the contract, and a lost worker costs its job only."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import executor_works
+import pytest
+import yaml  # type: ignore[import-untyped]
+from messages import naming
+from paths import CONF, ROOT
+
+from ltrbench.config import build
+from ltrbench.errors import ConfigError
+from ltrbench.sweep.executors.base import Executor, WorkerLostError, message_on_threads
+from ltrbench.sweep.executors.processes import ProcessExecutor
+
+LOCAL_CLUSTER = {"_target_": "dask.distributed.LocalCluster", "n_workers": 2}
+needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
+DASK = pytest.param("dask", marks=[needs_dask, pytest.mark.slow])
+OF_PROCESSES = ["processes", DASK]
+EVERY = ["inline", *OF_PROCESSES]
+needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+Opened = Callable[..., Executor]
+
+
+def built(kind: str, **settings: Any) -> Executor:
+    """The executor of a YAML in conf/executor."""
+    node = yaml.safe_load((CONF / "executor" / f"{kind}.yaml").read_text(encoding="utf-8"))
+    if kind == "dask" and "scheduler" not in settings:
+        settings = {"cluster": LOCAL_CLUSTER, **settings}
+    return build({"executor": {**node, **settings}}, "executor", Executor)
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    """An executor that the tests of the contract share."""
+    shared = built(request.param)
+    shared.open(executor_works.call, num_threads=1)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """`opened("processes", retries=0)`: an open executor, closed at the end of the test."""
+    executors = []
+
+    def start(kind: str, num_threads: int = 1, **settings: Any) -> Executor:
+        executors.append(built(kind, **settings))
+        executors[-1].open(executor_works.call, num_threads)
+        return executors[-1]
+
+    yield start
+    for each in executors:
+        each.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def lives(process: int) -> bool:
+    """Whether a process exists and has not ended: one that nobody waits for stays as a zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_future_has_the_result_of_its_job(executor: Executor) -> None:
+    futures = [executor.submit(("square", number)) for number in range(5)]
+    assert [future.result(timeout=60) for future in futures] == [number**2 for number in range(5)]
+
+
+def test_a_future_has_the_exception_that_the_job_raised(executor: Executor) -> None:
+    error = executor.submit(("fail", "label 7")).exception(timeout=60)
+    assert isinstance(error, ValueError)
+    assert error.args == ("label 7",)
+
+
+def test_what_cannot_be_pickled_fails_its_own_job(executor: Executor) -> None:
+    error = executor.submit(("fail_unpicklably", "label 8")).exception(timeout=60)
+    assert "label 8" in str(error)
+    in_this_process = executor.submit(("lock",)).exception(timeout=60) is None
+    assert in_this_process == (type(executor).__name__ == "InlineExecutor")
+    assert executor.submit(("square", 3)).result(timeout=60) == 9
+
+
+def test_fifty_jobs_each_run_once(executor: Executor, tmp_path: Path) -> None:
+    file = tmp_path / "jobs"
+    futures = [executor.submit(("note", str(file), str(number))) for number in range(50)]
+    assert [future.result(timeout=60) for future in futures] == list(map(str, range(50)))
+    assert sorted(lines(file)) == sorted(map(str, range(50)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("model", ["native", "lightgbm"])
+def test_scores_do_not_depend_on_the_executor(executor: Executor, model: str, num_threads: int) -> None:
+    futures = [executor.submit(("fit", model, num_threads)) for _ in range(3)]
+    expected = executor_works.fit(model, num_threads)
+    assert [future.result(timeout=120) for future in futures] == [expected] * 3
+
+
+def test_an_interrupt_passes_through_the_inline_executor() -> None:
+    def interrupt(job: Any) -> None:
+        raise KeyboardInterrupt
+
+    inline = built("inline")
+    inline.open(interrupt, 0)
+    with pytest.raises(KeyboardInterrupt):
+        inline.submit(None)
+
+
+@pytest.mark.parametrize("kind", OF_PROCESSES)
+def test_a_crash_costs_its_job_only(opened: Opened, kind: str, tmp_path: Path) -> None:
+    executor = opened(kind, retries=1)
+    file = tmp_path / "attempts"
+    crash = executor.submit(("die", str(file), signal.SIGSEGV))
+    others = [executor.submit(("square", number)) for number in range(10)]
+    name = "SIGSEGV" if kind == "processes" else "tcp://127.0.0.1"
+    with pytest.raises(WorkerLostError, match=naming(name)):
+        crash.result(timeout=60)
+    assert lines(file) == ["attempt"] * 2
+    assert [future.result(timeout=60) for future in others] == [number**2 for number in range(10)]
+
+
+@pytest.mark.parametrize("kind", OF_PROCESSES)
+def test_a_second_attempt_may_succeed(opened: Opened, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "attempts"
+    future = opened(kind, retries=2).submit(("die", str(file), signal.SIGKILL, 2))
+    assert future.result(timeout=60) == "survived"
+    assert lines(file) == ["attempt"] * 3
+
+
+@pytest.mark.parametrize("kind", OF_PROCESSES)
+def test_a_job_beyond_its_time_is_ended(opened: Opened, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "processes"
+    executor = opened(kind, timeout=0.5, retries=1)
+    with pytest.raises(WorkerLostError, match=naming("executor.timeout=0.5")):
+        executor.submit(("hang", str(file))).result(timeout=60)
+    assert len(set(lines(file))) == 2
+    wait_until(lambda: not any(lives(int(line)) for line in lines(file)))
+    assert executor.submit(("square", 3)).result(timeout=60) == 9
+
+
+@pytest.mark.parametrize("kind", OF_PROCESSES)
+def test_close_ends_running_jobs_at_once(opened: Opened, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "processes"
+    executor = opened(kind)
+    running = executor.submit(("hang", str(file)))
+    wait_until(lambda: bool(lines(file)))
+    waiting = [executor.submit(("hang", str(file), 0.0)) for _ in range(20)]
+    executor.close()
+    executor.close()
+    wait_until(lambda: not lives(int(lines(file)[0])))
+    assert isinstance(running.exception(timeout=0), WorkerLostError)
+    assert all(future.done() for future in waiting)
+
+
+@needs_two_cores
+@pytest.mark.parametrize("kind", OF_PROCESSES)
+@pytest.mark.parametrize("num_threads", [0, 1])
+def test_workers_divide_the_cores_if_num_threads_is_0(
+    opened: Opened, kind: str, num_threads: int, tmp_path: Path
+) -> None:
+    executor = opened(kind, num_threads)
+    futures = [executor.submit(("cores", str(tmp_path / "jobs"))) for _ in range(2)]
+    (one, cores_of_one), (other, cores_of_other) = (future.result(timeout=60) for future in futures)
+    all_cores = sorted(os.sched_getaffinity(0))
+    assert one != other
+    assert executor.num_workers == 2
+    assert executor.message == message_on_threads(2, num_threads, len(all_cores), "")
+    if num_threads == 0:
+        assert len(cores_of_one) == len(cores_of_other) == len(all_cores) // 2
+        assert not set(cores_of_one) & set(cores_of_other)
+    else:
+        assert cores_of_one == cores_of_other == all_cores
+    assert sorted(os.sched_getaffinity(0)) == all_cores
+
+
+def test_the_message_names_threads_beyond_the_cores_and_the_remedies() -> None:
+    text = message_on_threads(3, 2, 4, "executor.workers")
+    parts = ("3 workers x 2 threads", "4 cores", "6 threads", "executor.workers=2", "num_threads=1")
+    assert all(part in text for part in parts)
+    assert "executor.workers=2" in message_on_threads(3, 0, 2, "executor.workers")
+    assert "Set" not in message_on_threads(1, 64, 2, "executor.workers")
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"workers": 0}, ("executor.workers", 0, "at least 1")),
+        ({"timeout": -1.0}, ("executor.timeout", -1.0, "more than 0")),
+        ({"retries": -1}, ("executor.retries", -1, "at least 0")),
+    ],
+)
+def test_a_setting_out_of_range_is_an_error(settings: dict[str, Any], parts: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        built("processes", **settings)
+
+
+@pytest.mark.parametrize("job", [("leave", 3), ("leave_politely", 3)])
+def test_an_exit_of_the_process_is_named(opened: Opened, job: tuple[Any, ...]) -> None:
+    with pytest.raises(WorkerLostError, match=naming("exit code 3")):
+        opened("processes", retries=0).submit(job).result(timeout=60)
+
+
+def test_a_job_records_its_interruption(opened: Opened, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    executor = opened("processes")
+    executor.submit(("hang", str(file)))
+    wait_until(lambda: bool(lines(file)))
+    os.kill(int(lines(file)[0]), signal.SIGINT)  # ignored
+    executor.close()
+    assert lines(file)[1:] == ["interrupted"]
+
+
+@pytest.mark.slow
+def test_a_job_that_ignores_interruptions_is_killed(opened: Opened, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    executor = opened("processes")
+    executor.submit(("hang_for_good", str(file)))
+    wait_until(lambda: bool(lines(file)))
+    executor.close()
+    assert lines(file)[1:] == ["interrupted"]
+    assert not lives(int(lines(file)[0]))
+
+
+def test_a_worker_that_dies_between_jobs_is_replaced(opened: Opened) -> None:
+    executor = opened("processes", workers=1, retries=0)
+    before = executor.submit(("process",)).result(timeout=60)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: not lives(before))
+    assert executor.submit(("process",)).result(timeout=60) != before
+
+
+def test_a_worker_keeps_its_process(opened: Opened) -> None:
+    executor = opened("processes", workers=1)
+    assert len({executor.submit(("process",)).result(timeout=60) for _ in range(3)}) == 1
+
+
+def test_a_death_is_noticed_although_a_child_process_lives_on(opened: Opened, tmp_path: Path) -> None:
+    file = tmp_path / "child"
+    future = opened("processes", retries=0).submit(("fork_and_die", str(file)))
+    with pytest.raises(WorkerLostError, match=naming("SIGKILL", "memory")):
+        future.result(timeout=60)
+    assert lives(int(lines(file)[0]))
+    os.kill(int(lines(file)[0]), signal.SIGKILL)
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "processes"
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import executor_works, time\n"
+        "from ltrbench.sweep.executors.processes import ProcessExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    executor = ProcessExecutor()\n"
+        "    executor.open(executor_works.call, 1)\n"
+        f"    for _ in range(2): executor.submit(('hang_for_good', {str(file)!r}))\n"
+        "    time.sleep(60)\n"
+    )
+    path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path})
+    wait_until(lambda: len(lines(file)) == 2)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not any(lives(int(line)) for line in lines(file)), seconds=5)
+
+
+def test_an_interpreter_ends_although_no_one_closed_its_executor(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from ltrbench.sweep.executors.processes import ProcessExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    executor = ProcessExecutor()\n"
+        "    executor.open(abs, 1)\n"
+        "    print(executor.submit(-3).result())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_no_thread_of_a_closed_executor_is_left() -> None:
+    before = threading.active_count()
+    executor = ProcessExecutor()
+    executor.open(executor_works.call, 0)
+    assert executor.submit(("square", 2)).result(timeout=60) == 4
+    executor.close()
+    assert threading.active_count() == before
