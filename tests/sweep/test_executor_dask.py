@@ -24,12 +24,16 @@ from ltrbench.sweep.executors.dask import DaskExecutor  # noqa: E402
 TARGET = "dask.distributed.LocalCluster"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def started_cluster() -> Any:
     """A cluster of somebody else."""
-    started = distributed.LocalCluster(
+    return distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
     )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    started = started_cluster()
     yield started
     started.close()
 
@@ -95,6 +99,25 @@ def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.Monkey
     executor = DaskExecutor(scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ConfigError, match=naming("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")):
         executor.open(executor_works.call, 1)
+
+
+@pytest.mark.slow
+def test_jobs_of_a_scheduler_that_is_gone_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dask, "CONNECT_SECONDS", 2.0)
+    cluster = started_cluster()
+    executor = DaskExecutor(scheduler=cluster.scheduler_address)
+    executor.open(executor_works.call, 1)
+    running = executor.submit(("hang", str(tmp_path / "jobs")))
+    waiting = executor.submit(("square", 3))
+    while not lines(tmp_path / "jobs"):
+        time.sleep(0.02)
+    cluster.close()
+    for future in (running, waiting, executor.submit(("square", 3))):
+        with pytest.raises(
+            WorkerLostError, match=naming(f"executor.scheduler={executor.scheduler}", "resume")
+        ):
+            future.result(timeout=30)
+    executor.close()
 
 
 @pytest.mark.slow

@@ -95,6 +95,8 @@ class DaskExecutor(Executor):
     def open(self, work: Work, num_threads: int) -> None:
         # Only errors of Dask reach the terminal of the user, not its reports of restarted workers.
         logging.getLogger("distributed").setLevel(logging.ERROR)
+        # A lost connection is reported by the futures of the jobs.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -242,6 +244,10 @@ class _Pending:
     future: Future[Any]
     retries_left: int
 
+    def is_wanted(self) -> bool:
+        """Whether the job was not cancelled, which is no longer possible after this call."""
+        return self.future.running() or self.future.set_running_or_notify_cancel()
+
 
 @dataclass(eq=False)
 class _DaskWorker:
@@ -342,6 +348,8 @@ class _Dispatcher:
                     self.look()
                     next_look = time.monotonic() + LOOK_SECONDS
                 self.assign()
+        except WorkerLostError as error:
+            problem = str(error)
         except Exception as error:
             problem = f"the connection to Dask failed: {type(error).__name__}: {error}"
         finally:
@@ -355,7 +363,7 @@ class _Dispatcher:
                 worker.pending.future.set_exception(problem)
                 worker.pending = None
         for pending in self.waiting:
-            if pending.future.set_running_or_notify_cancel():
+            if pending.is_wanted():
                 pending.future.set_exception(problem)
         self.waiting.clear()
 
@@ -370,11 +378,12 @@ class _Dispatcher:
 
     def assign(self) -> None:
         """Gives waiting jobs to workers without a job."""
+        if self.client.status != "running":
+            return
         idle = [worker for worker in self.workers.values() if worker.reply is None]
         while self.waiting and idle:
             pending = self.waiting.popleft()
-            future = pending.future
-            if future.running() or future.set_running_or_notify_cancel():
+            if pending.is_wanted():
                 self.give(pending, idle.pop(0))
 
     def give(self, pending: _Pending, worker: _DaskWorker) -> None:
@@ -450,8 +459,10 @@ class _Dispatcher:
 
     def find_workers(self) -> None:
         """Updates `workers` from the scheduler."""
+        if self.client.status == "connecting":
+            return  # it tries again for CONNECT_SECONDS
         if self.client.status != "running":
-            raise WorkerLostError(f"{self.executor.place} does not answer any more")
+            raise WorkerLostError(f"{self.executor.place} does not answer any more; start it, and resume")
         present = {
             (address, info["local_directory"]): info
             for address, info in self.client.scheduler_info()["workers"].items()
