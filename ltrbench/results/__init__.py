@@ -21,6 +21,7 @@ The folder of a run contains
     run         a run in memory
     reading     finds and reads runs
     lease       one process at a time works in a folder
+    storage     errors of the disk, files that outlast a power failure
     writing     writes a run into a folder
 """
 

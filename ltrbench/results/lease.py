@@ -43,6 +43,7 @@ from typing import Annotated, TypedDict
 
 from ltrbench.errors import ResultError
 from ltrbench.measure.clock import now
+from ltrbench.results.storage import writing_to
 from ltrbench.untrusted.reading import read_json
 from ltrbench.untrusted.records import Count, Must, Name, mistake
 
@@ -161,10 +162,11 @@ def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[Lease
 
     Raises:
         LeaseHeldError: Another process, or another thread of this process, holds the lease.
-        OSError: The folder cannot be written.
+        ResultError: The folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lease = _acquire(folder, name, wait)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lease = _acquire(folder, name, wait)
     _beats.add(lease)
     try:
         yield lease
@@ -255,7 +257,7 @@ def _create(path: Path, content: bytes) -> bool:
         return draft.stat().st_nlink == 2
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
-            raise OSError(error.errno, error.strerror, str(path.parent)) from None
+            raise
         return _create_without_link(path, content)
     finally:
         with contextlib.suppress(OSError):  # where nothing can be written, nothing was

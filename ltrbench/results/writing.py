@@ -31,13 +31,16 @@ from ltrbench.results.files import (
     RUN_FILES,
     SCORES_FILE,
 )
-from ltrbench.results.lease import Lease, LeaseHeldError, check_lease, hold
+from ltrbench.results.lease import Lease, LeaseHeldError, LeaseLostError, check_lease, hold
 from ltrbench.results.reading import read_run
 from ltrbench.results.record import FAILED, RunResult, result_as_json
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit
+from ltrbench.results.storage import flush, writing_to
 from ltrbench.shapes import PerQuery
 
 NUM_EXAMPLES = 3
+_STAGING = ".partial-"
+"""Prefix of the staging folders."""
 
 
 def write_run(
@@ -85,31 +88,73 @@ def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
     """Copies the files of a run to another folder, with another result, completely or not at all."""
     with _staged(folder, result) as staging:
         for name in RUN_FILES:
-            source = run.path / name
-            if source.is_dir():
-                shutil.copytree(source, staging / name)
-            elif source.exists():
-                shutil.copyfile(source, staging / name)
+            if (run.path / name).exists():
+                _copy(run.path / name, staging / name)
     return Run(folder, result)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file or a folder; unlike shutil.copytree, which lists all errors, it ends at a full disk."""
+    if source.is_dir():
+        target.mkdir()
+        for path in source.iterdir():
+            _copy(path, target / path.name)
+    else:
+        shutil.copyfile(source, target)
 
 
 @contextlib.contextmanager
 def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
     """Yields a staging folder; its files are moved to `folder` when the block ends, result.json last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as staging_name:
+    with _checked(folder), tempfile.TemporaryDirectory(dir=folder, prefix=_STAGING) as staging_name:
         staging = Path(staging_name)
         yield staging
         text = json.dumps(result_as_json(result), indent=2, default=str)
         (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        flush(staging)
         check_lease(folder)
         # Files of an earlier failed attempt would appear to belong to this run.
         for name in reversed(RUN_FILES):
             if name != MODEL_FOLDER:  # a failed attempt leaves no model
                 (folder / name).unlink(missing_ok=True)
+        _move(staging, folder)
+
+
+@contextlib.contextmanager
+def _checked(folder: Path) -> Iterator[None]:
+    """Creates a folder; an OSError in the block is reported as a lost lease or a full disk if it is one."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        except OSError:
+            check_lease(folder)  # the process that took the lease over deletes the staging folder
+            raise
+
+
+def _move(staging: Path, folder: Path) -> None:
+    """Moves the files of a run to its folder: all of them, or none."""
+    try:
         for name in RUN_FILES:
             if (staging / name).exists():
+                check_lease(folder)
                 (staging / name).rename(folder / name)
+    except LeaseLostError:
+        raise  # the files in the folder are those of the other process
+    except BaseException:
+        if (staging / RESULT_FILE).exists():
+            _delete_files(folder)
+        raise
+
+
+def _delete_files(folder: Path) -> None:
+    """Deletes the files of a run without result.json."""
+    for name in RUN_FILES:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _save(ranker: Ranker, folder: Path) -> None:
@@ -144,6 +189,7 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
             raise LeaseHeldError(f"{error} Another folder: {options}") from None
         # Another process may have finished the run before this one acquired the lease.
         _check_free(folder, options)
+        _delete_partial(folder)
         yield lease
         lease.is_complete = (folder / RESULT_FILE).exists()
 
@@ -153,11 +199,27 @@ def _check_free(folder: Path, options: str) -> None:
     taken = [name for name in RUN_FILES if (folder / name).exists()]
     if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
         taken = []  # a failed run may be repeated; its files are replaced
+    if RESULT_FILE not in taken and _staging_folders(folder):
+        taken = []  # a process was killed while it wrote the run, or writes it now
     if taken:
         raise ResultError(
             f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
             f"that you do not need, or choose another folder with {options}"
         )
+
+
+def _staging_folders(folder: Path) -> list[Path]:
+    return [*folder.glob(f"{_STAGING}*")]
+
+
+def _delete_partial(folder: Path) -> None:
+    """Deletes what a process left that was killed while it wrote a run; the caller holds the lease."""
+    staged = _staging_folders(folder)
+    if staged and not (folder / RESULT_FILE).exists():
+        _delete_files(folder)
+    for path in staged:
+        # A process that lost its lease may delete the same folder.
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _has_failed(folder: Path) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from ltrbench.results import (
     RunResult,
     ScoredSplit,
     claim,
+    copy_run,
     find_runs,
     read_run,
     write_run,
@@ -127,11 +131,69 @@ def test_a_run_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path: Path
     class Unsaved(RandomRanker):
         def save(self, folder: Path) -> None:
             (folder / "half").write_text("a model")
-            raise OSError("no space left on device")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     ranker: Ranker = Unsaved()
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(ResultError, match=naming(tmp_path, "No space", "Free space", "another folder")):
         write_run(tmp_path, RESULT, ranker=ranker, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
+    assert list(tmp_path.iterdir()) == []
+
+
+class Saved(RandomRanker):
+    def save(self, folder: Path) -> None:
+        (folder / "model.json").write_text("a model" * 30)
+
+
+@pytest.fixture
+def largest_file() -> Iterator[Callable[[int], None]]:
+    """`largest_file(n)`: from now on, this process cannot write more than n bytes to a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("size", [0, 100, 700, 1500])
+def test_on_a_full_disk_no_part_of_a_run_is_kept_and_the_folder_can_be_used_afterwards(
+    size: int, copied: bool, tmp_path: Path, largest_file: Callable[[int], None]
+) -> None:
+    scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
+    source = write_run(tmp_path / "source", RESULT, Saved(), scored)
+
+    def write() -> Run:
+        if copied:
+            return copy_run(source, tmp_path / "run", RESULT)
+        return write_run(tmp_path / "run", RESULT, Saved(), scored)
+
+    with claim(tmp_path / "run"):
+        largest_file(size)
+        with pytest.raises(ResultError, match=naming(tmp_path / "run", "too large", "ulimit -f")):
+            write()
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lease-1"]
+    largest_file(resource.RLIM_INFINITY)
+    with claim(tmp_path / "run"):
+        write()
+    names = sorted(path.name for path in source.path.iterdir())
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
+@pytest.mark.parametrize("moved", ["model", "scores.npz", "result.json"])
+def test_a_run_whose_files_cannot_all_be_moved_leaves_nothing_behind(
+    error: BaseException, moved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def fail_at(source: Path, target: Path) -> Path:
+        if source.name == moved:
+            raise error
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at)
+    scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
+    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else ResultError
+    with pytest.raises(expected, match="No space" if expected is ResultError else None):
+        write_run(tmp_path, RESULT, Saved(), scored)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,51 @@
+"""Errors of the disk in the words of a user, and files that outlast a power failure."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ltrbench.errors import ResultError
+
+_REMEDIES = {
+    errno.ENOSPC: "Free space on its disk",
+    errno.EDQUOT: "Free space within your quota",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
+    errno.EROFS: "Mount its disk for writing",
+    errno.EACCES: "Change its permissions",
+    errno.EPERM: "Change its permissions",
+    errno.EIO: "Check its disk",
+    errno.ESTALE: "Check its file server",
+}
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turns an error of the disk in the block into a message with the folder and the remedy.
+
+    Raises:
+        ResultError: The folder cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None:  # such as an error in `save` of a user's class
+            raise
+        raise ResultError(
+            f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder, and run the "
+            "command again; the folder has no part of the run."
+        ) from error
+
+
+def flush(folder: Path) -> None:
+    """Waits until the content of all files below a folder is on the disk."""
+    # Without fdatasync, a file may be empty after a power failure although its new name is on the disk.
+    synchronize = getattr(os, "fdatasync", os.fsync)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                synchronize(file.fileno())
