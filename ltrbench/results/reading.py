@@ -35,10 +35,12 @@ def read_run(folder: Path) -> Run:
     # `reason_to_refuse` reports a value that is not finite, with its field.
     record = read_json(path, RUN_REMEDY, finite=False)
     version = record.pop("format", None) if isinstance(record, dict) else None
-    if not isinstance(record, dict) or version != FORMAT:
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
+        is_newer = isinstance(version, int) and version > FORMAT
+        remedy = "Read it with a newer ltrbench: pip install --upgrade ltrbench" if is_newer else RUN_REMEDY
         raise ResultError(
-            f"{path} has format {reprlib.repr(version)}, but this version of ltrbench reads only format "
-            f"{FORMAT}. {RUN_REMEDY}."
+            f"{path} has format {reprlib.repr(version)}, but this version of ltrbench reads only formats 1 "
+            f"to {FORMAT}. {remedy}."
         )
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}

@@ -1,4 +1,12 @@
-"""The fields of result.json, their types, and the fields that every run must have."""
+"""The fields of result.json, their types, and the fields that every run must have.
+
+`FORMAT` is the version of the format of a run folder. A newer ltrbench reads every older format from 1 on:
+fields that a format lacks get their defaults, so that every new field needs one.
+tests/results/released has a run of each older format.
+
+    1   first format
+    2   adds the fields `key` and `shared_machine`
+"""
 
 from __future__ import annotations
 
@@ -14,7 +22,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.results.files import RESULT_FILE
 from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types_of
 
-FORMAT = 1
+FORMAT = 2
 FINISHED, FAILED = "finished", "failed"
 INTERRUPTED = "interrupted"
 """`RunResult.error` of a run that Ctrl-C or SIGTERM ended; it may simply run again."""
