@@ -37,7 +37,7 @@ def writing_to(folder: Path) -> Iterator[None]:
             raise
         raise ResultError(
             f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder, and run the "
-            "command again; the folder has no part of the run."
+            "command again; no model and no scores were saved."
         ) from error
 
 
