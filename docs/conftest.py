@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from command_line import run_forked_command
+from temporary_folder import use_own_temporary_folder
 
 from docs.isolation import modules_of
 from docs.pages import ROOT, environment_of_commands, marked_commands, titled_files, write_files
+
+use_own_temporary_folder()
 
 # Warnings of MLflow and its dependencies about themselves, as in tests/tracking/test_evaluator.py.
 _WARNINGS_OF_MLFLOW = (

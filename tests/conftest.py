@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 from forked import run_forked
 from hypothesis import settings
+from temporary_folder import use_own_temporary_folder
 
 if TYPE_CHECKING:
     from ltrbench.tracking.mlflow import MLflowTracker
 
 LONG = ("slow", "browser", "installation")
 """The marks of tests that `make test-fast` leaves out."""
+
+use_own_temporary_folder()
 
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("explore", deadline=None)

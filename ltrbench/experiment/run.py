@@ -27,6 +27,7 @@ from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressRepo
 from ltrbench.measure import provenance
 from ltrbench.measure.clock import Stopwatch, now
 from ltrbench.measure.memory import MemoryMeter, spare_imports
+from ltrbench.measure.neighbours import Neighbours
 from ltrbench.metrics import (
     DEFAULT,
     Evaluation,
@@ -180,7 +181,8 @@ def _trained_or_copied(
     trained: tuple[str, Run] | None,
 ) -> Run:
     if trained is None:
-        return _measure(experiment, begun, folder, on_progress)
+        with Neighbours() as neighbours:
+            return _measure(experiment, begun, folder, on_progress, neighbours)
     name, earlier = trained
     log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
     return copy_training(name, earlier, begun, folder)
@@ -231,7 +233,13 @@ def _begin(experiment: Experiment) -> RunResult:
     )
 
 
-def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None) -> Run:
+def _measure(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    neighbours: Neighbours,
+) -> Run:
     ranker, seconds = experiment.ranker, _Seconds()
     splits, drawn = _load(experiment, seconds)
     _check_stopping(ranker, splits)
@@ -259,6 +267,7 @@ def _measure(experiment: Experiment, begun: RunResult, folder: Path, on_progress
         data=_describe_data(experiment.source, splits) | drawn,
         metrics=_flatten(evaluations),
         seconds=seconds,
+        shared_machine=neighbours.seen,
         peak_memory_mb=peak_memory_mb,
         best_iteration=summary.num_trees if summary else None,
         drift=check_drift(ranker, scored["test"], splits.test, experiment.metrics),

@@ -2,5 +2,6 @@
 
 clock        wall time: the only clock
 memory       peak memory
+neighbours   whether another job ran on the machine at the same time
 provenance   versions, machine, commit
 """

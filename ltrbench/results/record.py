@@ -175,6 +175,8 @@ class RunResult:
         seconds: wall time of load (a process loads the same data once; its other runs have the same time),
             warm_up, fit (including evaluation), monitor (the evaluation's part of fit), predict (test),
             importances, and fit_clean (a fit without evaluation) if requested.
+        shared_machine: whether another job of ltrbench ran on the machine during these times. A comparison
+            leaves them out.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it.
         best_iteration: number of trees kept; None for a model without trees.
@@ -212,6 +214,7 @@ class RunResult:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     convention: Annotated[Mapping[str, Any], ConventionRecord] = field(default_factory=dict)
     seconds: Mapping[str, Amount] = field(default_factory=dict)
+    shared_machine: bool = False
     peak_memory_mb: float | None = None
     best_iteration: Count | None = None
     threads: Count = 0

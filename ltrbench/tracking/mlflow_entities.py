@@ -216,6 +216,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "drift": _drift(result),
         "sweep": result.sweep,
         "reused": result.reused,
+        "shared_machine": "true" if result.shared_machine else None,
         "commit": result.commit,
     }
     for split in ("train", "valid", "test"):

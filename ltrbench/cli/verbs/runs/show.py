@@ -149,7 +149,8 @@ def costs(result: RunResult) -> Iterator[tuple[str, str]]:
         known = [
             f"{words} {result.seconds[kind]:.3f}" for kind, words in TIMES.items() if kind in result.seconds
         ]
-        yield "seconds", ", ".join(known)
+        remark = " (next to another job on this machine)" if result.shared_machine else ""
+        yield "seconds", f"{', '.join(known)}{remark}"
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if result.best_iteration is not None:

@@ -1,0 +1,243 @@
+"""Jobs that run on one machine at the same time notice each other, however they start, overlap and end."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ltrbench.measure.neighbours import Neighbours
+
+_JOB = """
+from ltrbench.measure.neighbours import Neighbours
+with Neighbours() as neighbours:
+    print("running", flush=True)
+    input()
+print(neighbours.seen, flush=True)
+"""
+
+_MANY_JOBS = """
+import json, random, sys, time
+from ltrbench.measure.neighbours import Neighbours
+random.seed(sys.argv[1])
+jobs = []
+input()
+for _ in range(100):
+    before = time.monotonic()
+    with Neighbours() as neighbours:
+        entered = time.monotonic()
+        time.sleep(random.choice((0, 0, 1e-4, 1e-3)))
+        leaving = time.monotonic()
+    jobs.append([before, entered, leaving, time.monotonic(), neighbours.seen])
+    time.sleep(random.choice((0, 1e-3, 3e-3)))
+print(json.dumps(jobs))
+"""
+
+
+class OtherJob:
+    """A job in another process, from its entry into the block until `end` or `kill`."""
+
+    def __init__(self) -> None:
+        self.process = start(_JOB)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "running\n"
+
+    def end(self) -> bool:
+        """Ends the block and returns whether the job has seen another."""
+        return self.process.communicate("\n")[0] == "True\n"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def start(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder without jobs, for this process and those that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+@pytest.fixture
+def other_job() -> Iterator[Callable[[], OtherJob]]:
+    jobs: list[OtherJob] = []
+
+    def begin() -> OtherJob:
+        jobs.append(OtherJob())
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        if job.process.poll() is None:
+            job.kill()
+
+
+def job_sees_another() -> bool:
+    with Neighbours() as job:
+        pass
+    return job.seen
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_job_alone_sees_nothing_and_leaves_no_file(temporary_folder: Path) -> None:
+    with Neighbours() as job:
+        assert len(files(temporary_folder)) == 1
+    assert not job.seen
+    assert not files(temporary_folder)
+    assert [path.stat().st_mode & 0o777 for path in temporary_folder.iterdir()] == [0o700]
+
+
+def test_jobs_one_after_another_do_not_see_each_other(other_job: Callable[[], OtherJob]) -> None:
+    assert not job_sees_another()
+    assert not other_job().end()
+    assert not job_sees_another()
+
+
+def test_two_jobs_of_one_process_see_each_other() -> None:
+    with Neighbours() as first, Neighbours() as second:
+        assert first.seen
+        assert second.seen
+
+
+def test_both_jobs_notice_if_the_second_starts_later_and_ends_first(
+    other_job: Callable[[], OtherJob],
+) -> None:
+    with Neighbours() as job:
+        assert not job.seen
+        assert other_job().end()
+        assert job.seen
+    assert job.seen
+
+
+def test_both_jobs_notice_if_the_first_ends_first(other_job: Callable[[], OtherJob]) -> None:
+    other = other_job()
+    assert job_sees_another()
+    assert other.end()
+
+
+def test_both_jobs_notice_if_each_runs_for_a_while_without_the_other(
+    other_job: Callable[[], OtherJob],
+) -> None:
+    with Neighbours() as job:
+        other = other_job()
+    assert job.seen
+    assert other.end()
+
+
+def test_a_killed_job_is_seen_until_its_death_and_not_later(
+    temporary_folder: Path, other_job: Callable[[], OtherJob]
+) -> None:
+    with Neighbours() as job:
+        other_job().kill()
+    assert job.seen
+    assert len(files(temporary_folder)) == 1
+    assert not job_sees_another()
+    assert not files(temporary_folder)
+
+
+def test_a_job_that_fails_leaves_no_file(temporary_folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Neighbours():
+        raise KeyboardInterrupt
+    assert not files(temporary_folder)
+
+
+def test_of_many_jobs_exactly_those_that_overlap_see_each_other() -> None:
+    processes = [start(_MANY_JOBS, str(number)) for number in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    outputs = [json.loads(process.communicate()[0]) for process in processes]
+    jobs = [(number, *job) for number, of_process in enumerate(outputs) for job in of_process]
+    surely: set[int] = set()
+    possibly: set[int] = set()
+    for (one, first), (other, second) in itertools.combinations(enumerate(jobs), 2):
+        if first[0] != second[0]:
+            _, before_a, entered_a, leaving_a, after_a, _ = first
+            _, before_b, entered_b, leaving_b, after_b, _ = second
+            if max(entered_a, entered_b) < min(leaving_a, leaving_b):
+                surely |= {one, other}
+            if max(before_a, before_b) < min(after_a, after_b):
+                possibly |= {one, other}
+    seen = {number for number, job in enumerate(jobs) if job[-1]}
+    assert surely <= seen <= possibly
+    assert surely
+
+
+@pytest.mark.parametrize("kind", ["link", "open to others", "no folder", "no temporary folder"])
+def test_a_folder_that_is_not_private_is_not_used(
+    kind: str, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not job_sees_another()
+    (folder,) = temporary_folder.iterdir()
+    if kind == "link":
+        folder.rename(temporary_folder / "elsewhere")
+        folder.symlink_to(temporary_folder / "elsewhere")
+    elif kind == "open to others":
+        folder.chmod(0o777)
+    elif kind == "no folder":
+        folder.rmdir()
+        folder.touch()
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary_folder / "absent"))
+    before = files(temporary_folder)
+    with Neighbours() as first, Neighbours() as second:
+        assert files(temporary_folder) == before
+    assert not first.seen
+    assert not second.seen
+
+
+def test_a_folder_of_another_user_is_not_used(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not job_sees_another()
+    (folder,) = temporary_folder.iterdir()
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    folder.rename(temporary_folder / folder.name.replace(f"-{user}-", f"-{user + 1}-"))
+    with Neighbours() as job:
+        assert not files(temporary_folder)
+    assert not job.seen
+
+
+def test_without_flock_no_job_is_seen_and_no_file_is_left(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with Neighbours() as first, Neighbours() as second:
+        pass
+    assert not first.seen
+    assert not second.seen
+    assert not files(temporary_folder)
+
+
+def test_a_job_costs_less_than_a_millisecond() -> None:
+    times = []
+    for _ in range(50):
+        began = time.perf_counter()
+        job_sees_another()
+        times.append(time.perf_counter() - began)
+    assert min(times) < 1e-3
