@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from ltrbench.statistics import SCOPES
-from ltrbench.tables import Table
+from ltrbench.tables import Table, figure
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
@@ -26,7 +26,7 @@ def leaderboard() -> str:
         [
             model,
             *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
-            f"{float(tables[timed][model]['fit_seconds']):.2f}",
+            figure(_number(tables[timed][model]["fit_seconds"]), ".2f"),
         ]
         for model in models
     ]
@@ -38,6 +38,11 @@ def leaderboard() -> str:
 def _rows(path: Path) -> Rows:
     with path.open(newline="", encoding="utf-8") as file:
         return {row["model"]: row for row in csv.DictReader(file)}
+
+
+def _number(cell: str) -> float | None:
+    """Returns the number of a cell; None for an empty cell, as for runs that shared the machine."""
+    return float(cell) if cell else None
 
 
 def _caption(tables: dict[str, Rows]) -> str:

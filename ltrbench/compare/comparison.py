@@ -70,7 +70,8 @@ class ModelRow:
         interval: 95 % interval of the mean of the primary metric; None for a row that is not paired.
         to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
         to_best: Interval of this row minus the best row, simultaneous over all pairs; None for the best row.
-        seconds: Kind of time -> mean over runs.
+        seconds: Kind of time -> mean over the runs that did not share the machine with another job; empty if
+            all did.
         peak_memory_mb, trees, model_mb: Means over the runs that have a value; None if no run has one.
     """
 
@@ -373,8 +374,9 @@ def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, la
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
-    kinds = dict.fromkeys(kind for result in results for kind in result.seconds)
-    return {kind: fmean(item.seconds[kind] for item in results if kind in item.seconds) for kind in kinds}
+    alone = [result for result in results if not result.shared_machine]
+    kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
+    return {kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds) for kind in kinds}
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:

@@ -116,9 +116,13 @@ def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
 
 
 def fit_seconds(item: Series) -> float | None:
-    """Returns the mean fit time over the runs; None if a run has no time."""
-    times = [run.result.seconds.get("fit", math.nan) for run in item.runs]
-    return None if math.isnan(fmean(times)) else fmean(times)
+    """Returns the mean fit time over the runs that did not share the machine with another job.
+
+    None if there is no such run, or one of them has no time.
+    """
+    alone = [run.result for run in item.runs if not run.result.shared_machine]
+    times = [result.seconds.get("fit", math.nan) for result in alone]
+    return fmean(times) if times and not math.isnan(fmean(times)) else None
 
 
 def _make_logarithmic(axes: Axes, width: float, least: float) -> None:

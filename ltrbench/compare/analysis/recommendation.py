@@ -220,12 +220,12 @@ def _be(labels: Sequence[str]) -> str:
 
 def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
     """Yields which of the recommended models is cheapest to predict and to fit, as far as times compare."""
-    runs = [run.result for row in rows for run in row.runs]
+    runs = [run.result for row in rows for run in row.runs if not run.result.shared_machine]
     machines = {(run.machine.get("cpu"), run.machine.get("cores"), run.threads) for run in runs}
     if len(rows) < 2 or len(machines) > 1:
         return
     for kind, (verb, form) in _TIMES.items():
-        if any(not run.seconds.get(kind) for run in runs):
+        if not all(kind in row.seconds for row in rows) or not all(run.seconds.get(kind) for run in runs):
             continue
         first, second, *_ = sorted(rows, key=lambda row: row.seconds[kind])
         times = [f"{row.seconds[kind]:{form}} s" for row in (first, second)]

@@ -124,6 +124,7 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
         "fingerprints": evaluated.cell.fingerprints,
         "metrics": {**result.metrics, **computed},
         "seconds": dict(result.seconds),
+        "shared_machine": result.shared_machine,
         "peak_memory_mb": result.peak_memory_mb,
         "best_iteration": result.best_iteration,
         "versions": dict(result.versions),

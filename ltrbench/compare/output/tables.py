@@ -145,7 +145,9 @@ def _title(comparison: Comparison) -> str:
 def _in_full(comparisons: Sequence[Comparison]) -> Table:
     """Returns one row per model of each comparison, with all of its values."""
     metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
-    seconds = list(dict.fromkeys(kind for item in comparisons for row in item.rows for kind in row.seconds))
+    runs = [run for item in comparisons for row in item.rows for run in row.runs]
+    # Of all runs, so that the columns do not depend on which runs shared the machine.
+    seconds = list(dict.fromkeys(kind for run in runs for kind in run.result.seconds))
     declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
     rows = [
         [

@@ -124,7 +124,8 @@ class Trainings:
         resample: Kind of resampling, without the number of the resample; None without resampling.
         is_constant: Whether several seeds gave the same scores, which count as one training.
         ranker_class: Class of the trained ranker.
-        seconds: Mean wall time of a run with one training; 0 if not available.
+        seconds: Mean wall time of a run with one training; 0 if not available. It is for estimates, to which
+            runs that shared the machine contribute.
     """
 
     values: NDArray[np.float64]

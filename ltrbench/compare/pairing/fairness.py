@@ -113,6 +113,7 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         *_missing_resamples(rows),
         *_overlaps(evaluated, metric),
         *_circumstances(results),
+        *_shared_machine(rows),
         *_changed_plugins(evaluated),
         *_budgets(rows, metric, convention),
         *_chosen_over_folds(rows),
@@ -201,6 +202,29 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
         yield Note(
             ON_DATA, "commits", f"The runs were made by different commits of the code: {', '.join(commits)}."
         )
+
+
+def _shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+    """Yields a note on the runs whose times are left out because another job ran on the machine."""
+    shared = {row.label: [run for run in row.runs if run.result.shared_machine] for row in rows}
+    counts = [
+        f"{len(shared[row.label])} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
+        for row in rows
+        if shared[row.label]
+    ]
+    if not counts:
+        return
+    in_sweep = {run.result.sweep is not None for runs in shared.values() for run in runs}
+    remedies = {
+        True: "python -m ltrbench resume DIR --timing takes the times of a sweep again, one after another.",
+        False: "Repeat a single run while no other job runs.",
+    }
+    yield Note(
+        ON_COSTS,
+        "shared machine",
+        f"Another job of ltrbench ran on the machine during {listed(counts)}. Their times are left out of "
+        f"columns and figures. {' '.join(remedies[each] for each in sorted(in_sweep, reverse=True))}",
+    )
 
 
 def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:

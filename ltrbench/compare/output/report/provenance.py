@@ -95,7 +95,7 @@ def _run_cells(run: Run) -> TableRow:
         result.data.get("fold"),
         TableCell(result.seed, note=_replicate(result)),
         result.best_iteration,
-        result.seconds.get("fit"),
+        TableCell(note="shared machine") if result.shared_machine else result.seconds.get("fit"),
         result.commit or None,
         str(run.path),
     ]

@@ -17,13 +17,17 @@ from ltrbench.tables import Table, TableColumn, TableRow, numbers
 
 
 def _micros_per_document(row: ModelRow) -> float | None:
-    """Returns the predict time per document in µs, mean over runs; None if a run was not timed."""
+    """Returns the predict time per document in µs, mean over the runs that did not share the machine.
+
+    None if there is no such run, or one of them was not timed.
+    """
+    alone = [item for item in row.evaluated if not item.run.result.shared_machine]
     times = [
         1e6 * item.run.result.seconds["predict"] / item.judgments.num_documents
-        for item in row.evaluated
+        for item in alone
         if "predict" in item.run.result.seconds
     ]
-    return fmean(times) if len(times) == len(row.evaluated) else None
+    return fmean(times) if times and len(times) == len(alone) else None
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def costs_section(shown: Shown) -> Section | None:
         "both cheaper and better than a model on it. Times are wall times on the machine of the run; the "
         "whole test set is predicted at once. The clean fit time is measured only with timing=clean."
     )
+    if any(run.result.shared_machine for row in comparison.rows for run in row.runs):
+        lead += " Times of runs that shared the machine with another job are left out."
     parts: list[PagePart] = [Figures(figures), _table(shown)]
     return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *_TERMS))
 
