@@ -2,6 +2,8 @@
 
 base              the Tracker contract, and NoTracking
 mlflow            logs run folders to MLflow
+mlflow_store      the connection to an MLflow store
+mlflow_copies     copies of run folders in an MLflow experiment
 mlflow_entities   tags, parameters, metrics and data sets of a run in MLflow
 mlflow_models     models in MLflow
 mlflow_view       the columns of MLflow's run list

@@ -29,12 +29,18 @@ class Tracker(ABC):
         """Connects to the store, so that a wrong address is reported before hours of training.
 
         Args:
-            sweep: name of the sweep, for which a parent run is opened; None for a single run.
+            sweep: folder of the sweep, for which a parent run is opened; None for a single run.
+            identity: identity of the sweep; its parent run is used again if the store has one. Empty: a new
+                parent run.
         """
 
     @abstractmethod
     def log(self, run: Run) -> None:
-        """Logs a finished or failed run from its folder, as a child of the parent run if there is one."""
+        """Logs a finished or failed run from its folder, as a child of the parent run if there is one.
+
+        A run that is in the store already is not logged again. After a failure the next call works if the
+        store is available again.
+        """
 
     def watching(self) -> AbstractContextManager[None]:
         """Returns a context that encloses a run, for a tracker that measures the machine during the run."""

@@ -3,7 +3,11 @@
 A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
 importances as tables and pictures, and its model. The parent has the title and parameters of the sweep, and
 the comparison. `mlflow_entities.py` converts a run to MLflow's entities, `mlflow_models.py` its model;
-`mlflow_view.py` defines the columns of the run list.
+`mlflow_view.py` defines the columns of the run list, `mlflow_store.py` the connection.
+
+Each content of a run folder is stored once (`mlflow_copies.py`), however often it is logged, as long as one
+process at a time logs the folders of a sweep. A call that fails leaves at most an incomplete copy, which the
+next `log` of the same run replaces; other runs are not affected.
 
 Only `MlflowClient` is used, with an explicit address, so the MLflow state of the caller is never changed.
 """
@@ -11,12 +15,11 @@ Only `MlflowClient` is used, with an explicit address, so the MLflow state of th
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
-import sqlite3
+import json
+import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,19 +27,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, Metric, RunTag
+from mlflow.entities import LoggedModelOutput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from mlflow.utils.validation import MAX_PARAMS_TAGS_PER_BATCH
 from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
+from ltrbench.measure.clock import now
 from ltrbench.measure.provenance import without_password
 from ltrbench.plots import draw_run
 from ltrbench.rankers.models.importance import Importances
 from ltrbench.results import FINISHED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
+from ltrbench.tracking.mlflow_copies import (
+    SWEEP_ID,
+    Copy,
+    RunIdentity,
+    as_tag,
+    children_of,
+    copies_of,
+    delete,
+    identity_of,
+    parent_of,
+)
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
     command,
@@ -57,28 +72,35 @@ from ltrbench.tracking.mlflow_entities import (
     version_tags,
 )
 from ltrbench.tracking.mlflow_models import can_be_logged, save_model
+from ltrbench.tracking.mlflow_store import (
+    ANSWER,
+    LAST_CALL,
+    SQLITE,
+    UPLOAD,
+    database_of,
+    prepare_database,
+    reaching,
+)
 from ltrbench.tracking.mlflow_view import experiment_tags, run_list
 from ltrbench.tracking.system_metrics import SystemMetrics
 from ltrbench.untrusted.reading import check_regular
 
-SQLITE = "sqlite:///"
 CHAMPION = "champion"
 """The alias of the version of a registered model that users should load."""
 
 # Maximum length of the description of a run on a server.
 _MAX_NOTE_LENGTH = 5000
 
-# An unreachable server is reported within seconds; MLflow's default is minutes.
-_TO_ANSWER = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-# Storing a run may take longer, because a server may copy a large artifact to its store before it answers.
-_TO_STORE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "60", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}
-# Standard output is reserved for the comparison; MLflow would print the URL of every run there.
-_NO_GREETING = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-_SECONDS_TO_UNLOCK = 5
+_OTHER_STORE = (
+    "Set another store with tracking.uri=sqlite:///FILE or http://HOST:PORT, or disable tracking with "
+    "tracking=none."
+)
+_SYNC = "The run folders are not affected: python -m ltrbench sync DIR stores the missing runs of DIR later."
 
 # Makes the UI show runs with their metrics first, not the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
+_CLAIM = "claim/"
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -104,10 +126,13 @@ class MLflowTracker(Tracker):
         self._client: MlflowClient | None = None
         self._database: Path | None = None
         self._experiment_id = ""
+        self._sweep: Path | None = None
         self._parent = ""
-        self._experiment_tags: dict[str, str] = {}
+        self._parent_params: set[str] = set()
         self._parent_is_described = False
-        self._logged: dict[Path, _Logged] = {}
+        self._experiment_tags: dict[str, str] = {}
+        self._opened = ""
+        self._copies: dict[str, Copy] = {}
         self._system = SystemMetrics() if self.system_metrics else None
 
     def open(self, sweep: str | None, identity: str = "") -> None:
@@ -117,22 +142,37 @@ class MLflowTracker(Tracker):
                 "tracking.uri is empty. Set tracking.uri=sqlite:///FILE or http://HOST:PORT, or disable "
                 "tracking with tracking=none."
             )
-        self._client, self._database, self._parent = None, _database_of(self.uri), ""
-        self._parent_is_described = False
-        self._experiment_tags = {}
-        with self._reaching_the_store(_TO_ANSWER):
+        self._client, self._database, self._parent = None, database_of(self.uri), ""
+        self._sweep = None if sweep is None else Path(sweep).resolve()
+        self._parent_params, self._parent_is_described = set(), False
+        self._experiment_tags, self._copies = {}, {}
+        self._opened = now()
+        with reaching(self._address, ANSWER, _OTHER_STORE):
             address = self.uri
             if self._database is not None:
-                _prepare_database(self._database)
+                prepare_database(self._database)
                 # Absolute, because MLflow caches a store by its address, regardless of the current folder.
                 address = f"{SQLITE}{self._database}"
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client)
-            if sweep is not None:
+            if sweep is not None and not (identity and self._reuse_parent(client, identity)):
                 tags = {**origin_tags(), "sweep": sweep, "kind": "sweep"}
+                if identity:
+                    tags[SWEEP_ID] = as_tag(identity)
                 parent = client.create_run(self._experiment_id, run_name=sweep, tags=tags)
                 self._parent = parent.info.run_id
         self._client = client
+
+    def _reuse_parent(self, client: MlflowClient, identity: str) -> bool:
+        """Continues the parent run of a sweep with its children; returns whether there is one."""
+        parent = parent_of(client, self._experiment_id, identity)
+        if parent is None or self._sweep is None:
+            return False
+        self._parent, self._parent_params = parent.info.run_id, set(parent.data.params)
+        client.update_run(self._parent, status="RUNNING")
+        children = children_of(client, self._experiment_id, self._parent, self._sweep)
+        self._copies = {child.run_id: child for child in children}
+        return True
 
     @property
     def measures_machine(self) -> bool:
@@ -148,34 +188,115 @@ class MLflowTracker(Tracker):
             yield
 
     def log(self, run: Run) -> None:
+        client, identity = self._opened_client(), identity_of(run, self._sweep)
+        with self._reaching(ANSWER):
+            self._describe_parent(client, run.result)
+            same = self._copies_with_content(client, identity, run.result)
+        kept = next((copy for copy in same if copy.is_complete), None)
+        if kept is None:
+            kept = self._store(client, run, identity)
+        with self._reaching(ANSWER):
+            if self._parent and not kept.parent:
+                # The run was logged without its sweep.
+                client.set_tag(kept.run_id, MLFLOW_PARENT_RUN_ID, self._parent)
+                kept = kept._replace(parent=self._parent)
+            self._copies[kept.run_id] = kept
+            # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
+            for copy in self._obsolete(kept, same, identity):
+                delete(client, copy)
+                self._copies.pop(copy.run_id, None)
+
+    def _copies_with_content(
+        self, client: MlflowClient, identity: RunIdentity, result: RunResult
+    ) -> list[Copy]:
+        """Returns the copies with the content of a run, those of this sweep first."""
+        same = [copy for copy in self._copies.values() if copy.has_content(identity)]
+        # A run that finished later cannot be in the store: only one process logs the folders of a sweep.
+        if result.finished < self._opened and not any(copy.is_complete for copy in same):
+            known = {copy.run_id for copy in same}
+            stored = copies_of(client, self._experiment_id, identity, self._sweep)
+            same += [copy for copy in stored if copy.run_id not in known]
+        return same
+
+    def _obsolete(self, kept: Copy, same: list[Copy], identity: RunIdentity) -> list[Copy]:
+        """Returns the copies that `kept` replaces: incomplete ones, and those of its folder in this sweep."""
+        of_folder = [copy for copy in self._copies.values() if self._parent and copy.job == identity.job]
+        copies = {copy.run_id: copy for copy in (*same, *of_folder) if copy.run_id != kept.run_id}
+        return [
+            copy
+            for copy in copies.values()
+            if (copy.parent == self._parent and self._parent)
+            or (not copy.is_complete and copy.parent in ("", self._parent))
+        ]
+
+    def _store(self, client: MlflowClient, run: Run, identity: RunIdentity) -> Copy:
+        """Stores a run as a new MLflow run."""
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
         content = read_all(run)
-        client, result, metrics = self._opened_client(), run.result, content.metrics
-        with self._reaching_the_store(_TO_STORE):
-            created = client.create_run(
-                self._experiment_id,
-                start_time=milliseconds(result.started),
-                run_name=run_name(result),
-                tags=run_tags(run, self._parent),
-            )
-            run_id = created.info.run_id
-            with _killed_where_incomplete(client, run_id):
-                client.log_inputs(run_id, run_inputs(result))
-                _log_artifacts(client, run_id, run.path)
-                model_id = ""
-                if result.status == FINISHED:
-                    _log_tables_and_pictures(client, run_id, run, content)
-                    if self.models and can_be_logged(run):
-                        model_id = _log_model(client, self._experiment_id, run_id, run)
-                if self._system is not None:
-                    metrics += self._system.metrics()
-                # The client splits both into requests of the size that a server accepts.
-                client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
-                status = "FINISHED" if result.status == FINISHED else "FAILED"
-                client.set_terminated(run_id, status, milliseconds(result.finished))
-            self._describe_parent(client, result)
-            self._extend_view(client, metrics)
-            self._logged[run.path.resolve()] = _Logged(run_id, model_id)
+        with tempfile.TemporaryDirectory() as temporary:
+            files = Path(temporary, "run")
+            with self._reaching(ANSWER):
+                tables = _stage(run, content, files)
+                copy = self._create(client, run, identity, tables)
+            with _killed_where_incomplete(client, copy.run_id):
+                with self._reaching(ANSWER):
+                    model_id = self._create_model(client, copy.run_id, run)
+                    self._send_values(client, copy.run_id, run.result, content.metrics, model_id)
+                with self._reaching(UPLOAD):
+                    client.log_artifacts(copy.run_id, str(files))
+                    if model_id:
+                        saved = Path(temporary, "model")
+                        save_model(run, saved, mlflow_model=Model(run_id=copy.run_id, model_id=model_id))
+                        client.log_model_artifacts(model_id, str(saved))
+                with self._reaching(ANSWER):
+                    if model_id:
+                        client.finalize_logged_model(model_id, "READY")
+                    status = "FINISHED" if run.result.status == FINISHED else "FAILED"
+                    client.set_terminated(copy.run_id, status, milliseconds(run.result.finished))
+        return copy._replace(is_complete=True, models=(model_id,) if model_id else ())
+
+    def _create(self, client: MlflowClient, run: Run, identity: RunIdentity, tables: list[str]) -> Copy:
+        """Creates the MLflow run of a run, with its tags."""
+        tags = {**run_tags(run, self._parent), **identity.tags, "folder": identity.folder}
+        if tables:
+            # Makes the UI offer the tables for a comparison of runs.
+            tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps([{"path": path, "type": "table"} for path in tables])
+        started = milliseconds(run.result.started)
+        created = client.create_run(
+            self._experiment_id, start_time=started, run_name=run_name(run.result), tags=tags
+        )
+        run_id = created.info.run_id
+        copy = Copy(run_id, identity.digest, started, identity.folder, identity.job, self._parent, False)
+        self._copies[run_id] = copy
+        return copy
+
+    def _create_model(self, client: MlflowClient, run_id: str, run: Run) -> str:
+        """Creates the MLflow model of a run, without its files; returns its id, "" if there is none."""
+        if not (self.models and run.result.status == FINISHED and can_be_logged(run)):
+            return ""
+        made = client.create_logged_model(
+            self._experiment_id,
+            name=model_name(run.result),
+            source_run_id=run_id,
+            model_type="ranker",
+            params={
+                param.key: shortened(param.value, 250) for param in run_params(run.result) if param.value
+            },
+        )
+        client.log_outputs(run_id, [LoggedModelOutput(made.model_id, run.result.best_iteration or 0)])
+        self._copies[run_id] = self._copies[run_id]._replace(models=(made.model_id,))
+        return str(made.model_id)
+
+    def _send_values(
+        self, client: MlflowClient, run_id: str, result: RunResult, metrics: list[Metric], model_id: str
+    ) -> None:
+        """Sends data sets, metrics and parameters, and adds the metrics to the columns of the run list."""
+        client.log_inputs(run_id, run_inputs(result))
+        if self._system is not None:
+            metrics = [*metrics, *self._system.metrics()]
+        # The client splits both into requests of the size that a server accepts.
+        client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
+        self._extend_view(client, metrics)
 
     def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
         """Sets the title and the parameters of the sweep, from the first logged job."""
@@ -183,8 +304,12 @@ class MLflowTracker(Tracker):
             return
         client.update_run(self._parent, name=sweep_title(result))
         tags = [RunTag("command", shortened(sweep_command(result), MAX_TAG_LENGTH))]
-        client.log_batch(self._parent, params=sweep_params(result), tags=tags)
+        client.log_batch(self._parent, params=self._new_params(result), tags=tags)
         self._parent_is_described = True
+
+    def _new_params(self, result: RunResult) -> list[Param]:
+        """Returns the parameters that the parent does not have yet; MLflow refuses to change one."""
+        return [param for param in sweep_params(result) if param.key not in self._parent_params]
 
     def _extend_view(self, client: MlflowClient, metrics: list[Metric]) -> None:
         """Adds the metrics of a run to the columns of the run list."""
@@ -204,68 +329,72 @@ class MLflowTracker(Tracker):
         client = self._opened_client()
         if not self._parent:
             return
-        with self._reaching_the_store(_TO_STORE):
+        with self._reaching(UPLOAD):
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
-            client.set_tag(self._parent, MLFLOW_RUN_NOTE, shortened(text, _MAX_NOTE_LENGTH))
-            tags = [RunTag(metric_key(f"claim/{pair}"), claim) for pair, claim in claims.items()]
-            client.log_batch(self._parent, tags=tags[:MAX_PARAMS_TAGS_PER_BATCH])
+        with self._reaching(ANSWER):
+            before = client.get_run(self._parent).data
+            texts = {MLFLOW_RUN_NOTE: shortened(text, _MAX_NOTE_LENGTH)}
             shown = plain_metrics(figures)
             logged = None if best is None else self._find_logged(client, best)
             if best is not None and logged is not None:
-                client.set_tag(self._parent, "best_run", logged.run_id)
-                client.set_tag(self._parent, "best_run_name", run_name(best.result))
+                texts |= {"best_run": logged.run_id, "best_run_name": run_name(best.result)}
                 # The mean over folds and seeds if `figures` has it, else the value of the best run.
                 shown = _end_points([*run_metrics(best), *shown])
-            client.log_batch(self._parent, metrics=shown)
+            claimed = {metric_key(f"{_CLAIM}{pair}"): claim for pair, claim in claims.items()}
+            room = MAX_PARAMS_TAGS_PER_BATCH - len(texts)
+            tags = [RunTag(*item) for item in (*texts.items(), *list(claimed.items())[:room])]
+            changed = [item for item in shown if before.metrics.get(item.key) != item.value]
+            client.log_batch(self._parent, metrics=changed, tags=tags)
+            for key in before.tags:
+                if key.startswith(_CLAIM) and key not in claimed:
+                    # A claim of the comparison before the last runs.
+                    client.delete_tag(self._parent, key)
 
     def register(self, name: str, run: Run, reason: str) -> str:
         client = self._opened_client()
-        with self._reaching_the_store(_TO_ANSWER):
+        with self._reaching(ANSWER):
             logged = self._find_logged(client, run)
         if logged is None:
             raise TrackingError(
                 f"{run.path} is not in {self.where}: it was not tracked, or it is in another store, and "
-                f"'{name}' can only be registered from this store. Run it again with tracking=mlflow, or "
-                "choose a new sweep folder."
+                f"'{name}' can only be registered from this store. Store it with python -m ltrbench sync "
+                f"{run.path} --uri {self._address}, or run it again with tracking=mlflow and a new sweep "
+                "folder."
             )
-        if not logged.model_id:
+        if not logged.models:
             raise TrackingError(
                 f"{run.path} has no MLflow model to register as '{name}'. Only models of ltrbench's own "
                 "classes have one; set tracking.models=true and run it again."
             )
-        with self._reaching_the_store(_TO_STORE):
+        (model_id, *_) = logged.models
+        with self._reaching(UPLOAD):
             with contextlib.suppress(MlflowException):
                 # If the name exists already, the model becomes its next version.
                 client.create_registered_model(name)
-            source = client.get_logged_model(logged.model_id).artifact_location
+            source = client.get_logged_model(model_id).artifact_location
             made = client.create_model_version(
                 name,
                 source,
                 logged.run_id,
                 tags=version_tags(run, reason),
                 description=f"{reason}\n\nOn {run.result.data['name']}: {command(run.result)}",
-                model_id=logged.model_id,
+                model_id=model_id,
             )
             client.set_registered_model_alias(name, CHAMPION, made.version)
         return f"models:/{name}@{CHAMPION} is version {made.version}"
 
-    def _find_logged(self, client: MlflowClient, run: Run) -> _Logged | None:
-        """Returns the ids of a run logged by this command or an earlier one; None if it is not in the
-        store."""
-        logged = self._logged.get(run.path.resolve())
-        if logged is not None:
-            return logged
-        query = f"attributes.start_time = {milliseconds(run.result.started)} AND tags.kind = 'run'"
-        for entity in client.search_runs([self._experiment_id], query):
-            if Path(entity.data.tags.get("folder", "")).resolve() == run.path.resolve():
-                models = entity.outputs.model_outputs if entity.outputs else []
-                return _Logged(entity.info.run_id, models[0].model_id if models else "")
-        return None
+    def _find_logged(self, client: MlflowClient, run: Run) -> Copy | None:
+        """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
+        identity = identity_of(run, self._sweep)
+        same = [copy for copy in self._copies.values() if copy.has_content(identity)]
+        if not any(copy.is_complete for copy in same):
+            same = copies_of(client, self._experiment_id, identity, self._sweep)
+        return next((copy for copy in same if copy.is_complete), None)
 
     def close(self, status: str) -> None:
         if self._parent:
             client = self._opened_client()
-            with self._reaching_the_store(_TO_ANSWER):
+            with self._reaching(ANSWER):
                 client.set_terminated(self._parent, _MLFLOW_STATUS[status])
             self._parent = ""
 
@@ -282,10 +411,11 @@ class MLflowTracker(Tracker):
         if self._client is None:
             raise TrackingError(f"the MLflow store {self._address} is not open; call open first.")
         if self._database is not None and not self._database.exists():
-            # Checked here, because SQLite continues to write to a deleted file.
+            # Checked here, because SQLite would create an empty file.
             raise TrackingError(
-                f"the MLflow store {self._address} was deleted while it was in use, so nothing more is "
-                "stored. Start the command again, or disable tracking with tracking=none."
+                f"the MLflow store {self._address} was moved or deleted while it was in use, so this call "
+                "stored nothing. Move it back, and the next call uses it again; python -m ltrbench sync DIR "
+                "stores the missing runs of DIR later. Or disable tracking with tracking=none."
             )
         return self._client
 
@@ -311,21 +441,8 @@ class MLflowTracker(Tracker):
         self._experiment_tags = dict(experiment.tags)
         return str(experiment.experiment_id)
 
-    @contextlib.contextmanager
-    def _reaching_the_store(self, patience: Mapping[str, str]) -> Iterator[None]:
-        """Converts any error of the store into a TrackingError with the remedy."""
-        with _environment({**patience, **_NO_GREETING}), _quiet():
-            try:
-                yield
-            except TrackingError:
-                raise
-            # The store raises exceptions of MLflow, of its database and of its network layer.
-            except Exception as error:
-                raise TrackingError(
-                    f"the MLflow store {self._address} cannot be used: {_first_line(error)}. Set another "
-                    "store with tracking.uri=sqlite:///FILE or http://HOST:PORT, or disable tracking with "
-                    "tracking=none."
-                ) from error
+    def _reaching(self, limits: Mapping[str, str]) -> AbstractContextManager[None]:
+        return reaching(self._address, limits, _SYNC)
 
 
 def run_list_of(store: str, experiment: str) -> str:
@@ -335,67 +452,9 @@ def run_list_of(store: str, experiment: str) -> str:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    tracker = MLflowTracker(uri=store, experiment=experiment)
-    with tracker._reaching_the_store(_TO_ANSWER):
+    with reaching(without_password(store), ANSWER, "Give another store with --uri."):
         entity = MlflowClient(tracking_uri=store).get_experiment_by_name(experiment)
     return "/" if entity is None else run_list(str(entity.experiment_id))
-
-
-class _Logged(NamedTuple):
-    """The ids of a logged run and of its MLflow model; "" for no model."""
-
-    run_id: str
-    model_id: str
-
-
-def _database_of(uri: str) -> Path | None:
-    """Returns the file of a SQLite store; None for the address of a server."""
-    name = uri.removeprefix(SQLITE)
-    return None if name in (uri, "", ":memory:") else Path(name).resolve()
-
-
-def _prepare_database(database: Path) -> None:
-    """Creates the database, completely or not at all; if it exists, checks that it is writable.
-
-    Raises:
-        sqlite3.Error: Not a database, locked, or read-only. MLflow would retry for minutes instead.
-    """
-    if not database.exists():
-        _create_database(database)
-        return
-    address = f"{database.as_uri()}?mode=rw"
-    connecting = sqlite3.connect(address, uri=True, timeout=_SECONDS_TO_UNLOCK)
-    with contextlib.closing(connecting) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.rollback()
-
-
-def _create_database(database: Path) -> None:
-    """Creates and migrates a database under a temporary name, and renames it when it is complete.
-
-    Two processes that migrate the same file corrupt it, and an interrupted migration cannot be continued.
-    """
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=database.parent, prefix=".partial-") as staging:
-        whole = Path(staging, database.name)
-        MlflowClient(tracking_uri=f"{SQLITE}{whole}")
-        try:
-            # Unlike a rename, a link never replaces a database that another process has just created.
-            database.hardlink_to(whole)
-        except FileExistsError:
-            return
-        except OSError:
-            # The file system has no hard links.
-            whole.rename(database)
-
-
-def _log_artifacts(client: MlflowClient, run_id: str, folder: Path) -> None:
-    """Logs only the files of the run, because the folder may contain other files of the user."""
-    for path in (folder / name for name in RUN_FILES):
-        if path.is_dir():
-            client.log_artifacts(run_id, str(path), artifact_path=path.name)
-        elif path.exists():
-            client.log_artifact(run_id, str(path))
 
 
 class Content(NamedTuple):
@@ -419,7 +478,7 @@ def read_all(run: Run) -> Content:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files that `_log_artifacts` will send, to check their types: a named pipe never ends."""
+    """Yields the files that `_stage` collects, to check their types: a named pipe never ends."""
     for path in (folder / name for name in RUN_FILES):
         if path.is_dir():
             yield from (file for file in path.rglob("*") if not file.is_dir())
@@ -427,38 +486,45 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _log_tables_and_pictures(client: MlflowClient, run_id: str, run: Run, content: Content) -> None:
-    """Logs tables, which the UI compares between runs, and pictures."""
+def _stage(run: Run, content: Content, folder: Path) -> list[str]:
+    """Collects all files of a run in a new folder, so that one call sends them; returns the tables."""
+    folder.mkdir()
+    for name in RUN_FILES:
+        if (run.path / name).exists():
+            _link(run.path / name, folder / name)
+    tables = []
+    if run.result.status == FINISHED:
+        draw_run(run, folder / "pictures")
+        for name, table in _tables(content):
+            (folder / "tables").mkdir(exist_ok=True)
+            # The form of MLflow's own tables, which the UI compares between runs.
+            table.to_json(folder / "tables" / name, orient="split", index=False)
+            tables.append(f"tables/{name}")
+    return tables
+
+
+def _link(source: Path, target: Path) -> None:
+    """Makes a file, or each file in a folder, available under another path."""
+    if source.is_dir():
+        target.mkdir()
+        for inner in source.iterdir():
+            _link(inner, target / inner.name)
+        return
+    try:
+        target.symlink_to(source.resolve())
+    except OSError:
+        # Some systems have no links.
+        shutil.copyfile(source, target)
+
+
+def _tables(content: Content) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yields the name and the contents of each table."""
     if content.per_query:
-        # As objects, because MLflow's inspection of the columns warns about other text types.
-        per_query = pd.DataFrame(content.per_query).astype({"query_id": object})
-        client.log_table(run_id, per_query, "tables/per_query.json")
+        yield "per_query.json", pd.DataFrame(content.per_query)
     importances = content.importances
     if importances.values:
         names = np.array(importances.feature_names, dtype=object)
-        table = pd.DataFrame({"feature": names, **importances.values}).astype({"feature": object})
-        client.log_table(run_id, table, "tables/importances.json")
-    with tempfile.TemporaryDirectory() as folder:
-        for picture in draw_run(run, Path(folder)):
-            client.log_artifact(run_id, str(picture), artifact_path="pictures")
-
-
-def _log_model(client: MlflowClient, experiment_id: str, run_id: str, run: Run) -> str:
-    """Logs the model of the run as an MLflow model and returns its id."""
-    made = client.create_logged_model(
-        experiment_id,
-        name=model_name(run.result),
-        source_run_id=run_id,
-        model_type="ranker",
-        params={param.key: shortened(param.value, 250) for param in run_params(run.result) if param.value},
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        saved = Path(folder, "model")
-        save_model(run, saved, mlflow_model=Model(run_id=run_id, model_id=made.model_id))
-        client.log_model_artifacts(made.model_id, str(saved))
-    client.finalize_logged_model(made.model_id, "READY")
-    client.log_outputs(run_id, [LoggedModelOutput(made.model_id, run.result.best_iteration or 0)])
-    return str(made.model_id)
+        yield "importances.json", pd.DataFrame({"feature": names, **importances.values})
 
 
 def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
@@ -474,9 +540,8 @@ def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
 
 
 def _end_points(metrics: list[Metric]) -> list[Metric]:
-    """Returns the last point of each metric, moved to step 0."""
-    last = {item.key: item for item in metrics}
-    return [Metric(item.key, item.value, item.timestamp, 0) for item in last.values()]
+    """Returns the last point of each metric, moved to step 0 of the present time."""
+    return plain_metrics({item.key: item.value for item in metrics})
 
 
 @contextlib.contextmanager
@@ -486,50 +551,6 @@ def _killed_where_incomplete(client: MlflowClient, run_id: str) -> Iterator[None
         yield
     except BaseException:
         # A store that has just failed may fail again; the first error is the one to report.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(TrackingError), reaching("", LAST_CALL, ""):
             client.set_terminated(run_id, "KILLED")
         raise
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or ["no reason given"]
-    # Every network layer repeats the request; the innermost message has the cause.
-    _, layered, innermost = lines[0].rpartition("(Caused by ")
-    reason = innermost.rstrip("'\")") if layered else innermost.rstrip(".")
-    return f"{type(error).__name__}: {shortened(reason, 300)}"
-
-
-@contextlib.contextmanager
-def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables that MLflow reads, without replacing those of the user."""
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences messages that need no action: migrations of a new database, retries (a failure raises one
-    error), the steps of saving a model, and a warning about MLflow's own types when `mlflow.pyfunc` is
-    imported."""
-    least = {
-        "alembic": logging.CRITICAL,
-        "mlflow.store.db": logging.CRITICAL,
-        "urllib3.connectionpool": logging.CRITICAL,
-        "mlflow.pyfunc": logging.WARNING,
-    }
-    loggers = [logging.getLogger(name) for name in least]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(least[logger.name])
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

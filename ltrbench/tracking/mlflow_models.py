@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -101,4 +102,9 @@ def _requirements(ranker: Ranker) -> list[str]:
     process."""
     library = library_model_of(ranker)
     packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
-    return [f"{package}=={version(package)}" for package in dict.fromkeys(packages)]
+    return [f"{package}=={_version(package)}" for package in dict.fromkeys(packages)]
+
+
+@cache
+def _version(package: str) -> str:
+    return version(package)

@@ -65,7 +65,7 @@ class Recorder(Tracker):
     lost: bool = False
     seen: list[Run] = field(default_factory=list)
 
-    def open(self, sweep: str | None) -> None: ...
+    def open(self, sweep: str | None, identity: str = "") -> None: ...
 
     def log(self, run: Run) -> None:
         if self.lost:

@@ -31,7 +31,7 @@ from ltrbench.results import (
     ScoredSplit,
     write_run,
 )
-from ltrbench.tracking import mlflow as adapter
+from ltrbench.tracking import mlflow_store
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of
 from ltrbench.tracking.mlflow_entities import run_params, run_tags, sweep_params, sweep_title
 
@@ -502,10 +502,10 @@ def test_a_run_that_was_cut_off_is_not_shown_as_running(
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(adapter, "_log_artifacts", full)
+    monkeypatch.setattr(MlflowClient, "log_artifacts", full)
     tracker.open(None)
     with pytest.raises(
-        TrackingError, match=naming(tracker.uri, "OSError: No space left on device", "tracking.uri=")
+        TrackingError, match=naming(tracker.uri, "OSError: No space left on device", "ltrbench sync DIR")
     ):
         tracker.log(make_run(tmp_path / "run"))
     assert [run.info.status for run in logged(tracker)] == ["KILLED"]
@@ -529,7 +529,9 @@ def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
 
 def test_what_the_user_has_set_for_mlflow_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with adapter._environment({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}):
+    with mlflow_store.environment(
+        {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
+    ):
         assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
         assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "5"
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
@@ -555,7 +557,7 @@ def test_a_file_that_is_no_database_is_refused_at_once(
 def test_a_database_that_another_process_made_meanwhile_is_kept(tmp_path: Path, empty_database: Path) -> None:
     database = tmp_path / "mlflow.db"
     shutil.copy(empty_database, database)
-    adapter._create_database(database)
+    mlflow_store.create_database(database)
     assert database.read_bytes() == empty_database.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
@@ -565,7 +567,7 @@ def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: py
         Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(adapter, "MlflowClient", interrupted)
+    monkeypatch.setattr(mlflow_store, "MlflowClient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}").open("sweep")
     assert not list(tmp_path.iterdir())
@@ -575,7 +577,7 @@ def test_a_store_that_is_lost_meanwhile_is_told(tracker: MLflowTracker, tmp_path
     tracker.open("sweep")
     (tmp_path / "mlflow.db").unlink()
     made = make_run(tmp_path / "run")
-    message = naming(tracker.uri, "was deleted", "tracking=none")
+    message = naming(tracker.uri, "deleted", "ltrbench sync DIR", "tracking=none")
     with pytest.raises(TrackingError, match=message):
         tracker.log(made)
     with pytest.raises(TrackingError, match=message):
