@@ -12,10 +12,9 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.files import PATH
+from ltrbench.cli.mirroring import recorded_store
 from ltrbench.errors import ResultError, TrackingError
 from ltrbench.results import find_runs
-
-_SQLITE = "sqlite:///"
 
 
 @click.command("ui")
@@ -81,18 +80,13 @@ def _newest_store(folder: Path) -> tuple[str, str]:
         runs = find_runs([folder])
     except ResultError as error:
         raise ResultError(f"{error} Or give a store with --uri.") from None
-    tracked = [run for run in runs if run.result.config.get("tracking", {}).get("uri")]
-    if not tracked:
+    store = recorded_store(runs)
+    if store is None:
         raise ResultError(
             f"no run below {folder} was tracked; start one with tracking=mlflow, or give a store with --uri."
         )
-    result = max(tracked, key=lambda run: run.result.started).result
-    uri, experiment = (str(result.config["tracking"].get(key)) for key in ("uri", "experiment"))
-    database = uri.removeprefix(_SQLITE)
-    if database == uri:
-        return uri, experiment
-    # A relative path is relative to the folder in which the run was started.
-    path = Path(result.started_in, database)
-    if not path.exists():
-        raise ResultError(f"the store {path} of the newest run does not exist; give a store with --uri.")
-    return f"{_SQLITE}{path}", experiment
+    if store.database is not None and not store.database.exists():
+        raise ResultError(
+            f"the store {store.database} of the newest run does not exist; give a store with --uri."
+        )
+    return store

@@ -1,0 +1,81 @@
+"""The verb `sync`: stores finished runs in MLflow that are not stored yet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ltrbench.cli.files import PATH
+from ltrbench.cli.mirroring import Store, mirror, recorded_store
+from ltrbench.results import FAILED, Run, find_runs
+
+_DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
+_SWEEP_FILE = "multirun.yaml"  # Hydra writes it into the folder of a sweep.
+
+
+@click.command("sync")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.option(
+    "--uri", help="Tracking store; default: the store that the runs recorded, or sqlite:///mlflow.db."
+)
+@click.option("--experiment", help="MLflow experiment; default: the one that the runs recorded, or ltrbench.")
+def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
+    """Stores the runs in DIR in MLflow, each exactly once.
+
+    DIR is the folder of a run or of a sweep, or contains several of them. Runs that are stored already stay
+    as they are, so the command can be repeated, for example after a tracking server was unreachable. The
+    parent run of a sweep gets the comparison and the status of the sweep.
+
+    \b
+        python -m ltrbench sync multirun/2026-01-31/12-00-00
+    """
+    from ltrbench.tracking.mlflow import MLflowTracker
+
+    runs = find_runs([folder])
+    store = _store(runs)
+    tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
+    for sweep, members in _by_sweep(runs, folder).items():
+        mirror(tracker, sweep, "" if sweep is None else _identity(sweep), members, _status(members))
+    click.echo(f"number of runs in {tracker.where}: {len(runs)}", err=True)
+
+
+def _store(runs: Sequence[Run]) -> Store:
+    """Returns the recorded store if it can be used here, else the default."""
+    store = recorded_store(runs)
+    if store is None:
+        return _DEFAULT
+    if ":***@" in store.uri:
+        reason = f"the password of the recorded store {store.uri} is not recorded"
+    elif store.database is not None and not store.database.parent.is_dir():
+        reason = f"the folder of the recorded store {store.uri} does not exist here"
+    else:
+        return store
+    click.echo(f"{reason}; the default is {_DEFAULT.uri}. Choose another store with --uri.", err=True)
+    return _DEFAULT
+
+
+def _by_sweep(runs: Sequence[Run], folder: Path) -> dict[Path | None, list[Run]]:
+    """Returns folder of a sweep -> its runs; None -> the runs of no sweep."""
+    groups: dict[Path | None, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_sweep_of(run, folder), []).append(run)
+    return groups
+
+
+def _sweep_of(run: Run, folder: Path) -> Path | None:
+    """Returns the folder of the sweep of a run; None for a run that is not in a sweep, or is DIR itself."""
+    if run.result.sweep is None or run.path == folder:
+        return None
+    inside = [place for place in run.path.parents if place == folder or folder in place.parents]
+    return next((place for place in inside if (place / _SWEEP_FILE).exists()), folder)
+
+
+def _identity(sweep: Path) -> str:
+    return hashlib.sha256(str(sweep.resolve()).encode()).hexdigest()
+
+
+def _status(runs: Sequence[Run]) -> str:
+    return "failed" if any(run.result.status == FAILED for run in runs) else "finished"
