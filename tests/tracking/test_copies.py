@@ -1,0 +1,314 @@
+"""A run folder has one copy in the store, whatever was interrupted; a lost store costs only one call."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages import naming
+from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
+from mlflow.entities import ViewType
+from test_mlflow import make_job, make_run
+from werkzeug.serving import make_server
+
+from ltrbench.errors import TrackingError
+from ltrbench.results import FAILED
+from ltrbench.tracking import mlflow_store
+from ltrbench.tracking.mlflow import MLflowTracker
+
+pytestmark = [
+    pytest.mark.slow,
+    # MLflow's own, as in test_mlflow.py.
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+
+def stored(tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY) -> list[MlflowRun]:
+    """The parents ("sweep") or the copies ("run") of the store, the first created first."""
+    client = MlflowClient(tracker.uri)
+    experiments = [item.experiment_id for item in client.search_experiments()]
+    runs = client.search_runs(experiments, f"tags.kind = '{kind}'", run_view_type=view)
+    return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_name))
+
+
+def statuses(tracker: MLflowTracker, kind: str = "run") -> list[str]:
+    return [run.info.status for run in stored(tracker, kind)]
+
+
+def parents(tracker: MLflowTracker) -> set[str | None]:
+    """The parents of all copies."""
+    return {run.data.tags.get("mlflow.parentRunId") for run in stored(tracker, "run")}
+
+
+def test_a_sweep_that_is_logged_twice_has_one_parent_and_one_copy_of_each_run(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    runs = [make_run(tmp_path / "sweep/0"), make_run(tmp_path / "sweep/1", status=FAILED)]
+    for _ in range(2):
+        tracker.open(str(tmp_path / "sweep"), "abc")
+        for run in (*runs, *runs):
+            tracker.log(run)
+        assert statuses(tracker, "sweep") == ["RUNNING"]
+        tracker.close("failed")
+    assert statuses(tracker, "sweep") == ["FAILED"]
+    assert sorted(statuses(tracker)) == ["FAILED", "FINISHED"]
+    (parent,) = stored(tracker, "sweep")
+    assert parents(tracker) == {parent.info.run_id}
+    assert parent.data.tags["sweep_id"] == "abc"
+    assert {run.data.tags["job"] for run in stored(tracker, "run")} == {"0", "1"}
+
+
+def test_without_an_identity_a_sweep_gets_a_new_parent(tracker: MLflowTracker) -> None:
+    for identity in ("", "", "it's", 'it"s'):
+        tracker.open("sweep", identity)
+    assert len(stored(tracker, "sweep")) == 3  # the quotation marks are both replaced
+
+
+def test_a_parent_that_is_used_again_needs_one_search_and_a_new_parent_none(
+    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [make_run(tmp_path / f"sweep/{number}", seed=number) for number in range(3)]
+    late = {"started": "2999-01-01T00:00:00+00:00", "finished": "2999-01-01T00:00:01+00:00"}
+    fresh = make_run(tmp_path / "sweep/3", **late)
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    for run in runs:
+        tracker.log(run)
+    searches = []
+    search = MlflowClient.search_runs
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        searches.append(args)
+        return search(*args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "search_runs", counted)
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    for run in (*runs, fresh):
+        tracker.log(run)
+    assert len(searches) == 2  # the parent, then its children
+    tracker.open(str(tmp_path / "sweep"))
+    tracker.log(make_run(tmp_path / "sweep/4", seed=4, **late))
+    assert len(searches) == 2
+
+
+def test_a_wider_sweep_keeps_the_parent_and_its_parameters(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open(str(tmp_path), "abc")
+    tracker.log(make_job(tmp_path, "native", 15, 1))
+    tracker.close("finished")
+    tracker.open(str(tmp_path), "abc")
+    wider = make_run(
+        tmp_path / "wider", swept={"seed": ("1", "2", "3")}, sweep="multirun/today", overrides=("seed=3",)
+    )
+    tracker.log(wider)
+    (parent,) = stored(tracker, "sweep")
+    assert parent.data.params["seed"] == "1, 2"
+    assert parent.data.tags["command"] == "python -m ltrbench seed=1,2,3 -m"
+    assert len(stored(tracker, "run")) == 2
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "KILLED"])
+def test_an_incomplete_copy_is_replaced(
+    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    run = make_run(tmp_path / "sweep/0")
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, "log_artifacts", refuse)
+        if status == "RUNNING":  # as after a process was killed, or where the store fails again
+            patched.setattr(MlflowClient, "set_terminated", refuse)
+        tracker.open(str(tmp_path / "sweep"), "abc")
+        for _ in range(2):
+            with pytest.raises(TrackingError, match=naming(tracker.uri, "no space", "ltrbench sync DIR")):
+                tracker.log(run)
+        assert statuses(tracker) == [status, status]
+    again = MLflowTracker(uri=tracker.uri)
+    again.open(str(tmp_path / "sweep"), "abc")
+    again.log(run)
+    assert statuses(tracker) == ["FINISHED"]
+    assert len(stored(tracker, "run", ViewType.ALL)) == 3
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    raise OSError("no space")
+
+
+def test_a_failed_call_is_made_up_for_by_the_next_one(
+    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "sweep/0")
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, "log_batch", refuse)
+        with pytest.raises(TrackingError, match=naming(tracker.uri, "no space")):
+            tracker.log(run)
+    tracker.log(run)
+    assert statuses(tracker) == ["FINISHED"]
+    assert stored(tracker, "sweep")[0].data.tags["command"].startswith("python -m ltrbench")
+
+
+def test_a_folder_with_new_content_has_one_copy(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open(str(tmp_path / "here"), "abc")
+    tracker.log(make_run(tmp_path / "here/0", status=FAILED))
+    tracker.close("failed")
+    # The sweep is continued on another host, which has it at another path.
+    tracker.open(str(tmp_path / "there"), "abc")
+    tracker.log(make_run(tmp_path / "there/0", seed=2))
+    assert statuses(tracker) == ["FINISHED"]
+
+
+def test_a_folder_that_was_moved_is_not_logged_again(tracker: MLflowTracker, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "here/0")
+    tracker.open(str(tmp_path / "here"), "abc")
+    tracker.log(run)
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    tracker.open(str(tmp_path / "there"), "abc")
+    tracker.log(type(run)(tmp_path / "there/0", run.result))
+    assert len(stored(tracker, "run")) == 1
+
+
+def test_a_run_that_was_logged_alone_becomes_a_child_of_its_sweep(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "sweep/0")
+    for _ in range(2):
+        tracker.open(None)
+        tracker.log(run)
+    assert parents(tracker) == {None}
+    for _ in range(2):
+        tracker.open(str(tmp_path / "sweep"), "abc")
+        tracker.log(run)
+    assert parents(tracker) == {stored(tracker, "sweep")[0].info.run_id}
+    assert len(stored(tracker, "run")) == 1
+
+
+def test_a_comparison_that_is_logged_again_adds_no_points(tracker: MLflowTracker, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "sweep/0")
+    (tmp_path / "comparison").mkdir()
+    for claims in ({"a vs b": "better"}, {"a vs c": "equal"}):
+        tracker.open(str(tmp_path / "sweep"), "abc")
+        tracker.log(run)
+        tracker.summarize(tmp_path / "comparison", "text", run, {"native/ndcg@10": 0.5}, claims)
+        tracker.close("finished")
+    (parent,) = stored(tracker, "sweep")
+    client = MlflowClient(tracker.uri)
+    for key in ("native/ndcg_at_10", "test/ndcg_at_10"):
+        assert len(client.get_metric_history(parent.info.run_id, key)) == 1
+    assert [key for key in parent.data.tags if key.startswith("claim/")] == ["claim/a vs c"]
+
+
+@pytest.mark.parametrize("back", [shutil.move, shutil.copy])
+def test_a_database_that_was_moved_away_is_used_again_when_it_is_back(
+    tracker: MLflowTracker, tmp_path: Path, back: Callable[[Path, Path], object]
+) -> None:
+    database, away = tmp_path / "mlflow.db", tmp_path / "away.db"
+    runs = [make_run(tmp_path / f"sweep/{number}", seed=number) for number in range(3)]
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    tracker.log(runs[0])
+    database.rename(away)
+    with pytest.raises(TrackingError, match=naming(tracker.uri, "moved", "ltrbench sync DIR")):
+        tracker.log(runs[1])
+    assert not database.exists()
+    back(away, database)
+    tracker.log(runs[2])
+    tracker.close("finished")
+    assert len(stored(tracker, "run")) == 2
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    for run in runs:
+        tracker.log(run)
+    assert statuses(tracker) == ["FINISHED"] * 3
+
+
+class Server:
+    """MLflow's tracking server in this process, which can be lost and return at the same address."""
+
+    def __init__(self) -> None:
+        from mlflow.server import app
+
+        self._app = app
+        self.requests_left: int | None = None
+        self._server = self._serve(0)
+        self.port = self._server.server_port
+
+    def _serve(self, port: int) -> Any:
+        server = make_server("127.0.0.1", port, self._answer, threaded=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if self.requests_left == 0:
+            start_response("400 Bad Request", [])
+            return []
+        if self.requests_left is not None:
+            self.requests_left -= 1
+        return self._app(environ, start_response)
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def start(self) -> None:
+        self._server = self._serve(self.port)
+
+
+@pytest.fixture
+def server(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    monkeypatch.setenv("_MLFLOW_SERVER_FILE_STORE", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_ROOT", (tmp_path / "artifacts").as_uri())
+    # The server creates its store once per process.
+    monkeypatch.setattr("mlflow.server.handlers._tracking_store", None)
+    server = Server()
+    yield server
+    server.stop()
+
+
+@contextmanager
+def silent(port: int) -> Iterator[None]:
+    """A server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", port)):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore:starlette.middleware.wsgi is deprecated")  # MLflow's server imports it
+def test_a_server_that_is_lost_costs_only_the_calls_until_it_returns(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = MLflowTracker(uri=f"http://127.0.0.1:{server.port}")
+    runs = [make_run(tmp_path / f"sweep/{number}", seed=number) for number in range(4)]
+    failure = naming(tracker.uri, "ltrbench sync DIR")
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    tracker.log(runs[0])
+    server.requests_left = 3  # lost in the middle of a call
+    with pytest.raises(TrackingError, match=failure):
+        tracker.log(runs[1])
+    server.requests_left = None
+    server.stop()
+    began = time.monotonic()
+    with pytest.raises(TrackingError, match=failure):
+        tracker.log(runs[2])
+    assert time.monotonic() - began < 5
+    monkeypatch.setitem(mlflow_store.ANSWER, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with silent(server.port), pytest.raises(TrackingError, match=failure):
+        tracker.log(runs[2])
+    assert time.monotonic() - began < 10
+    server.start()
+    tracker.log(runs[3])
+    tracker.close("failed")
+    assert sorted(statuses(tracker)) in (["FINISHED", "FINISHED", status] for status in ("KILLED", "RUNNING"))
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    for run in runs:
+        tracker.log(run)
+    tracker.close("finished")
+    assert (statuses(tracker), statuses(tracker, "sweep")) == (["FINISHED"] * 4, ["FINISHED"])
+
+
+def test_a_call_to_a_silent_server_ends_after_ten_seconds() -> None:
+    limits = {key.rpartition("_")[2]: int(value) for key, value in mlflow_store.ANSWER.items()}
+    assert limits["TIMEOUT"] * (1 + limits["RETRIES"]) <= 10
