@@ -1,0 +1,132 @@
+"""The verb `sync` fills an MLflow store from run folders, each exactly once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_runs
+from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
+from toy_runs import mentions
+
+from ltrbench.cli import main
+from ltrbench.results import FAILED, RESULT_FILE
+
+pytestmark = [
+    pytest.mark.slow,
+    # MLflow's own, as in test_mlflow.py.
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def work_folder(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `tmp_path` the current folder, with an empty store."""
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+
+
+def write(folder: Path, model: str, sweep: str | None = "sweep", **changes: Any) -> None:
+    """Writes a finished run, and changes fields of its result.json."""
+    toy_runs.write(folder, model)
+    path = folder / RESULT_FILE
+    record = {**json.loads(path.read_text()), "sweep": sweep, **changes}
+    record["data"]["train"]["features"] = 3
+    path.write_text(json.dumps(record))
+
+
+def stored(uri: str = "sqlite:///mlflow.db") -> dict[str, list[MlflowRun]]:
+    """Kind -> the MLflow runs of the store."""
+    client = MlflowClient(f"sqlite:///{Path(uri.removeprefix('sqlite:///')).resolve()}")
+    runs = client.search_runs([item.experiment_id for item in client.search_experiments()])
+    return {kind: [run for run in runs if run.data.tags["kind"] == kind] for kind in ("sweep", "run")}
+
+
+def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(tmp_path: Path) -> None:
+    for number, model in enumerate(("native", "lightgbm")):
+        write(tmp_path / "sweep" / str(number), model)
+    write(tmp_path / "sweep/2", "xgboost", status=FAILED, error="no memory")
+    before = sorted((tmp_path / "sweep").rglob("*"))
+    for _ in range(2):
+        assert main(["sync", "sweep"]) == 0
+    assert sorted((tmp_path / "sweep").rglob("*")) == before
+    runs = stored()
+    (parent,) = runs["sweep"]
+    assert parent.info.status == "FAILED"
+    assert mentions(parent.data.tags["mlflow.note.content"], "native", "lightgbm")
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs["run"]} == {parent.info.run_id}
+    assert sorted(run.info.status for run in runs["run"]) == ["FAILED", "FINISHED", "FINISHED"]
+    # The failed job is run again.
+    shutil.rmtree(tmp_path / "sweep/2")
+    write(tmp_path / "sweep/2", "xgboost")
+    assert main(["sync", "sweep"]) == 0
+    runs = stored()
+    assert [run.info.status for run in (*runs["sweep"], *runs["run"])] == ["FINISHED"] * 4
+
+
+def test_a_run_folder_is_stored_without_a_parent_and_becomes_part_of_its_sweep(tmp_path: Path) -> None:
+    for number in range(2):
+        write(tmp_path / "sweep" / str(number), f"model{number}")
+    assert main(["sync", "sweep/1"]) == 0
+    assert (len(stored()["sweep"]), len(stored()["run"])) == (0, 1)
+    assert main(["sync", "sweep"]) == 0
+    runs = stored()
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs["run"]} == {runs["sweep"][0].info.run_id}
+    assert len(runs["run"]) == 2
+
+
+def test_a_folder_of_sweeps_and_runs_gets_a_parent_for_each_sweep(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write(tmp_path / "all" / name / "0", name)
+        (tmp_path / "all" / name / "multirun.yaml").write_text("")
+    write(tmp_path / "all/alone", "alone", sweep=None)
+    assert main(["sync", "all"]) == 0
+    runs = stored()
+    assert {Path(run.data.tags["sweep"]).name for run in runs["sweep"]} == {"first", "second"}
+    of_model = {run.data.tags["backend"]: run.data.tags.get("mlflow.parentRunId") for run in runs["run"]}
+    assert of_model["alone"] is None
+    assert len(set(of_model.values())) == 3
+
+
+def test_the_store_of_the_runs_is_the_default(
+    tmp_path: Path, empty_database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = {"uri": "sqlite:///kept/mlflow.db", "experiment": "mine"}
+    elsewhere = tmp_path / "elsewhere"
+    write(tmp_path / "sweep/0", "a", config={"tracking": recorded}, started_in=str(elsewhere))
+    # The store was on another machine.
+    assert main(["sync", "sweep"]) == 0
+    assert mentions(capsys.readouterr().err, elsewhere, "--uri", "sqlite:///mlflow.db", "'ltrbench'")
+    (elsewhere / "kept").mkdir(parents=True)
+    shutil.copy(empty_database, elsewhere / "kept/mlflow.db")
+    assert main(["sync", "sweep"]) == 0
+    assert mentions(capsys.readouterr().err, elsewhere / "kept/mlflow.db", "'mine'")
+    assert len(stored(f"{elsewhere}/kept/mlflow.db")["run"]) == 1
+    assert main(["sync", "sweep", "--uri", "sqlite:///mlflow.db", "--experiment", "third"]) == 0
+    assert mentions(capsys.readouterr().err, "sqlite:///mlflow.db", "'third'")
+
+
+def test_a_password_that_was_not_recorded_is_not_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "sweep/0", "a", config={"tracking": {"uri": "http://me:***@host:5000"}})
+    assert main(["sync", "sweep"]) == 0
+    assert mentions(capsys.readouterr().err, "http://me:***@host:5000", "password", "--uri")
+    assert len(stored()["run"]) == 1
+
+
+def test_a_damaged_run_is_named_and_the_others_are_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2):
+        write(tmp_path / "sweep" / str(number), f"model{number}")
+    damaged = tmp_path / "sweep/0/per_query.csv"
+    damaged.write_text("query_id,num_documents\n1,-1\n")
+    assert main(["sync", "sweep"]) == 2
+    assert mentions(capsys.readouterr().err, "sweep/0/per_query.csv", "-1")
+    assert [run.data.tags["backend"] for run in stored()["run"]] == ["model1"]
