@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,11 @@ COMPARISON_FOLDER = "comparison"
 """Subfolder of a sweep's folder for the tables and pictures of its comparison."""
 
 _SQLITE = "sqlite:///"
+
+
+def sweep_identity(folder: Path) -> str:
+    """Returns the identity of the sweep in a folder, by which the tracker finds its parent run again."""
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
 
 
 def mirror(tracker: Tracker, sweep: Path | None, identity: str, runs: Sequence[Run], status: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from ltrbench.cli.files import PATH
-from ltrbench.cli.mirroring import Store, mirror, recorded_store
+from ltrbench.cli.mirroring import Store, mirror, recorded_store, sweep_identity
 from ltrbench.results import FAILED, Run, find_runs
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
@@ -38,7 +37,7 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     store = _store(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
     for sweep, members in _by_sweep(runs, folder).items():
-        mirror(tracker, sweep, "" if sweep is None else _identity(sweep), members, _status(members))
+        mirror(tracker, sweep, "" if sweep is None else sweep_identity(sweep), members, _status(members))
     click.echo(f"number of runs in {tracker.where}: {len(runs)}", err=True)
 
 
@@ -71,10 +70,6 @@ def _sweep_of(run: Run, folder: Path) -> Path | None:
         return None
     inside = [place for place in run.path.parents if place == folder or folder in place.parents]
     return next((place for place in inside if (place / _SWEEP_FILE).exists()), folder)
-
-
-def _identity(sweep: Path) -> str:
-    return hashlib.sha256(str(sweep.resolve()).encode()).hexdigest()
 
 
 def _status(runs: Sequence[Run]) -> str:
