@@ -8,7 +8,6 @@ Only this folder and `config` import Hydra.
     help              --help, shell completion and the explained settings
     errors            error messages and exit codes
     files             options, input and output that verbs share
-    mirroring         copies runs to a tracker
     program           the name under which this process was called
     lesson            the numbers of the verb `walkthrough`
     lesson.md         the text of the verb `walkthrough`

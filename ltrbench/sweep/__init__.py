@@ -1,4 +1,11 @@
 """Sweeps: many jobs, run by an executor.
 
-executors       where jobs run: in this process, in fresh processes, on a Dask cluster
+job         a job, as plan/NUMBER.json describes it
+key         everything that the figures of a job depend on
+plan        the planned jobs of a sweep, on disk before the first job starts
+planning    plans the jobs of a command, and refuses finished jobs that have changed
+state       finished, running, failed or waiting, as the folders show it
+running     which job next, until every job has ended
+worker      runs one job
+executors   where jobs run: in this process, in fresh processes, on a Dask cluster
 """

@@ -2,5 +2,6 @@
 
 session      one command: its tracker, its jobs, the comparison of its runs
 continuing   messages of a sweep that continues in an existing folder, or that was interrupted
+mirroring    copies runs and their comparison to a tracker
 progress     progress of a fit or of the check of a sweep
 """

@@ -21,7 +21,6 @@ import click
 
 from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE
 from ltrbench.cli.files import terminal_width
-from ltrbench.cli.program import SCRIPT, program
 from ltrbench.cli.jobs.continuing import (
     announcement,
     interruption,
@@ -29,12 +28,20 @@ from ltrbench.cli.jobs.continuing import (
     unplanned_runs,
     waiting_for,
 )
+from ltrbench.cli.jobs.mirroring import (
+    COMPARISON_FOLDER,
+    TRACKING,
+    best_of,
+    log_comparison,
+    sweep_identity,
+)
 from ltrbench.cli.jobs.progress import showing
+from ltrbench.cli.program import SCRIPT, program
 from ltrbench.conf_folder import settings_in
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
-from ltrbench.results import FINISHED, RESULT_FILE, Run, hold, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
 from ltrbench.sweep.job import Job
@@ -46,15 +53,12 @@ from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Choice, Comparison
+    from ltrbench.compare import Comparison
 
 log = logging.getLogger("ltrbench")
 
-COMPARISON_FOLDER = "comparison"
-"""Subfolder of a sweep's folder for the tables and pictures of its comparison."""
-
-_SECONDS_FOR_COMPARISON = 60.0
-"""Maximum time to wait for another command that writes the comparison of the same sweep."""
+_SECONDS_FOR_OTHERS = 60.0
+"""Maximum time to wait for another command that writes the comparison of the same sweep, or tracks it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +88,21 @@ class SweepOrder:
 
 @dataclass
 class Session:
-    """One command."""
+    """One command.
+
+    Attributes:
+        tracker: the tracker of the command; None before the first job.
+        is_tracking: whether this command tracks the sweep; only one command does so at a time. True for a
+            single run.
+        sweep: folder of the sweep; None for a single run.
+        jobs: the jobs of the sweep that belong to this command.
+        register: name under which the best model is registered.
+        folders: folders of the runs outside of a planned sweep.
+        errors: one error for each failed job.
+    """
 
     tracker: Tracker | None = None
-    # Folder of the sweep, and the numbers of its jobs; None for a single run.
+    is_tracking: bool = False
     sweep: Path | None = None
     jobs: Sequence[Job] = ()
     register: str | None = None
@@ -97,6 +112,9 @@ class Session:
     comparison_folder: Path | None = None
     in_study: bool = False
 
+    def __post_init__(self) -> None:
+        self._tracking = contextlib.ExitStack()
+
     def run_sweep(self, order: SweepOrder) -> None:
         """Plans the jobs, and runs those that have not finished.
 
@@ -104,7 +122,7 @@ class Session:
             LtrbenchError: The folder, the tracking store or the executor cannot be used, or a finished job
                 has changed. A failure of a job is not raised.
         """
-        identity = prepare(order.folder)
+        prepare(order.folder)
         plan = read_plan(order.folder)
         jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
         for reason in plan.damaged.values():
@@ -117,10 +135,22 @@ class Session:
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
         _check_watching(tracker, executor)
-        tracker.open(str(self.sweep), identity)
         self.tracker = tracker
+        self._open_tracker(tracker, wait=0.0)
         if jobs_to_run:
             self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs_to_run], order)
+
+    def _open_tracker(self, tracker: Tracker, wait: float) -> None:
+        """Opens the tracker of a sweep, unless another command tracks the same sweep.
+
+        Raises:
+            TrackingError: The store cannot be used.
+        """
+        assert self.sweep is not None
+        with contextlib.suppress(LeaseHeldError):
+            self._tracking.enter_context(hold(self.sweep, TRACKING, wait))
+            self.is_tracking = True
+            tracker.open(str(self.sweep), sweep_identity(self.sweep))
 
     def _run_jobs(self, executor: Executor, tasks: Sequence[Task], order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
@@ -139,7 +169,7 @@ class Session:
                 ended=functools.partial(self._ended, is_inline=is_inline),
                 waiting=lambda states: click.echo(waiting_for(states), err=True),
             )
-            if self.tracker is not None and is_inline:
+            if self.tracker is not None and self.is_tracking and is_inline:
                 events.watching = self.tracker.watching
             run_tasks(tasks, executor, events)
         if console:
@@ -153,17 +183,10 @@ class Session:
             self.errors.append(kind(outcome.error))
         if not is_inline:
             _say_ended(task, outcome)
-        if (task.folder / RESULT_FILE).exists() and self.tracker is not None:
-            try:
-                self.tracker.log(read_run(relative(task.folder)))
-            except TrackingError as error:
-                log.warning(
-                    "%s is complete but was not tracked: %s To track it later: %s sync %s",
-                    relative(task.folder),
-                    error,
-                    program(),
-                    shlex.quote(str(self.sweep)),
-                )
+        if (task.folder / RESULT_FILE).exists() and self.tracker is not None and self.is_tracking:
+            run = read_run(relative(task.folder))
+            with _warning(f"{run.path} is complete but was not tracked"):
+                self.tracker.log(run)
 
     def close(self, status: str) -> None:
         """Writes the comparison, registers the best model, and closes the tracker's parent run with the
@@ -171,6 +194,9 @@ class Session:
         try:
             with _warning("the comparison could not be written"):
                 self._keep_comparison()
+            if self.tracker is not None:
+                with _warning("the tracking store does not have the whole sweep"):
+                    self._complete_tracking(self.tracker)
             if self.tracker is not None and self.register is not None and status == "finished":
                 with _warning(f"no model was registered as '{self.register}'"):
                     self._register(self.tracker, self.register)
@@ -178,43 +204,50 @@ class Session:
             status = "interrupted"
             raise
         finally:
-            if self.tracker is not None:
-                with _warning("the sweep's parent run could not be closed"):
+            if self.tracker is not None and self.is_tracking:
+                with self._tracking, _warning("the sweep's parent run could not be closed"):
                     self.tracker.close("failed" if self.errors and status == "finished" else status)
 
     def _keep_comparison(self) -> None:
-        """Writes the comparison to the sweep's folder and passes it to the tracker."""
+        """Writes the comparison to the sweep's folder."""
         if self.sweep is None or not self.comparisons:
             return
-        from ltrbench.compare.output.publish import as_markdown, publish
-        from ltrbench.compare.output.record import claims, figures_by_name
+        from ltrbench.compare.output.publish import publish
 
         folder = self.sweep / COMPARISON_FOLDER
-        with hold(self.sweep, "comparison", wait=_SECONDS_FOR_COMPARISON) as lease:
+        with hold(self.sweep, "comparison", wait=_SECONDS_FOR_OTHERS) as lease:
             publish(self.comparisons, folder)
             lease.is_complete = True
         self.comparison_folder = folder
-        if self.tracker is not None:
-            # Without links to glossary.md, which lead nowhere in a description.
-            text, best = as_markdown(self.comparisons, folder.name, {}), self._best()
-            shown = figures_by_name(self.comparisons)
-            if best is not None:
-                text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
-            self.tracker.summarize(folder, text, best.run if best else None, shown, claims(self.comparisons))
+
+    def _complete_tracking(self, tracker: Tracker) -> None:
+        """Stores runs of the sweep that the tracking store does not have, and the comparison.
+
+        Raises:
+            TrackingError: The store cannot be used, or another command still tracks the sweep.
+        """
+        if self.sweep is None:
+            return
+        if not self.is_tracking:
+            self._open_tracker(tracker, wait=_SECONDS_FOR_OTHERS)
+        if not self.is_tracking:
+            raise TrackingError(
+                "another command still tracks it. When that command has ended: "
+                f"{program()} sync {shlex.quote(str(self.sweep))}"
+            )
+        for run in self.runs:
+            tracker.log(run)
+        if self.comparison_folder is not None:
+            log_comparison(tracker, self.comparisons, self.comparison_folder)
 
     def _register(self, tracker: Tracker, name: str) -> None:
-        best = self._best()
+        best = best_of(self.comparisons)
         if best is None:
             raise ResultError(
                 "the best model is chosen by validation on one data set, but these runs have no data set in "
                 "common. Register the models of each data set in a separate command"
             )
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
-
-    def _best(self) -> Choice | None:
-        from ltrbench.compare import best_by_validation
-
-        return best_by_validation(self.comparisons[0]) if len(self.comparisons) == 1 else None
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -256,7 +289,7 @@ class Session:
         where = [f"Run folders: {_common(self.runs)}"]
         if self.comparison_folder is not None:
             where.append(f"Comparison:  {relative(self.comparison_folder)}")
-        if self.tracker is not None and self.tracker.where:
+        if self.tracker is not None and self.is_tracking and self.tracker.where:
             where.append(f"MLflow UI:   {program()} ui     ({self.tracker.where})")
         if self.registered:
             where.append(f"Registered:  {self.registered}")

@@ -25,13 +25,13 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.cli.errors import as_paragraph
 from ltrbench.cli.help.page import register_help
 from ltrbench.cli.hydra_internals import get_args_parser
-from ltrbench.cli.program import program
-from ltrbench.cli.run.composing import plain_overrides
 from ltrbench.cli.jobs.continuing import SWEEP_FILE
-from ltrbench.cli.run.keys import check_keys
-from ltrbench.cli.run.messages import composition_message, unwritable_message
 from ltrbench.cli.jobs.progress import showing
 from ltrbench.cli.jobs.session import Session, SweepOrder, conduct, relative
+from ltrbench.cli.program import program
+from ltrbench.cli.run.composing import plain_overrides
+from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.run.messages import composition_message, unwritable_message
 from ltrbench.cli.run.sweep import RESAMPLE, ComposedJob, ComposedSweep, register_sweeper, swept_settings
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved, run_study
@@ -122,7 +122,7 @@ class _Command:
             except TrackingError as error:
                 self.session.errors.append(error)
                 raise _Abort from error
-            self.session.tracker = tracker
+            self.session.tracker, self.session.is_tracking = tracker, True
         return self.session.tracker
 
     def swept(

@@ -17,9 +17,9 @@ from hydra.core.plugins import Plugins
 from omegaconf import DictConfig, Node, open_dict
 
 from ltrbench.cli.hydra_internals import BasicSweeper
+from ltrbench.cli.jobs.progress import counting
 from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
-from ltrbench.cli.jobs.progress import counting
 from ltrbench.config import build_experiment, build_tracker, resolved
 from ltrbench.errors import ConfigError
 

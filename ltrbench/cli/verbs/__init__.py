@@ -6,7 +6,7 @@ is found without importing the other files.
 
     comparisons   several runs: compare, aa, reproduce
     runs          one run: show, predict, trees, export, import, ui
-    sweeps        sweeps: resume, status
+    sweeps        sweeps: resume, status, sync
     data          files of data and scores: inspect, evaluate, conventions, explain
     walkthrough   LambdaMART on ten documents
     completion    the scripts of shell completion

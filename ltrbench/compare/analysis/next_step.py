@@ -9,7 +9,6 @@ The cheapest of these is returned. Its time is estimated from the times that the
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -204,14 +203,14 @@ def _command(runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | N
     if any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results):
         return ""
     # --config-dir only adds names, so that runs without it are unchanged.
-    config_dirs = {_config_dir(run) for run in runs} - {None}
+    flags_of_runs = {tuple(run.result.flags) for run in runs} - {()}
     started_in = {item.started_in for item in results}
-    if len(started_in) > 1 or len(config_dirs) > 1:
+    if len(started_in) > 1 or len(flags_of_runs) > 1:
         return ""
     products = as_products(dict.fromkeys(map(tuple, jobs)))
     if len(products) > 1 and folder is None:
         folder = _REPEATED
-    flags = [word for path in config_dirs if path is not None for word in ("--config-dir", path)]
+    flags = [flag for flags in flags_of_runs for flag in flags]
     into = [] if folder is None else [f"hydra.sweep.dir={quoted(folder)}"]
     lines = [shlex.join(["python", "-m", "ltrbench", *flags, *product, "-m", *into]) for product in products]
     return " && ".join([*(shlex.join(["cd", place]) for place in started_in if _is_elsewhere(place)), *lines])
@@ -220,16 +219,6 @@ def _command(runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | N
 def _is_elsewhere(place: str) -> bool:
     """Returns whether it is a folder on this machine, and not the current one."""
     return Path(place).is_dir() and not Path(place).samefile(Path.cwd())
-
-
-def _config_dir(run: Run) -> str | None:
-    """Returns the folder of --config-dir, as recorded by Hydra; None without the option."""
-    settings = run.path / ".hydra" / "hydra.yaml"
-    if not settings.is_file():
-        return None
-    source = r"- path: (.+)\n +schema: file\n +provider: command-line$"
-    match = re.search(source, settings.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    return None if match is None else match[1]
 
 
 def _folder_of_sweep(runs: Sequence[Run]) -> str | None:

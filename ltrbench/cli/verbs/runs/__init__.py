@@ -5,7 +5,6 @@ predict   scores a data file with the model of a run
 trees     prints the trees of the model of a run
 export    writes the scores of a run in formats of other tools
 import_   writes the scores of any system as a run folder
-sync      stores runs in MLflow that are not stored yet
 ui        opens the MLflow UI
 models    not a verb: loads the model of a run
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.files import PATH
-from ltrbench.cli.mirroring import recorded_store
+from ltrbench.cli.jobs.mirroring import recorded_store
 from ltrbench.errors import ResultError, TrackingError
 from ltrbench.results import find_runs
 

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.errors import ResultError
 from ltrbench.results import FINISHED, Run
+from ltrbench.sweep.plan import sweep_id
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
     from ltrbench.compare import Choice, Comparison
 
 log = logging.getLogger("ltrbench")
+
+TRACKING = "tracking"
+"""Lease on the folder of a sweep, held by the process that logs its runs while its tracker is open."""
 
 COMPARISON_FOLDER = "comparison"
 """Subfolder of a sweep's folder for the tables and pictures of its comparison."""
@@ -25,18 +29,22 @@ _SQLITE = "sqlite:///"
 
 
 def sweep_identity(folder: Path) -> str:
-    """Returns the identity of the sweep in a folder, by which the tracker finds its parent run again."""
+    """Returns the identity of the sweep in a folder, by which the tracker finds its parent run again.
+
+    Raises:
+        ResultError: The plan of the sweep cannot be read.
+    """
+    if identity := sweep_id(folder):
+        return identity
+    # A sweep of an earlier version of ltrbench, or of another sweeper, has no plan.
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
 
 
 def mirror(tracker: Tracker, sweep: Path | None, identity: str, runs: Sequence[Run], status: str) -> None:
     """Logs the runs of a sweep that the tracker does not have yet, their comparison, and the sweep's status.
 
-    The caller must be the only process that logs the folders of this sweep, because the tracker asks the
-    store once for the runs that it has. Two commands exclude each other by a lease on the folder of the
-    sweep, from before the tracker is opened until it is closed: a command that logs its runs while the sweep
-    is running, and a command that calls this function. The second command waits, or leaves the runs to the
-    first one.
+    The caller holds the lease `tracking` on the folder of the sweep, because the tracker searches the store
+    for earlier runs only once.
 
     Args:
         tracker: not yet opened, or closed.

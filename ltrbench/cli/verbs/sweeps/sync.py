@@ -8,11 +8,14 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.files import PATH
-from ltrbench.cli.mirroring import Store, mirror, recorded_store, sweep_identity
-from ltrbench.results import FAILED, Run, find_runs
+from ltrbench.cli.jobs.continuing import SWEEP_FILE
+from ltrbench.cli.jobs.mirroring import TRACKING, Store, mirror, recorded_store, sweep_identity
+from ltrbench.results import FAILED, Run, find_runs, hold
+from ltrbench.sweep.plan import read_plan
+from ltrbench.sweep.state import RUNNING, WAITING, states_of
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
-_SWEEP_FILE = "multirun.yaml"  # Hydra writes it into the folder of a sweep.
+_SECONDS_TO_WAIT = 60.0
 
 
 @click.command("sync")
@@ -26,7 +29,8 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
 
     DIR is the folder of a run or of a sweep, or contains several of them. Runs that are stored already stay
     as they are, so the command can be repeated, for example after a tracking server was unreachable. The
-    parent run of a sweep gets the comparison and the status of the sweep.
+    parent run of a sweep gets the comparison and the status of the sweep. A command that runs jobs of the
+    sweep with tracking stores them itself; sync then waits for a minute at most.
 
     \b
         python -m ltrbench sync multirun/2026-01-31/12-00-00
@@ -37,7 +41,11 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     store = _store(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
     for sweep, members in _by_sweep(runs, folder).items():
-        mirror(tracker, sweep, "" if sweep is None else sweep_identity(sweep), members, _status(members))
+        if sweep is None:
+            mirror(tracker, None, "", members, _status(None, members))
+            continue
+        with hold(sweep, TRACKING, wait=_SECONDS_TO_WAIT):
+            mirror(tracker, sweep, sweep_identity(sweep), members, _status(sweep, members))
     click.echo(f"number of runs in {tracker.where}: {len(runs)}", err=True)
 
 
@@ -69,8 +77,12 @@ def _sweep_of(run: Run, folder: Path) -> Path | None:
     if run.result.sweep is None or run.path == folder:
         return None
     inside = [place for place in run.path.parents if place == folder or folder in place.parents]
-    return next((place for place in inside if (place / _SWEEP_FILE).exists()), folder)
+    return next((place for place in inside if (place / SWEEP_FILE).exists()), folder)
 
 
-def _status(runs: Sequence[Run]) -> str:
+def _status(sweep: Path | None, runs: Sequence[Run]) -> str:
+    """Returns "interrupted" if jobs are missing, else "failed" if a job failed, else "finished"."""
+    jobs = [] if sweep is None else list(read_plan(sweep).jobs.values())
+    if sweep is not None and any(state.name in (RUNNING, WAITING) for state in states_of(sweep, jobs)):
+        return "interrupted"
     return "failed" if any(run.result.status == FAILED for run in runs) else "finished"
