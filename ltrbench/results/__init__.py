@@ -50,7 +50,7 @@ from ltrbench.results.record import (
     check_readable,
 )
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
-from ltrbench.results.writing import claim, copy_run, write_run
+from ltrbench.results.writing import claim, copy_run, rewrite_result, write_run
 
 __all__ = [
     "CURVE_FILE",
@@ -87,5 +87,6 @@ __all__ = [
     "mean_importances",
     "naming",
     "read_run",
+    "rewrite_result",
     "write_run",
 ]

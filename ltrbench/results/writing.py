@@ -93,6 +93,26 @@ def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
     return Run(folder, result)
 
 
+def rewrite_result(run: Run, result: RunResult) -> Run:
+    """Replaces the result.json of a run in one step; all other files stay as they are.
+
+    Raises:
+        LeaseLostError: Another process has taken the folder over.
+        ResultError: The disk is full.
+    """
+    with _checked(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
+        draft = Path(staging, RESULT_FILE)
+        draft.write_text(_as_text(result), encoding="utf-8")
+        flush(Path(staging))
+        check_lease(run.path)
+        draft.replace(run.path / RESULT_FILE)
+    return Run(run.path, result)
+
+
+def _as_text(result: RunResult) -> str:
+    return json.dumps(result_as_json(result), indent=2, default=str) + "\n"
+
+
 def _copy(source: Path, target: Path) -> None:
     """Copies a file or a folder; unlike shutil.copytree, which lists all errors, it ends at a full disk."""
     if source.is_dir():
@@ -109,8 +129,7 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
     with _checked(folder), tempfile.TemporaryDirectory(dir=folder, prefix=_STAGING) as staging_name:
         staging = Path(staging_name)
         yield staging
-        text = json.dumps(result_as_json(result), indent=2, default=str)
-        (staging / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+        (staging / RESULT_FILE).write_text(_as_text(result), encoding="utf-8")
         flush(staging)
         check_lease(folder)
         # Files of an earlier failed attempt would appear to belong to this run.

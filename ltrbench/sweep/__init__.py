@@ -7,5 +7,6 @@ planning    plans the jobs of a command, and refuses finished jobs that have cha
 state       finished, running, failed or waiting, as the folders show it
 running     which job next, until every job has ended
 worker      runs one job
+timing      takes the times of finished runs again
 executors   where jobs run: in this process, in fresh processes, on a Dask cluster
 """

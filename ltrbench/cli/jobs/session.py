@@ -48,7 +48,8 @@ from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import FolderOf, Plan, prepare, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
-from ltrbench.sweep.state import states_of, wanted
+from ltrbench.sweep.state import JobState, states_of, wanted
+from ltrbench.sweep.timing import take_times, untimed
 from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
 from ltrbench.tracking import Tracker
 
@@ -122,31 +123,55 @@ class Session:
             LtrbenchError: The folder, the tracking store or the executor cannot be used, or a finished job
                 has changed. A failure of a job is not raised.
         """
+        plan, states = self._planned(order)
+        if message := announcement(relative(order.folder), plan, states, order.only_failed):
+            click.echo(message, err=True)
+        executor = build(order.settings, "executor", Executor)
+        tracker = build_tracker(order.settings)
+        _check_watching(tracker, executor)
+        self._open_tracker(tracker)
+        jobs = [state.job for state in wanted(states, order.only_failed)]
+        if jobs:
+            self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs], order)
+
+    def time_sweep(self, order: SweepOrder) -> None:
+        """Takes the times of the finished jobs that shared the machine again, one after another.
+
+        Raises:
+            LtrbenchError: As in `run_sweep`. A failure of a job is not raised.
+        """
+        _, states = self._planned(order)
+        jobs = untimed(states)
+        click.echo(f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True)
+        self._open_tracker(build_tracker(order.settings))
+        for job in jobs:
+            try:
+                timed = take_times(order.folder, job, [state.job for state in states])
+            except LtrbenchError as error:
+                self.errors.append(error)
+                click.echo(f"job {job.number}: error: {error}", err=True)
+                continue
+            seconds = timed[0].result.seconds["fit"]
+            click.echo(f"job {job.number}: {timed[0].result.model}, fit in {seconds:.2f} s", err=True)
+
+    def _planned(self, order: SweepOrder) -> tuple[Plan, list[JobState]]:
+        """Plans the jobs of an order, and returns the plan and the states of these jobs."""
         prepare(order.folder)
         plan = read_plan(order.folder)
         jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
         for reason in plan.damaged.values():
             log.warning("%s. Its job is not part of this command.", reason)
         self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
-        states = states_of(order.folder, jobs)
-        if message := announcement(self.sweep, plan, states, order.only_failed):
-            click.echo(message, err=True)
-        jobs_to_run = [state.job for state in wanted(states, order.only_failed)]
-        executor = build(order.settings, "executor", Executor)
-        tracker = build_tracker(order.settings)
-        _check_watching(tracker, executor)
-        self.tracker = tracker
-        self._open_tracker(tracker, wait=0.0)
-        if jobs_to_run:
-            self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs_to_run], order)
+        return plan, states_of(order.folder, jobs)
 
-    def _open_tracker(self, tracker: Tracker, wait: float) -> None:
+    def _open_tracker(self, tracker: Tracker, wait: float = 0.0) -> None:
         """Opens the tracker of a sweep, unless another command tracks the same sweep.
 
         Raises:
             TrackingError: The store cannot be used.
         """
         assert self.sweep is not None
+        self.tracker = tracker
         with contextlib.suppress(LeaseHeldError):
             self._tracking.enter_context(hold(self.sweep, TRACKING, wait))
             self.is_tracking = True

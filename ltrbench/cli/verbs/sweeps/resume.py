@@ -12,7 +12,7 @@ import click
 from ltrbench.cli.errors import OK
 from ltrbench.cli.files import PATH, echo
 from ltrbench.cli.program import program
-from ltrbench.errors import ResultError
+from ltrbench.errors import ConfigError, ResultError
 
 if TYPE_CHECKING:
     from ltrbench.sweep.job import Job
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 @click.argument("sweep", type=PATH, metavar="DIR")
 @click.option("--failed", is_flag=True, help="Run only the jobs that failed.")
 @click.option("--dry-run", is_flag=True, help="Only show which jobs would run.")
-def resume_verb(sweep: Path, failed: bool, dry_run: bool) -> int:
+@click.option(
+    "--timing",
+    is_flag=True,
+    help="Instead, take the times of finished jobs that shared the machine again, one after another.",
+)
+def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool) -> int:
     """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of its
     last command.
 
@@ -39,14 +44,16 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool) -> int:
 
     plan = read_plan(sweep.resolve())
     check_plan(plan, sweep)
+    if timing and failed:
+        raise ConfigError("--timing is about finished jobs, and --failed about the others; leave one out.")
     # A module of the user is found in the current folder, never in a folder that the plan names.
     search_current_folder()
     enter(plan)
     drafts = [redrafted(job) for job in plan.jobs.values()]
     if dry_run:
         refuse_changed(plan, drafts)
-        return _show(plan, failed)
-    return _run(plan, drafts, failed)
+        return _show(plan, failed, timing)
+    return _run(plan, drafts, failed, timing)
 
 
 def check_plan(plan: Plan, sweep: Path) -> None:
@@ -101,17 +108,20 @@ def redrafted(job: Job) -> Job:
     return draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
 
 
-def _show(plan: Plan, failed: bool) -> int:
+def _show(plan: Plan, failed: bool, timing: bool) -> int:
     from ltrbench.sweep.state import states_of, wanted
+    from ltrbench.sweep.timing import untimed
 
-    states = wanted(states_of(plan.sweep, plan.jobs.values()), failed)
+    states = states_of(plan.sweep, plan.jobs.values())
+    again = {job.number for job in untimed(states)}
+    states = [state for state in states if state.job.number in again] if timing else wanted(states, failed)
     for state in states:
         echo(f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}")
     echo(f"{len(states)} of {len(plan.jobs)} jobs would run.")
     return OK
 
 
-def _run(plan: Plan, drafts: list[Job], failed: bool) -> int:
+def _run(plan: Plan, drafts: list[Job], failed: bool, timing: bool) -> int:
     from ltrbench.cli.jobs.session import Session, SweepOrder, conduct, default_logging
 
     last = plan.jobs[max(plan.jobs)]
@@ -126,4 +136,5 @@ def _run(plan: Plan, drafts: list[Job], failed: bool) -> int:
     )
     session = Session()
     again = f"{program()} resume {shlex.quote(str(plan.sweep))}"
-    return conduct(session, again, lambda: session.run_sweep(order))
+    work = session.time_sweep if timing else session.run_sweep
+    return conduct(session, again, lambda: work(order))
