@@ -23,6 +23,7 @@ from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import LeaseHeldError
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.state import DONE, FAILED, RUNNING, state_of
+from ltrbench.user_modules import searching_only
 
 log = logging.getLogger("ltrbench")
 
@@ -42,6 +43,8 @@ class Task:
 
     Attributes:
         sweep: folder of the sweep, absolute.
+        started_in: folder where relative paths of the job begin.
+        modules: folder with the modules of the user: the current folder of the command.
         trained: (folder, digest) of the job whose training may be copied; None: the job trains.
         progress: how the progress of a fit is shown, as in the setting.
         logging: configuration of Python's logging, with `FOLDER` for the folder of the run.
@@ -51,6 +54,8 @@ class Task:
 
     job: Job
     sweep: Path
+    started_in: Path
+    modules: Path
     trained: tuple[str, str] | None = None
     progress: str = "none"
     logging: Mapping[str, Any] = field(default_factory=dict)
@@ -147,10 +152,13 @@ def _surroundings(task: Task) -> Iterator[None]:
     here = Path.cwd()
     before = {name: os.environ.get(name) for name in task.environment}
     os.environ.update(task.environment)
-    if task.chdir:
-        os.chdir(task.folder)
     try:
-        yield
+        # A worker on another host may have been started elsewhere.
+        os.chdir(task.started_in)
+        if task.chdir:
+            os.chdir(task.folder)
+        with searching_only(task.modules):
+            yield
     finally:
         os.chdir(here)
         for name, value in before.items():

@@ -82,6 +82,8 @@ def mistake(value: Any, declared: Any, place: str) -> str | None:
     if isinstance(value, dict):
         return _mistake_in_object(value, declared, place)
     if isinstance(value, list):
+        if arguments[0] is str and all(type(item) is str for item in value):
+            return None  # the common case, such as feature names, in a fraction of the time
         items = ((item, arguments[0], f"{place}[{number}]") for number, item in enumerate(value))
         return _first(items)
     return None

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.errors import ResultError
 from ltrbench.results import FINISHED, Run
-from ltrbench.sweep.plan import sweep_id
+from ltrbench.sweep.plan import read_plan, sweep_id
+from ltrbench.sweep.state import FAILED as JOB_FAILED
+from ltrbench.sweep.state import RUNNING, WAITING, states_of
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -38,6 +40,15 @@ def sweep_identity(folder: Path) -> str:
         return identity
     # A sweep of an earlier version of ltrbench, or of another sweeper, has no plan.
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+
+
+def status_of(sweep: Path) -> str:
+    """Returns the status of a sweep: "interrupted" if planned jobs have not ended, else "failed" if a job
+    failed, else "finished"."""
+    names = {state.name for state in states_of(sweep, read_plan(sweep).jobs.values())}
+    if names & {RUNNING, WAITING}:
+        return "interrupted"
+    return "failed" if JOB_FAILED in names else "finished"
 
 
 def mirror(tracker: Tracker, sweep: Path | None, identity: str, runs: Sequence[Run], status: str) -> None:

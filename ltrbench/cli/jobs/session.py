@@ -33,6 +33,7 @@ from ltrbench.cli.jobs.mirroring import (
     TRACKING,
     best_of,
     log_comparison,
+    status_of,
     sweep_identity,
 )
 from ltrbench.cli.jobs.progress import showing
@@ -52,6 +53,7 @@ from ltrbench.sweep.state import JobState, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
 from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
 from ltrbench.tracking import Tracker
+from ltrbench.user_modules import modules_folder
 
 if TYPE_CHECKING:
     from ltrbench.compare import Comparison
@@ -172,10 +174,12 @@ class Session:
         """
         assert self.sweep is not None
         self.tracker = tracker
-        with contextlib.suppress(LeaseHeldError):
-            self._tracking.enter_context(hold(self.sweep, TRACKING, wait))
-            self.is_tracking = True
+        with contextlib.suppress(LeaseHeldError), contextlib.ExitStack() as held:
+            held.enter_context(hold(self.sweep, TRACKING, wait))
             tracker.open(str(self.sweep), sweep_identity(self.sweep))
+            # Held until `close`, unless the store cannot be opened.
+            self._tracking = held.pop_all()
+            self.is_tracking = True
 
     def _run_jobs(self, executor: Executor, tasks: Sequence[Task], order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
@@ -231,7 +235,14 @@ class Session:
         finally:
             if self.tracker is not None and self.is_tracking:
                 with self._tracking, _warning("the sweep's parent run could not be closed"):
-                    self.tracker.close("failed" if self.errors and status == "finished" else status)
+                    self.tracker.close(self._status(status))
+
+    def _status(self, status: str) -> str:
+        """Returns the status of the parent run: that of the command, unless jobs failed or have not ended."""
+        if status != "finished":
+            return status
+        of_sweep = "finished" if self.sweep is None else status_of(self.sweep)
+        return "failed" if self.errors and of_sweep == "finished" else of_sweep
 
     def _keep_comparison(self) -> None:
         """Writes the comparison to the sweep's folder."""
@@ -426,6 +437,8 @@ def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> Task:
     return Task(
         job=job,
         sweep=order.folder.resolve(),
+        started_in=Path.cwd(),
+        modules=modules_folder(),
         trained=(job.same_training, leaders[job.same_training]) if job.same_training in leaders else None,
         progress=progress if is_inline or progress == "none" else "plain",
         logging=order.logging if is_inline else handlers_kept(order.logging, into_folders=True),

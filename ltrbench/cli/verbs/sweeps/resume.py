@@ -40,20 +40,20 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool) -> int:
     """
     from ltrbench.sweep.plan import read_plan
     from ltrbench.sweep.planning import refuse_changed
-    from ltrbench.user_modules import search_current_folder
+    from ltrbench.user_modules import searching_only
 
     plan = read_plan(sweep.resolve())
     check_plan(plan, sweep)
     if timing and failed:
         raise ConfigError("--timing is about finished jobs, and --failed about the others; leave one out.")
-    # A module of the user is found in the current folder, never in a folder that the plan names.
-    search_current_folder()
-    enter(plan)
-    drafts = [redrafted(job) for job in plan.jobs.values()]
-    if dry_run:
-        refuse_changed(plan, drafts)
-        return _show(plan, failed, timing)
-    return _run(plan, drafts, failed, timing)
+    # Modules of the user are in the current folder of this command, never in a folder that the plan names.
+    with searching_only(Path.cwd()):
+        enter(plan)
+        drafts = [redrafted(job) for job in plan.jobs.values()]
+        if dry_run:
+            refuse_changed(plan, drafts)
+            return _show(plan, failed, timing)
+        return _run(plan, drafts, failed, timing)
 
 
 def check_plan(plan: Plan, sweep: Path) -> None:

@@ -9,10 +9,8 @@ import click
 
 from ltrbench.cli.files import PATH
 from ltrbench.cli.jobs.continuing import SWEEP_FILE
-from ltrbench.cli.jobs.mirroring import TRACKING, Store, mirror, recorded_store, sweep_identity
+from ltrbench.cli.jobs.mirroring import TRACKING, Store, mirror, recorded_store, status_of, sweep_identity
 from ltrbench.results import FAILED, Run, find_runs, hold
-from ltrbench.sweep.plan import read_plan
-from ltrbench.sweep.state import RUNNING, WAITING, states_of
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
 _SECONDS_TO_WAIT = 60.0
@@ -81,8 +79,7 @@ def _sweep_of(run: Run, folder: Path) -> Path | None:
 
 
 def _status(sweep: Path | None, runs: Sequence[Run]) -> str:
-    """Returns "interrupted" if jobs are missing, else "failed" if a job failed, else "finished"."""
-    jobs = [] if sweep is None else list(read_plan(sweep).jobs.values())
-    if sweep is not None and any(state.name in (RUNNING, WAITING) for state in states_of(sweep, jobs)):
-        return "interrupted"
-    return "failed" if any(run.result.status == FAILED for run in runs) else "finished"
+    """Returns the status of a sweep, or of runs without a plan."""
+    status = "finished" if sweep is None else status_of(sweep)
+    has_failed = any(run.result.status == FAILED for run in runs)
+    return "failed" if has_failed and status == "finished" else status
