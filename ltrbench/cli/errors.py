@@ -10,7 +10,7 @@ import click
 from ltrbench.errors import LtrbenchError, in_words
 from ltrbench.untrusted.escaping import visible
 
-OK, RUN_FAILED, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
+OK, RUN_FAILED, USER_MISTAKE, RUN_INTERRUPTED = 0, 1, 2, 130
 
 
 def as_paragraph(error: BaseException) -> str:

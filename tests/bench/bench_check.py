@@ -17,7 +17,7 @@ from hydra.types import RunMode
 from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
 from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 
 MODELS = ("native", "lightgbm", "xgboost", "random")
 
@@ -37,8 +37,9 @@ def main() -> None:
         def check(composer: Composer, job: list[str]) -> None:
             with composer.composed(job) as composed:
                 check_keys(composed.config, master.hydra)
-                build_experiment(composed.config, composed.choices, tuple(job), None)
-                build_tracker(composed.config)
+                settings = resolved(composed.config)
+                build_experiment(settings, composed.choices, tuple(job), None)
+                build_tracker(settings)
 
         sweeps = {
             "4 models x seeds": [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,15 @@ from typing import Any
 import pytest
 from command_line import TINY
 from command_line import run as run_command
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
 from test_experiment import Recorder, Toy
 
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build_experiment, register_schema, resolved
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment.run import Experiment, run
+from ltrbench.measure.provenance import plain
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.rankers.capabilities import SupportsSeedMatters
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -22,7 +29,12 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import RESULT_FILE, RUN_FILES, Run, find_runs, read_run
+from ltrbench.results import FAILED, RESULT_FILE, RUN_FILES, Run, find_runs, read_run
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.plan import prepare, read_plan
+from ltrbench.sweep.planning import draft, plan_jobs
+from ltrbench.sweep.state import DONE
+from ltrbench.sweep.worker import Task, run_task
 
 FEW = 1000
 
@@ -103,7 +115,10 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def experiment(seed: int = 1, **fields: Any) -> Experiment:
     fields = {"ranker": Counting(seed=seed), "source": Toy(), "importance": None, **fields}
-    return Experiment(model="counting", sweep="s", overrides=(f"seed={seed}",), **fields)
+    measured = {name: fields[name] for name in ("metrics", "importance", "timing") if name in fields}
+    return Experiment(
+        model="counting", sweep="s", overrides=(f"seed={seed}",), config=plain(measured), **fields
+    )
 
 
 def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained: Run, tmp_path: Path) -> None:
@@ -127,10 +142,31 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
     assert not list(copied.path.glob(".*"))
 
 
-def test_a_copy_names_the_run_that_trained_and_not_another_copy(trained: Run, tmp_path: Path) -> None:
-    second = run(experiment(2), tmp_path / "1", trained=("0", trained))
-    third = run(experiment(3), tmp_path / "2", earlier={"1": second, "0": trained})
-    assert third.result.reused == "0"
+def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
+    """Returns the jobs of these experiments, planned after those of earlier commands."""
+    prepare(sweep)
+    drafts = [
+        draft(each, {"seed": each.ranker.seed, "data": {}, **each.config}, {}, (), str(Path.cwd()))
+        for each in experiments
+    ]
+    return plan_jobs(read_plan(sweep), drafts, lambda _, number: str(number))
+
+
+def copied_of(jobs: Iterable[Job]) -> list[str | None]:
+    """Returns the folder of the job whose training each job copies; None: it trains."""
+    return [job.same_training for job in jobs]
+
+
+def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(tmp_path: Path) -> None:
+    assert copied_of(planned(tmp_path, experiment(1), experiment(2), experiment(3))) == [None, "0", "0"]
+    # Another command in the same folder copies the same job, because the key covers the data and the code.
+    assert copied_of(planned(tmp_path, experiment(3), experiment(4))) == ["0", "0"]
+
+
+def test_a_job_whose_seed_matters_or_whose_data_cannot_be_loaded_trains(tmp_path: Path) -> None:
+    by_seed = [experiment(seed, ranker=RandomRanker(seed=seed)) for seed in (1, 2)]
+    broken = [experiment(seed, source=Toy(broken=True)) for seed in (3, 4)]
+    assert copied_of(planned(tmp_path, *by_seed, *broken)) == [None] * 4
 
 
 def test_a_run_without_earlier_ones_trains(trained: Run, tmp_path: Path) -> None:
@@ -152,27 +188,77 @@ def test_a_run_without_earlier_ones_trains(trained: Run, tmp_path: Path) -> None
     ],
     ids=repr,
 )
-def test_a_run_that_differs_in_more_than_the_seed_trains(
-    trained: Run, fields: dict[str, Any], tmp_path: Path
-) -> None:
-    assert run(experiment(2, **fields), tmp_path / "1", trained=("0", trained)).result.reused is None
+def test_a_job_that_differs_in_more_than_the_seed_trains(fields: dict[str, Any], tmp_path: Path) -> None:
+    jobs = planned(tmp_path, experiment(1), experiment(2, **fields), experiment(3))
+    assert copied_of(jobs) == [None, None, "0"]
 
 
-def test_a_run_reuses_the_training_on_its_own_resample(tmp_path: Path) -> None:
-    earlier: dict[str, Run] = {}
-    for job, (seed, index) in enumerate([(0, 1), (0, 2), (9, 1), (9, 2)]):
-        drawn = TrainingResample(number=2, index=index)
-        done = run(experiment(seed + index, resample=drawn), tmp_path / str(job), earlier=earlier)
-        earlier[str(job)] = done
-    assert [done.result.reused for done in earlier.values()] == [None, None, "0", "1"]
+def test_a_job_copies_the_training_on_its_own_resample(tmp_path: Path) -> None:
+    resampled = [
+        experiment(seed + index, resample=TrainingResample(number=2, index=index))
+        for seed, index in [(0, 1), (0, 2), (9, 1), (9, 2)]
+    ]
+    jobs = planned(tmp_path, *resampled)
+    assert copied_of(jobs) == [None, None, "0", "1"]
+    runs: dict[str | None, Run] = {}
+    for each, job in zip(resampled, jobs, strict=True):
+        leader = job.same_training
+        trained = None if leader is None else (leader, runs[leader])
+        runs[job.folder] = run(each, tmp_path / job.folder, trained=trained)
+    assert [done.result.reused for done in runs.values()] == [None, None, "0", "1"]
     for copied in ("2", "3"):
-        data = earlier[copied].result.data
-        assert data == earlier[earlier[copied].result.reused or ""].result.data
+        assert runs[copied].result.data == runs[runs[copied].result.reused].result.data
+    assert runs["2"].result.data != runs["3"].result.data
 
 
-def test_a_run_whose_folder_is_gone_is_not_reused(trained: Run, tmp_path: Path) -> None:
-    (trained.path / RESULT_FILE).unlink()
-    assert run(experiment(2), tmp_path / "1", trained=("0", trained)).result.reused is None
+@pytest.fixture
+def tasks(tmp_path: Path) -> list[Task]:
+    """Three planned jobs that differ in a seed without effect."""
+    register_schema()
+    experiments = []
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        for seed in (1, 2, 3):
+            words = ["model=single_feature", f"seed={seed}", *TINY]
+            config = compose("config", overrides=words, return_hydra_config=True)
+            choices = dict(config.hydra.runtime.choices)
+            with open_dict(config):
+                del config["hydra"]
+            settings = resolved(config)
+            built = build_experiment(settings, choices, tuple(words), str(tmp_path))
+            experiments.append(draft(built, settings, choices, (), str(tmp_path)))
+    prepare(tmp_path)
+    jobs = plan_jobs(read_plan(tmp_path), experiments, lambda _, number: str(number))
+    assert copied_of(jobs) == [None, "0", "0"]
+    trained = [None, ("0", jobs[0].digest), ("0", jobs[0].digest)]
+    return [Task(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
+
+
+def test_jobs_run_as_they_are_planned(tasks: list[Task], tmp_path: Path) -> None:
+    assert [run_task(task).state for task in tasks] == [DONE] * 3
+    runs = find_runs([tmp_path])
+    assert [each.result.reused for each in runs] == [None, "0", "0"]
+    assert [each.result.key for each in runs] == [task.job.digest for task in tasks]
+    assert [each.result.seed for each in runs] == [1, 2, 3]
+
+
+def test_a_run_whose_folder_is_gone_is_not_copied(tasks: list[Task], tmp_path: Path) -> None:
+    run_task(tasks[0])
+    (tmp_path / "0" / RESULT_FILE).unlink()
+    run_task(tasks[1])
+    assert read_run(tmp_path / "1").result.reused is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": FAILED, "error": "by design"}, {"key": "another"}, {"reused": "5"}], ids=repr
+)
+def test_a_run_that_failed_or_is_of_another_job_or_is_a_copy_is_not_copied(
+    tasks: list[Task], tmp_path: Path, changes: dict[str, str]
+) -> None:
+    run_task(tasks[0])
+    path = tmp_path / "0" / RESULT_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    run_task(tasks[1])
+    assert read_run(tmp_path / "1").result.reused is None
 
 
 def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_path: Path) -> None:
@@ -204,9 +290,9 @@ def test_a_sweep_trains_once_what_the_seed_does_not_change_and_says_so(tmp_path:
     (line,) = re.findall(r".*reused.*", done.stderr)
     assert "seed" in line
     assert "job 0" in line
-    # Another command into the same folder does not know whether the data are still the same.
+    # The key of a job covers data and code, so that another command into the same folder copies it too.
     run_command("model=native", "seed=2", "-m", "hydra.sweep.dir=s", *TINY, folder=tmp_path)
-    assert read_run(tmp_path / "s/4").result.reused is None
+    assert read_run(tmp_path / "s/4").result.reused == "0"
 
 
 def test_mlflow_shows_which_run_was_reused(trained: Run, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_two_runs_at_the_same_time_both_record_it(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_training_shared_the_machine_if_its_source_did(shared: Run, tmp_path: Path) -> None:
-    copied = run(experiment(NextToAnotherJob(seed=2)), tmp_path / "copy", earlier={"shared": shared})
+    copied = run(experiment(NextToAnotherJob(seed=2)), tmp_path / "copy", trained=("shared", shared))
     assert copied.result.reused == "shared"
     assert copied.result.shared_machine
 

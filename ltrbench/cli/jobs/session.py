@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.cli.errors import INTERRUPTED, OK, RUN_FAILED, USER_MISTAKE
+from ltrbench.cli.errors import OK, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE
 from ltrbench.cli.files import terminal_width
 from ltrbench.cli.jobs.continuing import (
     announcement,
@@ -375,7 +375,7 @@ def conduct(session: Session, again: str, work: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         session.report()
         click.echo(session.interruption(again), err=True)
-        return INTERRUPTED
+        return RUN_INTERRUPTED
     session.report()
     return session.exit_code
 

@@ -24,14 +24,6 @@ _LINES_OF_HYDRA = ("object_type=", "reference_type=", "full_key:")
 
 # Hydra's plug-ins: config group -> YAML -> the package that contains it.
 _PLUGINS = {
-    "hydra/launcher": {
-        "joblib": "hydra-joblib-launcher",
-        "ray": "hydra-ray-launcher",
-        "ray_aws": "hydra-ray-launcher",
-        "rq": "hydra-rq-launcher",
-        "submitit_local": "hydra-submitit-launcher",
-        "submitit_slurm": "hydra-submitit-launcher",
-    },
     "hydra/sweeper": {
         "ax": "hydra-ax-sweeper",
         "nevergrad": "hydra-nevergrad-sweeper",
@@ -55,6 +47,14 @@ def composition_message(error: BaseException) -> str:
     before_path = itertools.takewhile(lambda line: not line.startswith("Config search path:"), lines)
     text = " ".join(line for line in before_path if line and not line.startswith(_LINES_OF_HYDRA))
     return text if text.endswith(".") else f"{text}."
+
+
+def launcher_message(name: str) -> str:
+    """Returns the message about a launcher of Hydra, installed or not."""
+    return (
+        f"hydra/launcher={name} has no effect, because executors run the jobs. Set executor=processes, or "
+        "executor=dask for a cluster."
+    )
 
 
 def unwritable_message(error: OSError) -> str:
@@ -95,6 +95,8 @@ def _missing_yaml(error: BaseException, text: str) -> str | None:
     if match is None:
         return None
     group, name = match[1], match[2]
+    if group == "hydra/launcher":
+        return launcher_message(name)
     package = _PLUGINS.get(group, {}).get(name)
     if package is not None:
         return (

@@ -20,6 +20,7 @@ from ltrbench.cli.hydra_internals import BasicSweeper
 from ltrbench.cli.jobs.progress import counting
 from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.run.messages import launcher_message
 from ltrbench.config import build_experiment, build_tracker, resolved
 from ltrbench.errors import ConfigError
 
@@ -104,10 +105,7 @@ class CheckedSweeper(BasicSweeper):
         assert self.config is not None
         launcher = self.config.hydra.runtime.choices.get("hydra/launcher")
         if launcher not in _LAUNCHERS:
-            raise ConfigError(
-                f"hydra/launcher={launcher} has no effect, because executors run the jobs. Set "
-                "executor=processes, or executor=dask for a cluster."
-            )
+            raise ConfigError(launcher_message(launcher))
         if self.max_batch_size is not None:
             raise ConfigError(
                 f"hydra.sweeper.max_batch_size is {self.max_batch_size}, which has no effect, because "

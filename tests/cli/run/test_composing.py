@@ -23,7 +23,7 @@ from ltrbench.cli.run.composing import Composer
 from ltrbench.cli.run.keys import check_keys
 from ltrbench.cli.run.messages import composition_message
 from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 from ltrbench.errors import ConfigError
 
 
@@ -145,8 +145,9 @@ def check(composer: Composer, master: DictConfig, jobs: list[list[str]]) -> None
     for job in jobs:
         with composer.composed(job) as composed:
             check_keys(composed.config, master.hydra)
-            build_experiment(composed.config, composed.choices, tuple(job), None)
-            build_tracker(composed.config)
+            settings = resolved(composed.config)
+            build_experiment(settings, composed.choices, tuple(job), None)
+            build_tracker(settings)
 
 
 @pytest.mark.parametrize(
@@ -218,10 +219,10 @@ def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
         (["seed=range(3)"], ["seed=range(3)", "add -m"]),
         (["metrics=[ndcg@10"], ["override metrics=[ndcg@10", "bracket", "'metrics=[ndcg@10,map]'"]),
         (["model='native"], ["override model='native", "quote"]),
-        (["hydra/launcher=joblib"], ["pip install hydra-joblib-launcher"]),
+        (["hydra/launcher=joblib"], ["hydra/launcher=joblib", "executor=processes", "executor=dask"]),
         (["hydra/sweeper=optuna"], ["pip install hydra-optuna-sweeper"]),
         (["hydra/job_logging=colorlog"], ["pip install hydra-colorlog"]),
-        (["hydra/launcher=jobilb"], ["'jobilb'", "'joblib'", "joblib, ray"]),
+        (["hydra/sweeper=optna"], ["'optna'", "'optuna'", "ax, nevergrad"]),
         (["modl=native"], ["key modl", "'model'"]),
         (["model.num_leavs=3"], ["key model.num_leavs", "'num_leaves'"]),
         (["model.extra.foo=3"], ["+model.extra.foo=VALUE"]),

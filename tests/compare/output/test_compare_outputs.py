@@ -18,8 +18,7 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.cli import main
-from ltrbench.cli.jobs.continuing import Sweep
-from ltrbench.cli.run.launch import Session
+from ltrbench.cli.jobs.session import Session
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices, verdict
 from ltrbench.compare.analysis.across import across, across_in_words
 from ltrbench.compare.analysis.methods import about_draws
@@ -382,7 +381,7 @@ def test_a_sweep_whose_comparison_cannot_be_written_prints_it_and_exits_with_2(
     for folder in folders:
         finished_run(folder, folder.name)
     monkeypatch.setattr("ltrbench.compare.output.publish.draw_series", FullDisk())
-    session = Session(sweep=Sweep(tmp_path), folders=folders)
+    session = Session(sweep=tmp_path)
     session.close("finished")
     session.report()
     printed = capsys.readouterr()

@@ -1,0 +1,450 @@
+"""Several commands in the folder of one sweep: what runs, what is refused, and the message after Ctrl-C."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from command_line import COMMAND, TINY, run, statuses
+from forked import run_forked
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from run_cases import finished_run
+
+from ltrbench.cli.jobs.continuing import announcement, interruption, runs_of, unplanned_runs
+from ltrbench.cli.jobs.session import Session
+from ltrbench.cli.run.launch import _Command
+from ltrbench.errors import ResultError
+from ltrbench.results import FAILED, RESULT_FILE, Run, find_runs, hold, holder, read_run, write_run
+from ltrbench.results.overrides import as_products
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.key import JobKey
+from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.planning import plan_jobs
+from ltrbench.sweep.state import DONE, RUNNING, WAITING, JobState, states_of
+from ltrbench.sweep.worker import Task, run_task, stopping
+
+CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
+SLEEPY = """
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from ltrbench.rankers.random import RandomRanker
+
+@dataclass(kw_only=True)
+class Sleepy(RandomRanker):
+    def fit(self, train, valid=None, on_iteration=None):
+        if self.seed == 1 and not Path("awake").exists():
+            time.sleep(100)
+        return super().fit(train, valid, on_iteration)
+"""
+
+
+def drafted(*overrides: str) -> Job:
+    """Returns a job without a number, whose key depends on its overrides only."""
+    key = JobKey(settings={"overrides": overrides}, data={}, code={}, versions={})
+    return Job(
+        number=0,
+        folder="",
+        overrides=list(overrides),
+        choices={"model": "native"},
+        settings={},
+        sweep="s",
+        started_in="/",
+        key=asdict(key),
+    )
+
+
+def planned(sweep: Path, *overrides: str, subdir: str = "{number}") -> tuple[Plan, list[Job]]:
+    """Plans one job for each override, as another command in the same folder does."""
+    prepare(sweep)
+    plan = read_plan(sweep)
+    jobs = plan_jobs(
+        plan,
+        [drafted(override) for override in overrides],
+        lambda job, number: subdir.format(number=number),
+        unplanned_runs(plan),
+    )
+    return plan, jobs
+
+
+def numbered(jobs: Sequence[Job]) -> dict[int, str]:
+    """Returns number -> override of each job."""
+    return {job.number: job.overrides[0] for job in jobs}
+
+
+def stored(folder: Path, *overrides: str, status: str = "finished") -> Run:
+    """Writes a toy run of the job with these overrides."""
+    result = finished_run(folder, "native").result
+    if status == FAILED:
+        shutil.rmtree(folder)
+    error = "ValueError: by design" if status == FAILED else None
+    key = drafted(*overrides).digest
+    return write_run(folder, replace(result, overrides=overrides, status=status, error=error, key=key))
+
+
+@given(
+    values=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    kept=st.sets(st.integers(0, 26)),
+)
+def test_products_sweep_over_exactly_the_jobs_that_they_are_made_of(
+    values: list[int], kept: set[int]
+) -> None:
+    columns = [[f"key{column}={value}" for value in range(count)] for column, count in enumerate(values)]
+    everything = [list(job) for job in itertools.product(*columns)]
+    jobs = [job for place, job in enumerate(everything) if place in kept]
+    again = []
+    for product in as_products(jobs):
+        lists = [
+            [f"{key}={value}" for value in given.split(",")]
+            for key, _, given in (word.partition("=") for word in product)
+        ]
+        again += [list(job) for job in itertools.product(*lists)]
+    assert sorted(again) == sorted(jobs)
+
+
+def test_the_rest_of_a_sweep_is_at_most_a_product_for_each_of_its_keys() -> None:
+    columns = [[f"{key}={value}" for value in range(4)] for key in "abc"]
+    everything = [list(job) for job in itertools.product(*columns)]
+    for first in range(len(everything)):
+        assert len(as_products(everything[first:])) <= len(columns)
+
+
+def test_jobs_are_numbered_behind_those_in_the_folder_and_a_failed_one_keeps_its_number(
+    tmp_path: Path,
+) -> None:
+    planned(tmp_path, "seed=0", "seed=2")
+    stored(tmp_path / "0", "seed=0")
+    stored(tmp_path / "1", "seed=2", status=FAILED)
+    (tmp_path / "5").mkdir()
+    _, jobs = planned(tmp_path, "seed=1", "seed=2", "seed=3")
+    assert numbered(jobs) == {1: "seed=2", 6: "seed=1", 7: "seed=3"}
+
+
+def test_a_job_keeps_its_number_and_folder_where_the_folder_has_another_name(tmp_path: Path) -> None:
+    planned(tmp_path, "seed=0", "seed=1", subdir="{number}_x")
+    stored(tmp_path / "0_x", "seed=0")
+    stored(tmp_path / "1_x", "seed=1", status=FAILED)
+    _, jobs = planned(tmp_path, "seed=1", "seed=2", subdir="{number}_y")
+    assert numbered(jobs) == {1: "seed=1", 2: "seed=2"}
+    assert [job.folder for job in jobs] == ["1_x", "2_y"]
+
+
+def test_a_command_names_the_jobs_that_it_runs_and_counts_those_of_others(tmp_path: Path) -> None:
+    plan, jobs = planned(tmp_path, "seed=0", "seed=1")
+    assert announcement(tmp_path, plan, states_of(tmp_path, jobs), only_failed=False) == ""
+    stored(tmp_path / "0", "seed=0")
+    stored(tmp_path / "1", "seed=1", status=FAILED)
+    plan, jobs = planned(tmp_path, "seed=0", "seed=1", "seed=2", "seed=4")
+    message = announcement(tmp_path, plan, states_of(tmp_path, jobs), only_failed=False)
+    parts = (tmp_path, "4 jobs", "1 finished", "1 failed", "2 waiting", "runs jobs 1 to 3")
+    assert re.search(naming(*parts), message)
+    only_failed = announcement(tmp_path, plan, states_of(tmp_path, jobs), only_failed=True)
+    assert re.search(naming("4 jobs", "runs job 1."), only_failed)
+    plan, jobs = planned(tmp_path, "seed=5")
+    message = announcement(tmp_path, plan, states_of(tmp_path, jobs), only_failed=False)
+    assert re.search(naming("1 jobs", "1 waiting", "runs job 4.", "4 jobs of other commands"), message)
+
+
+def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "is_set", lambda: True)
+    monkeypatch.setattr("ltrbench.cli.run.launch.HydraConfig.get", lambda: None)
+    session = Session(sweep=Path("s"))
+    with pytest.raises(KeyboardInterrupt):
+        _Command(session).job(None)  # type: ignore[arg-type]  # what fails in it is no matter
+    assert session.errors == []
+    _, (job,) = planned(tmp_path, "seed=0")
+    with pytest.raises(KeyboardInterrupt):
+        run_task(Task(job=job, sweep=tmp_path))
+    assert [state.name for state in states_of(tmp_path, [job])] == [WAITING]
+
+
+def test_an_interrupted_study_is_not_said_to_lose_nothing() -> None:
+    of_study = Session(in_study=True).interruption("python -m ltrbench experiment=parity")
+    assert "nothing is lost" not in of_study
+    assert re.search(naming("study", "python -m ltrbench experiment=parity"), of_study)
+    of_run = Session(folders=[Path("not there")]).interruption("python -m ltrbench seed=1")
+    assert re.search(naming("before the run", "nothing is lost", "python -m ltrbench seed=1"), of_run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["-m", "seed=1,2", "hydra.sweeper.max_batch_size=1"], ["max_batch_size is 1", "executor.workers"]),
+        (["-m", "seed=1,2", "hydra/launcher=joblib"], ["hydra/launcher=joblib", "executor=processes"]),
+        (["-m", "model=glob(zzz*)"], ["no job", "glob pattern", "model=native,lightgbm"]),
+        (["-m", "model=random,native", "--cfg", "job"], ["leave out -m"]),
+        (["executor=processes"], ["executor is ", "ProcessExecutor", "Add -m"]),
+        (["-m", "executor=inline,processes"], ["executor differs", "once"]),
+        (["-m", "tracking=none,mlflow"], ["tracking differs", "once"]),
+        (["-m", "progress=plain,none"], ["progress differs", "once"]),
+        (["-m", "tracking=mlflow", "register=a,b"], ["register differs", "once"]),
+    ],
+)
+def test_a_sweep_without_jobs_or_with_a_setting_that_has_no_effect_is_refused(
+    words: list[str], parts: list[str], tmp_path: Path
+) -> None:
+    tracking = [] if any(word.startswith("tracking=") for word in words) else ["tracking=none"]
+    done = run(*words, *tracking, "hydra.sweep.dir=s", "hydra.run.dir=s", folder=tmp_path, check=2)
+    assert re.search(naming(*parts), done.stderr)
+    assert not [*tmp_path.rglob(RESULT_FILE)]
+    assert not (tmp_path / "s/plan").exists()
+
+
+def test_a_finished_run_that_is_not_planned_is_refused_with_its_folder_and_the_remedy(tmp_path: Path) -> None:
+    stored(tmp_path / "old/0", "seed=0")
+    parts = (tmp_path / "old/0", "seed=0", "Delete", "hydra.sweep.dir=")
+    with pytest.raises(ResultError, match=naming(*parts)):
+        planned(tmp_path, "seed=1", "seed=0")
+    assert not read_plan(tmp_path).jobs
+    _, jobs = planned(tmp_path, "seed=1")
+    assert numbered(jobs) == {0: "seed=1"}
+
+
+def test_a_finished_job_that_has_changed_is_refused_with_the_difference(tmp_path: Path) -> None:
+    plan, (job, _) = planned(tmp_path, "seed=0", "seed=1")
+    stored(tmp_path / "0", "seed=0")
+    changed = replace(job, key={**job.key, "versions": {"lightgbm": "4.7.0"}})
+    parts = (
+        "1 finished jobs",
+        "job 0",
+        "versions.lightgbm: absent -> 4.7.0",
+        tmp_path / "0",
+        "hydra.sweep.dir=",
+    )
+    with pytest.raises(ResultError, match=naming(*parts)):
+        plan_jobs(plan, [changed], lambda job, number: str(number))
+    assert read_plan(tmp_path).jobs[0].digest == job.digest
+
+
+def test_a_sweep_inside_of_the_folder_is_not_part_of_it(tmp_path: Path) -> None:
+    stored(tmp_path / "0", "seed=0")
+    stored(tmp_path / "2026-01-01/12-00-00/0", "seed=1")
+    (tmp_path / "2026-01-01/12-00-00/multirun.yaml").touch()
+    assert [found.path for found in runs_of(tmp_path)] == [tmp_path / "0"]
+    assert runs_of(tmp_path / "not there") == []
+
+
+def test_an_interruption_names_the_state_of_every_job(tmp_path: Path) -> None:
+    folder = tmp_path / "my sweep"
+    _, jobs = planned(folder, *(f"seed={seed}" for seed in range(6)))
+    stored(folder / "0", "seed=0")
+    stored(folder / "1", "seed=1", status=FAILED)
+    with hold(folder / "3"):
+        message = interruption(folder, states_of(folder, jobs))
+    assert "of 6 jobs: 1 finished, 1 running, 1 failed, 3 waiting" in message
+    for state, product in (("finished", 0), ("running", 3), ("failed", 1), ("waiting", "2,4,5")):
+        assert re.search(rf"{state}: +seed={product}$", message, re.MULTILINE)
+    resume = f"python -m ltrbench resume '{folder}'"
+    assert [line.strip() for line in message.splitlines() if " resume " in line] == [
+        resume,
+        f"{resume} --failed",
+    ]
+    without_failure = interruption(folder, [JobState(jobs[0], DONE), JobState(jobs[2], RUNNING)])
+    assert without_failure.endswith(resume)
+    done = interruption(folder, [JobState(jobs[0], DONE)])
+    assert done.endswith(f"python -m ltrbench compare '{folder}'")
+    assert "resume" not in done
+
+
+@pytest.mark.slow
+def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so(tmp_path: Path) -> None:
+    words = ("-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
+    run("model=single_feature", "seed=0,1", *words, folder=tmp_path)
+    done = run("model=random", *words, folder=tmp_path)
+    assert re.search(naming("both", "1 waiting", "runs job 2", "2 jobs of other commands"), done.stderr)
+    assert done.stderr.index("runs job 2") < done.stderr.index("fitting on")
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert rows == ["model", "single_feature", "random"]
+    assert "| single_feature |" in (tmp_path / "both/comparison/table.md").read_text()
+    assert done.stdout.strip() == run("compare", "both", folder=tmp_path).stdout.strip()
+    assert "model=single_feature" in (tmp_path / "both/multirun.yaml").read_text()
+    assert "model=random" in (tmp_path / "both/multirun-1.yaml").read_text()
+    assert holder(tmp_path / "both") is None
+
+
+@pytest.mark.slow
+def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Path) -> None:
+    words = ("-m", "model=random,single_feature", *TINY, "hydra.sweep.dir=s")
+    first = run(*words, "seed=0,1", folder=tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)}
+    assert len(before) == 4
+    again = run(*words, "seed=0,1", folder=tmp_path)
+    assert again.stdout == first.stdout
+    assert re.search(naming("4 jobs", "4 finished", "runs no job"), again.stderr)
+    assert "fitting on" not in again.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)} == before
+    # A wider sweep, after the loss of a run.
+    shutil.rmtree(tmp_path / "s/1")
+    wider = run(*words, "seed=0,1,2", folder=tmp_path)
+    assert re.search(naming("6 jobs", "3 finished, 3 waiting", "runs jobs 1, 4, 5"), wider.stderr)
+    after = {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)}
+    assert {path: after[path] for path in before if path.parent.name != "1"} == {
+        path: content for path, content in before.items() if path.parent.name != "1"
+    }
+    found_runs = find_runs([tmp_path / "s"])
+    assert sorted((each.result.model, each.result.seed) for each in found_runs) == [
+        (model, seed) for model in ("random", "single_feature") for seed in (0, 1, 2)
+    ]
+    assert not [*tmp_path.rglob(".hydra")]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
+def test_register_chooses_among_all_runs_of_the_folder(tmp_path: Path) -> None:
+    words = ("-m", *CHEAP, "hydra.sweep.dir=both")
+    run("model=single_feature", *words, folder=tmp_path)
+    done = run("model=random", "register=shop", *words, folder=tmp_path)
+    assert "Registered:  models:/shop@champion" in done.stderr
+    code = (
+        "from mlflow import MlflowClient\n"
+        "client = MlflowClient('sqlite:///mlflow.db')\n"
+        "run = client.get_run(client.get_model_version_by_alias('shop', 'champion').run_id)\n"
+        "print(run.data.tags['backend'])\n"
+    )
+    champion = run_forked(code, [], tmp_path, os.environ)
+    assert champion.stdout.strip() == "single_feature", champion.stderr
+
+
+@pytest.mark.slow
+def test_a_command_waits_for_a_job_that_another_process_runs(tmp_path: Path) -> None:
+    words = ("model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
+    run(*words, "seed=0", folder=tmp_path)
+    shutil.rmtree(tmp_path / "both/0")
+    with hold(tmp_path / "both/0"):
+        process = subprocess.Popen(
+            [*COMMAND, *words, "seed=0,1"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stderr is not None
+        message = next(line for line in process.stderr if line.startswith("waiting for"))
+        assert re.search(naming("job 0", f"process {os.getpid()}"), message)
+        assert not (tmp_path / "both/0" / RESULT_FILE).exists()
+        # The other job has not waited.
+        assert read_run(tmp_path / "both/1").result.seed == 1
+    process.communicate(timeout=100)
+    assert process.returncode == 0
+    assert read_run(tmp_path / "both/0").result.seed == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hydra.run.dir=file",),
+        ("hydra.run.dir=file/below",),
+        ("-m", "hydra.sweep.dir=file"),
+        ("-m", "hydra.sweep.dir=file/below"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    done = run("model=random", "tracking=none", *words, folder=tmp_path, check=2)
+    place = words[-1].partition("=")[2]
+    assert re.search(naming(f"error: {place} ", "hydra.run.dir=", "hydra.sweep.dir="), done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["cv=1"], ("cv is 1", "2 folds")),
+        (["cv=0"], ("cv is 0", "2 folds")),
+        (["data.fold=0,1"], ("data.fold is 0", "synthetic")),
+        (["+params.num_leafs=7,15"], ("params.num_leafs is set", "'num_leaves'")),
+        (["model.seed=${nowhere}"], ("model.seed", "'nowhere'")),
+    ],
+)
+def test_a_sweep_is_refused_before_any_job_starts(
+    words: list[str], parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = run("model=random", *words, "-m", *CHEAP, "tracking=none", folder=tmp_path, check=2)
+    assert re.search(naming(*parts), done.stderr)
+    assert "job 0" not in done.stderr
+    assert not (tmp_path / "multirun").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
+def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tmp_path: Path) -> None:
+    yaml = tmp_path / "conf/model/sleepy.yaml"
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text("defaults: [_yardstick, _self_]\n_target_: sleepy.Sleepy\n")
+    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    words = ("--config-dir", "conf", "model=sleepy,random", "seed=0,1,2", "-m", *CHEAP, "hydra.sweep.dir=out")
+    done = interrupted(words, tmp_path)
+    # The job that was interrupted lost its work, and waits like the others.
+    assert "of 6 jobs: 1 finished, 5 waiting" in done
+    assert re.search(r"finished: model=sleepy seed=0 ", done)
+    assert re.search(r"waiting: +model=sleepy seed=1,2 ", done)
+    assert read_run(tmp_path / "out/1").result.error == "interrupted"
+    assert holder(tmp_path / "out") is holder(tmp_path / "out/1") is None
+    assert not [*tmp_path.rglob(".partial-*")]
+    assert "KILLED" in statuses(tmp_path).values()
+    assert sorted(path.name for path in (tmp_path / "out").glob("[0-9]*")) == ["0", "1"]
+    (command,) = [line.strip() for line in done.splitlines() if line.startswith("  python -m ltrbench ")]
+    assert command == "python -m ltrbench resume out"
+    before = (tmp_path / "out/0" / RESULT_FILE).read_bytes()
+    (tmp_path / "awake").touch()
+    run(*shlex.split(command)[3:], folder=tmp_path)
+    assert (tmp_path / "out/0" / RESULT_FILE).read_bytes() == before
+    results = [read_run(path.parent).result for path in sorted((tmp_path / "out").glob("*/result.json"))]
+    assert [(result.status, result.model, result.seed) for result in results] == [
+        ("finished", model, seed) for model in ("sleepy", "random") for seed in (0, 1, 2)
+    ]
+    assert set(statuses(tmp_path).values()) == {"FINISHED"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
+    yaml = tmp_path / "conf/model/sleepy.yaml"
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text("defaults: [_yardstick, _self_]\n_target_: sleepy.Sleepy\n")
+    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    words = ("--config-dir", "conf", "model=sleepy", "seed=1", *CHEAP, "tracking=none", "hydra.run.dir=mine")
+    done = interrupted(words, tmp_path)
+    assert re.search(naming("interrupted", "no model", "no scores", "result.json in mine"), done)
+    assert f"python -m ltrbench {shlex.join(words)}" in done
+    assert holder(tmp_path / "mine") is None
+    assert not [*tmp_path.rglob(".partial-*")]
+
+
+def interrupted(words: tuple[str, ...], folder: Path) -> str:
+    """What a command says on standard error that gets SIGINT while the model that sleeps is fitted."""
+    process = subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=folder,
+        env={**os.environ},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    sweeping = "-m" in words
+    for line in process.stderr:
+        sweeping = sweeping and not line.startswith("job 1:")
+        if line.startswith("sleepy: fitting") and not sweeping:
+            break
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert "Traceback" not in rest
+    return rest
