@@ -55,7 +55,7 @@ def _run(command: str, folder: Path) -> None:
     """Runs a shell block with the Python of the tests. Commands of ltrbench alone need no shell."""
     environment = environment_of_commands()
     lines = command.replace("\\\n", " ").splitlines()
-    if all(line.startswith("python -m ltrbench ") for line in lines):
+    if all(line.startswith("python -m ltrbench ") and " > " not in line for line in lines):
         for line in lines:
             each = run_forked_command(shlex.split(line, comments=True)[3:], folder, environment)
             assert each.returncode == 0, f"{command}\n{each.stdout}{each.stderr}"

@@ -66,7 +66,7 @@ _PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
 
 
 KEYS = {key.name for item in config_files() for key in item.keys}
-GROUPS = ("params", "model", "data", "tracking", "experiment")
+GROUPS = ("params", "model", "data", "tracking", "executor", "experiment")
 # Without Hydra's own keys, which are more than those that ours set.
 TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}
 
@@ -87,10 +87,10 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def commands(page: str) -> list[list[str]]:
-    """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to a pipe."""
+    """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to | > or &."""
     lines = [line for block in _SHELL.findall(page) for line in block.replace("\\\n", " ").splitlines()]
     words = (shlex.split(line, comments=True) for line in lines if line.startswith("python -m ltrbench"))
-    return [list(itertools.takewhile(lambda word: word not in ("|", ">"), each[3:])) for each in words]
+    return [list(itertools.takewhile(lambda word: word not in ("|", ">", "&"), each[3:])) for each in words]
 
 
 def spans(page: str) -> list[str]:

@@ -32,7 +32,7 @@ FIRST_SETTINGS = (
 """Settings that --help shows, in this order."""
 
 # Group -> the YAML whose comment is used for a key that several YAMLs of the group have.
-_FIRST_FILES = {"data": "letor", "params": "matched"}
+_FIRST_FILES = {"data": "letor", "params": "matched", "executor": "processes"}
 
 
 def explained_settings() -> dict[str, Key]:
