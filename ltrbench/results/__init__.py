@@ -21,7 +21,7 @@ The folder of a run contains
     run         a run in memory
     reading     finds and reads runs
     lease       one process at a time works in a folder
-    storage     errors of the disk, files that outlast a power failure
+    storage     errors of the disk, durable files, temporary files of killed processes
     writing     writes a run into a folder
 """
 
@@ -50,7 +50,7 @@ from ltrbench.results.record import (
     check_readable,
 )
 from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
-from ltrbench.results.writing import claim, copy_run, rewrite_result, write_run
+from ltrbench.results.writing import claim, copy_run, rewrite_result, tidy, write_run
 
 __all__ = [
     "CURVE_FILE",
@@ -88,5 +88,6 @@ __all__ = [
     "naming",
     "read_run",
     "rewrite_result",
+    "tidy",
     "write_run",
 ]

@@ -17,9 +17,10 @@ the holder of the highest one has
   older than `EXPIRY_SECONDS` by the clock of the file system. Damaged content is judged by this alone.
 
 A generation is not used twice, so that a process that was suspended cannot touch the lease of a later holder.
-Only the holder deletes files: earlier generations, and its own file if the work in the folder is complete. A
-holder that was suspended notices in `Lease.check` that its lease was taken over. A computation that keeps
-Python's other threads from running for `EXPIRY_SECONDS` loses its lease to other hosts too.
+Only the holder deletes files: earlier generations, drafts of killed processes, and its own file if the work
+in the folder is complete. A holder that was suspended notices in `Lease.check` that its lease was taken over.
+A computation that keeps Python's other threads from running for `EXPIRY_SECONDS` loses its lease to other
+hosts too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from typing import Annotated, TypedDict
 
 from ltrbench.errors import ResultError
 from ltrbench.measure.clock import now
-from ltrbench.results.storage import writing_to
+from ltrbench.results.storage import delete_abandoned, writing_to
 from ltrbench.untrusted.reading import read_json
 from ltrbench.untrusted.records import Count, Must, Name, mistake
 
@@ -244,6 +245,8 @@ def _delete(folder: Path, name: str, generations: set[int]) -> None:
         # A generation that cannot be deleted, such as a folder of that name, does no harm.
         with contextlib.suppress(OSError):
             _path(folder, name, generation).unlink()
+    delete_abandoned(folder, f".{name}-*-*")
+    delete_abandoned(folder, ".clock-*")
 
 
 def _create(path: Path, content: bytes) -> bool:

@@ -1,14 +1,19 @@
-"""Errors of the disk in the words of a user, and files that outlast a power failure."""
+"""Errors of the disk in the words of a user, durable files, and temporary files of killed processes."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ltrbench.errors import ResultError
+
+_ABANDONED_SECONDS = 3600.0
+"""Age from which a temporary file has no process any more; clocks of hosts may differ by minutes."""
 
 _REMEDIES = {
     errno.ENOSPC: "Free space on its disk",
@@ -49,3 +54,17 @@ def flush(folder: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 synchronize(file.fileno())
+
+
+def delete_abandoned(folder: Path, pattern: str) -> None:
+    """Deletes the temporary files and folders of killed processes: those that are an hour old."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    for path in folder.glob(pattern):
+        # What another process deletes at the same time, or what cannot be deleted, does no harm.
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime > oldest:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

@@ -241,6 +241,20 @@ def _delete_partial(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def tidy(folder: Path) -> None:
+    """Deletes what killed processes left in the folder of a finished run; costs one listing of the folder.
+
+    A process that dies after it has moved the last file leaves its lease and an empty staging folder.
+    """
+    hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
+    if not any(name.startswith((_STAGING, ".lease-", ".clock-")) for name in hidden):
+        return
+    # The run is complete, whether its folder can be tidied or not: it may be on a disk that is only read.
+    with contextlib.suppress(ResultError), hold(folder) as lease:
+        _delete_partial(folder)
+        lease.is_complete = (folder / RESULT_FILE).exists()
+
+
 def _has_failed(folder: Path) -> bool:
     """Returns whether the run in a folder failed; False for an unreadable run, which may have finished."""
     try:

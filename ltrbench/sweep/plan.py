@@ -12,22 +12,33 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ltrbench.errors import ResultError
 from ltrbench.measure.provenance import plain
+from ltrbench.results import FINISHED, RESULT_FILE, hold, holder, read_run
+from ltrbench.results.storage import delete_abandoned, writing_to
 from ltrbench.sweep.job import Job, as_record, from_record
 from ltrbench.untrusted.reading import read_json
+
+log = logging.getLogger("ltrbench")
 
 PLAN_FOLDER = "plan"
 _SWEEP_FILE = "sweep.json"
 _REMEDY = (
     "Run the command that started the sweep again with the same hydra.sweep.dir; it plans this job again"
 )
+
+_ID_REMEDY = (
+    "Run the command that started the sweep again with the same hydra.sweep.dir, or delete the file; "
+    "tracking stores then show the sweep as a new one"
+)
+_SECONDS_TO_REPAIR = 60.0
 
 FolderOf = Callable[[Job, int], str]
 """(job, its number) -> folder of its run, relative to the folder of the sweep."""
@@ -54,6 +65,11 @@ class Plan:
         """
         for reason in self.damaged.values():
             raise ResultError(f"{reason}. {_REMEDY}.")
+
+    @property
+    def folders(self) -> set[Path]:
+        """The folders of all planned jobs."""
+        return {self.sweep / job.folder for job in self.jobs.values()}
 
     def find(self, job: Job) -> Job | None:
         """Returns the planned job with the same key, or else with the same overrides, or None."""
@@ -96,24 +112,49 @@ class Plan:
         return known
 
     def change(self, job: Job) -> Job:
-        """Replaces the entry of a job that has not finished, because its key has changed."""
-        earlier = self.jobs[job.number]
+        """Replaces the entry of an unfinished job whose key has changed, or an entry that is damaged."""
+        earlier = self.jobs.get(job.number)
         self._of_training = {name: first for name, first in self._of_training.items() if first is not earlier}
         job = replace(job, same_training=self.leader(job))
-        draft = self._path(job.number).with_suffix(f".{secrets.token_hex(4)}")
-        draft.write_text(_text(job), encoding="utf-8")
-        draft.replace(self._path(job.number))
+        _replace(self._path(job.number), _text(job))
         self._index(job)
         return job
 
+    def repair(self, jobs: Sequence[Job], folder_of: FolderOf, keys: Mapping[Path, str | None]) -> None:
+        """Replaces damaged entries: by the job that finished under the number, or else, if none did, by a
+        job that is not planned. Other entries stay damaged.
+
+        Args:
+            jobs: the jobs of a command.
+            keys: folder -> key of each finished run that is not planned.
+        """
+        with hold(self.sweep / PLAN_FOLDER, "repair", wait=_SECONDS_TO_REPAIR) as lease:
+            # Another command may have repaired entries in the meantime.
+            present = read_plan(self.sweep)
+            self.jobs, self.damaged = present.jobs, present.damaged
+            self.__post_init__()
+            for only_finished in (True, False):
+                for number in list(self.damaged):
+                    missing = (job for job in jobs if self.find(job) is None)
+                    if only_finished:
+                        missing = (job for job in missing if self._ran_as(job, number, folder_of, keys))
+                    elif not _is_free(self.sweep / str(number)):
+                        continue
+                    if (job := next(missing, None)) is not None:
+                        self._restore(replace(job, number=number, folder=folder_of(job, number)))
+            lease.is_complete = True
+
+    def _ran_as(self, job: Job, number: int, folder_of: FolderOf, keys: Mapping[Path, str | None]) -> bool:
+        return keys.get(self.sweep / folder_of(job, number)) == job.digest
+
+    def _restore(self, job: Job) -> None:
+        reason = self.damaged.pop(job.number)
+        log.warning("%s. Job %d is planned again: %s", reason, job.number, " ".join(job.settings_of_job))
+        self.change(job)
+
     def _first_free(self) -> int:
         folders = [int(path.name) for path in self.sweep.iterdir() if path.name.isdecimal()]
-        replanned = [number for number in self.damaged if number not in folders]
-        for number in replanned:
-            # Nothing ran under this number, so the new job may have it.
-            self._path(number).unlink(missing_ok=True)
-            del self.damaged[number]
-        return min(replanned, default=max([*self.jobs, *self.damaged, *folders], default=-1) + 1)
+        return max([*self.jobs, *self.damaged, *folders], default=-1) + 1
 
     def _read(self, number: int) -> None:
         job = _job_in(self._path(number))
@@ -141,14 +182,24 @@ def read_plan(sweep: Path) -> Plan:
 def prepare(sweep: Path) -> str:
     """Creates the folder of the plan, if it does not exist, and returns the id of the sweep.
 
+    A damaged plan/sweep.json is replaced, with a warning.
+
     Raises:
-        ResultError: plan/sweep.json cannot be read.
+        ResultError: The folder cannot be written.
     """
     path = sweep / PLAN_FOLDER / _SWEEP_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        _create(path, json.dumps({"id": secrets.token_hex(16)}) + "\n")
-    return sweep_id(sweep)
+    text = json.dumps({"id": secrets.token_hex(16)}) + "\n"
+    with writing_to(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        delete_abandoned(path.parent, ".*.json-*")
+        if not path.exists():
+            _create(path, text)
+        try:
+            return sweep_id(sweep)
+        except ResultError as error:
+            log.warning("%s This command has replaced it.", error)
+            _replace(path, text)
+            return sweep_id(sweep)
 
 
 def sweep_id(sweep: Path) -> str:
@@ -160,13 +211,10 @@ def sweep_id(sweep: Path) -> str:
     path = sweep / PLAN_FOLDER / _SWEEP_FILE
     if not path.exists():
         return ""
-    record = read_json(path, "Delete the file; tracking stores then show the sweep as a new one")
+    record = read_json(path, _ID_REMEDY)
     identity = record.get("id") if isinstance(record, dict) else None
     if not isinstance(identity, str) or not identity.isalnum() or len(identity) > 64:
-        raise ResultError(
-            f"{path}: id is {identity!r}; letters and digits were expected. Delete the file; tracking stores "
-            "then show the sweep as a new one."
-        )
+        raise ResultError(f"{path}: id is {identity!r}; letters and digits were expected. {_ID_REMEDY}.")
     return identity
 
 
@@ -179,20 +227,48 @@ def _job_in(path: Path) -> Job | str:
     return f"{path}: {job}" if isinstance(job, str) else job
 
 
+def _is_free(folder: Path) -> bool:
+    """Returns whether no run finished in a folder, and no process works in it."""
+    if holder(folder) is not None:
+        return False
+    try:
+        return not (folder / RESULT_FILE).exists() or read_run(folder).result.status != FINISHED
+    except ResultError:
+        return False
+
+
 def _text(job: Job) -> str:
     return json.dumps(plain(as_record(job)), indent=1) + "\n"
 
 
 def _create(path: Path, text: str) -> bool:
     """Creates a file with its content in one step; returns False if it exists."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        draft.write_text(text, encoding="utf-8")
+    with _drafted(path, text) as draft:
         try:
             os.link(draft, path)
         except FileExistsError:
             return False
         return True
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file in one step, whether it exists or not."""
+    with _drafted(path, text) as draft:
+        draft.replace(path)
+
+
+@contextlib.contextmanager
+def _drafted(path: Path, text: str) -> Iterator[Path]:
+    """Yields a file with a text beside `path`, and deletes it.
+
+    Raises:
+        ResultError: The folder cannot be written.
+    """
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    with writing_to(path.parent):
+        try:
+            draft.write_text(text, encoding="utf-8")
+            yield draft
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink()

@@ -82,8 +82,12 @@ def plan_jobs(
         ResultError: A finished job has changed since it ran, or a run that is not planned has the same
             overrides. Nothing is planned then.
     """
+    finished = {run.path: run for run in others if run.result.status == FINISHED}
+    if plan.damaged:
+        plan.repair(drafts, folder_of, {path: run.result.key for path, run in finished.items()})
+        finished = {path: run for path, run in finished.items() if path not in plan.folders}
     refuse_changed(plan, drafts)
-    _refuse_unplanned(drafts, others)
+    _refuse_unplanned(drafts, finished.values())
     jobs: dict[int, Job] = {}
     for item in drafts:
         planned = plan.add(item, folder_of)
@@ -124,7 +128,7 @@ def _refuse_unplanned(drafts: Sequence[Job], others: Iterable[Run]) -> None:
     planned = {draft.identity for draft in drafts}
     for run in others:
         overrides = run.result.overrides
-        if run.result.status == FINISHED and overrides is not None and identity_of(overrides) in planned:
+        if overrides is not None and identity_of(overrides) in planned:
             raise ResultError(
                 f"{run.path} is a finished run of {' '.join(overrides)}, but the plan of the sweep does not "
                 "contain it: an earlier version of ltrbench made it, or it was copied here. A comparison "

@@ -37,7 +37,7 @@ def unplanned_runs(plan: Plan) -> list[Run]:
     Raises:
         ResultError: A run is damaged.
     """
-    planned = {plan.sweep / job.folder for job in plan.jobs.values()}
+    planned = plan.folders
     others = [path for path in plan.sweep.iterdir() if path.is_dir() and path not in planned]
     return [
         run

@@ -42,7 +42,8 @@ from ltrbench.conf_folder import settings_in
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
-from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run, tidy
+from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
 from ltrbench.sweep.job import Job
@@ -135,6 +136,9 @@ class Session:
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
             self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs], order)
+        for job in plan.jobs.values():
+            if (order.folder / job.folder / RESULT_FILE).exists():
+                tidy(order.folder / job.folder)
 
     def time_sweep(self, order: SweepOrder) -> None:
         """Takes the times of the finished jobs that shared the machine again, one after another.
@@ -252,6 +256,8 @@ class Session:
 
         folder = self.sweep / COMPARISON_FOLDER
         with hold(self.sweep, "comparison", wait=_SECONDS_FOR_OTHERS) as lease:
+            for place in (self.sweep, folder):
+                delete_abandoned(place, ".partial-*")
             publish(self.comparisons, folder)
             lease.is_complete = True
         self.comparison_folder = folder

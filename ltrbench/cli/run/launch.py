@@ -38,6 +38,7 @@ from ltrbench.config import build_experiment, build_tracker, register_schema, re
 from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging
 from ltrbench.experiment.run import run
 from ltrbench.rankers.models.saved import SavedModelError
+from ltrbench.results.storage import writing_to
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import SETTINGS_OF_COMMAND
 from ltrbench.sweep.planning import draft
@@ -137,9 +138,11 @@ class _Command:
         """Runs a sweep of ltrbench's own sweeper."""
         folder, node = relative(composed.folder), composed.master.hydra
         _check_sweep(composed.jobs)
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         drafts = [self._draft(job, folder, node) for job in composed.jobs]
-        self._keep_settings(composed, folder)
+        with writing_to(folder):
+            self._keep_settings(composed, folder)
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
@@ -168,7 +171,12 @@ class _Command:
     def _keep_settings(self, composed: ComposedSweep, folder: Path) -> None:
         """Saves the settings of the sweep like Hydra, without overwriting those of an earlier command."""
         number = len(list(folder.glob("multirun*.yaml")))
-        OmegaConf.save(composed.master, folder / (f"multirun-{number}.yaml" if number else SWEEP_FILE))
+        file = folder / (f"multirun-{number}.yaml" if number else SWEEP_FILE)
+        try:
+            OmegaConf.save(composed.master, file)
+        except OSError:
+            file.unlink(missing_ok=True)
+            raise
 
 
 def launch(arguments: list[str]) -> int:
@@ -190,7 +198,9 @@ def _launch(session: Session, arguments: list[str]) -> None:
         raise ConfigError(composition_message(error)) from error
     except OSError as error:
         if error.filename is None:
-            raise
+            # Such as a full disk, when Hydra saves the settings of a run.
+            with writing_to(Path("hydra.run.dir")):
+                raise
         raise ConfigError(unwritable_message(error)) from error
 
 

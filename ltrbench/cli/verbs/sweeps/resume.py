@@ -62,7 +62,10 @@ def check_plan(plan: Plan, sweep: Path) -> None:
         ResultError: The folder has no plan, a file of the plan is damaged, or the plan lacks a value that
             only the original command has.
     """
+    from ltrbench.sweep.plan import sweep_id
+
     plan.refuse_damage()
+    sweep_id(plan.sweep)  # refuses a damaged id
     if not plan.jobs:
         raise ResultError(
             f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME; sweeps "

@@ -1,0 +1,68 @@
+"""Backends with faults, which commands import from the folder in which they are started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Self
+
+from ltrbench.data import RankingDataset
+from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.rankers.random import RandomRanker
+
+LOG, CALM = Path("fits"), Path("calm")
+"""Files beside this module: one line per fit; present if the faults are over."""
+SECONDS = 0.2
+
+
+class Slow(RandomRanker):
+    """Takes a moment to be trained and to be saved, and notes each fit."""
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        with _beside(LOG).open("a", encoding="utf-8") as log:
+            log.write(f"{type(self).__name__} seed={self.seed}\n")
+        time.sleep(SECONDS)
+        if not _beside(CALM).exists():
+            self._fail()
+        return super().fit(train, valid, on_iteration)
+
+    def _fail(self) -> None:
+        pass
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        time.sleep(SECONDS)
+
+
+class Hanging(Slow):
+    """Does not end in the time of a test."""
+
+    def _fail(self) -> None:
+        time.sleep(60)
+
+
+class Crashing(Slow):
+    """Ends its process by a segmentation fault."""
+
+    def _fail(self) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(60)
+
+
+class Large(RandomRanker):
+    """Has a model of two million bytes."""
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        (folder / "zeros.bin").write_bytes(bytes(2_000_000))
+
+
+def _beside(name: Path) -> Path:
+    return Path(__file__).parent / name

@@ -1,0 +1,281 @@
+"""Commands that are disturbed while they run, and what a sweep leaves on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fault_backend
+import numpy as np
+from command_line import COMMAND
+from forked import run_forked
+
+BACKEND = Path(fault_backend.__file__)
+QUICK = ("data.num_queries=20", "params.num_trees=3", "importance=null", "metrics=[ndcg@10]", "progress=none")
+TWO_WORKERS = ("executor=processes", "executor.workers=2")
+DASK = (
+    "executor=dask",
+    "executor.cluster._target_=dask.distributed.LocalCluster",
+    "executor.cluster.n_workers=2",
+)
+SWEEP = "sweep"
+"""Folder of the sweep, in the folder in which its command is started."""
+
+_STRAYS = re.compile(r"\.partial-.*|\.lease-.*|\.clock-.*")
+_CLOCKS = re.compile(
+    r"seconds|.*_seconds|peak_memory_mb|model_mb|started|finished|shared_machine|started_in|overrides|.*memory.*|pareto|"
+    r"cheaper|costs?|notes|cost_notes|command|commands|commit|machine"
+)
+_CLOCK_COLUMNS = re.compile(r"fit s|evaluation s|predict s|memory MB|.*_seconds|peak_memory_mb|model_mb")
+_CLOCK_LINES = ("Another job of ltrbench ran", "Columns:", "(about ", "The fit time includes", "(glossary: ")
+
+
+def prepare(folder: Path, *words: str) -> list[str]:
+    """Puts the backends into a folder, as `model=slow` and so on, and returns the words of a quick sweep."""
+    models = folder / "conf" / "model"
+    models.mkdir(parents=True)
+    shutil.copy(BACKEND, folder)
+    for name in ("Slow", "Hanging", "Crashing", "Large"):
+        text = f"defaults:\n  - _yardstick\n  - _self_\n_target_: {BACKEND.stem}.{name}\n"
+        (models / f"{name.lower()}.yaml").write_text(text, encoding="utf-8")
+    tracking = () if any(word.startswith("tracking=") for word in words) else ("tracking=none",)
+    return ["-m", "--config-dir", "conf", f"hydra.sweep.dir={SWEEP}", *QUICK, *tracking, *words]
+
+
+@dataclass
+class Command:
+    """A command that runs, in a session of its own, with the files of its output."""
+
+    process: subprocess.Popen[bytes]
+    files: tuple[Path, Path]
+
+    def ended(self, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        """Returns the exit code and the output after the command has ended."""
+        code = self.process.wait(seconds)
+        out, error = (file.read_text(encoding="utf-8") for file in self.files)
+        return subprocess.CompletedProcess([], code, out, error)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def messages(self) -> str:
+        """Standard error so far."""
+        return self.files[1].read_text(encoding="utf-8")
+
+    def wait_until(self, condition: Callable[[], object], seconds: float = 60) -> bool:
+        """Returns whether a condition became true before the command ended."""
+        end = time.monotonic() + seconds
+        while self.is_running:
+            if condition():
+                return True
+            assert time.monotonic() < end, self.messages
+            time.sleep(0.004)
+        return False
+
+    def left_nothing_running(self) -> bool:
+        """Returns whether all processes of an ended command have ended, too, within some seconds."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            try:
+                os.killpg(self.process.pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def workers(self) -> list[int]:
+        """Process ids of the workers, also those of a Dask cluster."""
+        return [pid for pid in _descendants(self.process.pid) if b"spawn_main" in _command_line(pid)]
+
+
+@contextlib.contextmanager
+def started(*words: str, folder: Path, limit: int | None = None) -> Iterator[Command]:
+    """Starts a command; none of its processes outlives the block.
+
+    Args:
+        limit: maximum size of a file that the command writes, in bytes.
+    """
+
+    def prepare_process() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+    number = len(list(folder.glob("*.stdout")))
+    files = (folder / f"{number}.stdout", folder / f"{number}.stderr")
+    with files[0].open("wb") as out, files[1].open("wb") as error:
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=error,
+            start_new_session=True,
+            preexec_fn=prepare_process,
+        )
+    try:
+        yield Command(process, files)
+    finally:
+        kill_all(process)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kills a command and its workers."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def done(
+    *words: str, folder: Path, check: int | None = 0, limit: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end."""
+    with started(*words, folder=folder, limit=limit) as command:
+        result = command.ended()
+    assert check is None or result.returncode == check, result.stdout + result.stderr
+    return result
+
+
+def _descendants(pid: int) -> list[int]:
+    found_here: list[int] = []
+    with contextlib.suppress(OSError, ValueError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text(encoding="ascii").split():
+                found_here += [int(child), *_descendants(int(child))]
+    return found_here
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def fits(folder: Path) -> list[str]:
+    """The fits of `fault_backend`, one line each."""
+    file = folder / fault_backend.LOG
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def results(sweep: Path) -> dict[str, Any]:
+    """Folder of a run -> its result.json."""
+    return {
+        path.parent.relative_to(sweep).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(sweep.glob("*/result.json"))
+    }
+
+
+def all_finished(sweep: Path, number: int) -> bool:
+    return len(list(sweep.glob("*/result.json"))) == number and all(
+        result["status"] == "finished" for result in results(sweep).values()
+    )
+
+
+def contents(sweep: Path) -> dict[str, Any]:
+    """File of a sweep, and place in it -> content, without clock columns and fields.
+
+    Left out are log files, of which every line has a time, files with pictures, which show times, and
+    glossary.md, which explains the columns that are not empty.
+    """
+    files = (path for path in sorted(sweep.rglob("*")) if path.is_file())
+    return {
+        f"{path.relative_to(sweep).as_posix()} {place}": value
+        for path in files
+        if path.suffix not in (".log", ".png", ".html", ".yaml")
+        and path.name not in ("glossary.md", "environment.json", "sweep.json")
+        and not path.name.startswith(".")
+        for place, value in _without_clocks(path)
+    }
+
+
+def _without_clocks(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".json":
+        yield from _values(json.loads(path.read_text(encoding="utf-8")))
+    elif path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            yield from ((name, (str(array.dtype), array.tobytes())) for name, array in arrays.items())
+    elif path.suffix == ".md":
+        yield from _numbered(_markdown_without_clocks(path.read_text(encoding="utf-8")))
+    elif path.name == "table.csv":
+        yield from _numbered(_table_without_clocks(path.read_text(encoding="utf-8"), ","))
+    else:
+        yield "", path.read_bytes()
+
+
+def _numbered(lines: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"line {number}", line) for number, line in enumerate(lines, start=1))
+
+
+def _values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the place and the value of each number and text in a JSON value, without clock fields."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not _CLOCKS.fullmatch(key):
+                yield from _values(item, f"{place}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(item for item in value if not _is_about_clocks(item)):
+            yield from _values(item, f"{place}[{number}]")
+    else:
+        yield place, value
+
+
+def _is_about_clocks(item: Any) -> bool:
+    text = item.get("sentence", "") if isinstance(item, dict) else item
+    return isinstance(text, str) and any(part in text for part in _CLOCK_LINES)
+
+
+def _markdown_without_clocks(text: str) -> list[Any]:
+    kept = [line for line in text.splitlines() if not any(part in line for part in _CLOCK_LINES)]
+    table = "\n".join(line for line in kept if line.startswith("|"))
+    return [line for line in kept if not line.startswith("|")] + _table_without_clocks(table, "|")
+
+
+def _table_without_clocks(text: str, separator: str) -> list[list[str]]:
+    rows = [[cell.strip(" -:") for cell in line.split(separator)] for line in text.splitlines()]
+    kept = [number for number, head in enumerate(rows[0]) if not _CLOCK_COLUMNS.fullmatch(head)]
+    return [[row[number] for number in kept] for row in rows]
+
+
+def strays(sweep: Path) -> list[str]:
+    """Files of processes that were killed: in the folders of runs, of the plan and of the comparison."""
+    names = [path for path in sweep.glob("*/*") if _STRAYS.fullmatch(path.name)]
+    drafts = [path for path in (sweep / "plan").iterdir() if not re.fullmatch(r"\w+\.json", path.name)]
+    partial = [path for path in sweep.iterdir() if path.name.startswith(".partial-")]
+    return [path.relative_to(sweep).as_posix() for path in (*names, *drafts, *partial)]
+
+
+def age(sweep: Path, seconds: float = 3600) -> None:
+    """Makes the hidden files of a sweep older, as if the last command had ended an hour ago."""
+    then = time.time() - seconds
+    for path in sweep.rglob("*"):
+        if path.name.startswith(".") or path.parent.name == "plan":
+            os.utime(path, (then, then))
+
+
+def logged(folder: Path) -> dict[str, list[str]]:
+    """Folder of a job, or "parents" -> status of each of its runs in the MLflow store of a folder."""
+    code = (
+        "import json; from mlflow import MlflowClient\n"
+        "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
+        "print(json.dumps([(run.data.tags.get('job', 'parents'), run.info.status) for run in runs]))\n"
+    )
+    ended = run_forked(code, [], folder, os.environ)
+    assert ended.returncode == 0, ended.stderr
+    statuses: dict[str, list[str]] = {}
+    for name, status in json.loads(ended.stdout):
+        statuses.setdefault(name, []).append(status)
+    return statuses
