@@ -23,7 +23,7 @@ from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import LeaseHeldError
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.state import DONE, FAILED, RUNNING, state_of
-from ltrbench.user_modules import searching_only
+from ltrbench.user_modules import modules_folder, searching_only
 
 log = logging.getLogger("ltrbench")
 
@@ -54,8 +54,8 @@ class Task:
 
     job: Job
     sweep: Path
-    started_in: Path
-    modules: Path
+    started_in: Path = field(default_factory=Path.cwd)
+    modules: Path = field(default_factory=modules_folder)
     trained: tuple[str, str] | None = None
     progress: str = "none"
     logging: Mapping[str, Any] = field(default_factory=dict)

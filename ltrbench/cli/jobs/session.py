@@ -54,7 +54,6 @@ from ltrbench.sweep.state import JobState, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
 from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
 from ltrbench.tracking import Tracker
-from ltrbench.user_modules import modules_folder
 
 if TYPE_CHECKING:
     from ltrbench.compare import Comparison
@@ -443,8 +442,6 @@ def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> Task:
     return Task(
         job=job,
         sweep=order.folder.resolve(),
-        started_in=Path.cwd(),
-        modules=modules_folder(),
         trained=(job.same_training, leaders[job.same_training]) if job.same_training in leaders else None,
         progress=progress if is_inline or progress == "none" else "plain",
         logging=order.logging if is_inline else handlers_kept(order.logging, into_folders=True),
