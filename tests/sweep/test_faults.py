@@ -32,6 +32,9 @@ from fault_cases import (
     strays,
 )
 
+from ltrbench.results import hold, tidy
+from ltrbench.results.storage import delete_abandoned
+
 pytestmark = pytest.mark.slow
 
 KILLS = 20
@@ -87,7 +90,7 @@ class Killer:
         workers = command.workers()
         if not command.is_running:
             return ""
-        victim = self.draws.choice(["command", "worker", "all"] if workers else ["command"])
+        victim = self.draws.choice(["command", "worker", "worker", "all"] if workers else ["command"])
         if victim == "worker":
             os.kill(self.draws.choice(workers), signal.SIGKILL)
         elif victim == "command":
@@ -345,18 +348,44 @@ def changed(file: Path, since: float) -> bool:
 
 @pytest.mark.usefixtures("migrated_store")
 def test_a_tracked_sweep_that_is_killed_has_every_run_once_after_sync(tmp_path: Path) -> None:
-    words = prepare(tmp_path, "model=slow,random", "seed=1,2,3", "tracking=mlflow")
+    words = prepare(tmp_path, "model=slow,random", "seed=1,2,3,4", "tracking=mlflow")
     draws, moments = random.Random(SEED), [f"seed {SEED}"]
-    while len(moments) <= 6:
+    sweep, once = tmp_path / SWEEP, {str(number): ["FINISHED"] for number in range(8)}
+    for kill in range(5):
         with started(*words, folder=tmp_path) as command:
             command.wait_until(functools.partial(changed, tmp_path / "mlflow.db", time.time()))
-            delay = draws.uniform(0, 2)
+            delay = draws.uniform(0.2, 2)
             time.sleep(delay)
-            moments.append(f"store +{delay:.3f} s")
+        moments.append(f"store +{delay:.3f} s")
+        if kill == 1 and results(sweep) and not all_finished(sweep, 8):
+            done("sync", SWEEP, folder=tmp_path)
+            finished = {name: once[name] for name in results(sweep)}
+            assert logged(tmp_path) == {"parents": ["KILLED"], **finished}, moments
     done(*words, folder=tmp_path)
     done("sync", SWEEP, folder=tmp_path)
-    assert all_finished(tmp_path / SWEEP, 6), moments
-    assert logged(tmp_path) == {
-        "parents": ["FINISHED"],
-        **{str(number): ["FINISHED"] for number in range(6)},
-    }, moments
+    assert all_finished(sweep, 8), moments
+    assert logged(tmp_path) == {"parents": ["FINISHED"], **once}, moments
+
+
+def test_what_a_process_left_that_was_killed_after_its_last_file_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "result.json").touch()
+    with hold(tmp_path):
+        (tmp_path / ".partial-1").mkdir()
+        tidy(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 3  # it is still at work
+    draft = tmp_path / ".lease-1-0123456789abcdef"
+    draft.touch()
+    os.utime(draft, (0, 0))
+    tidy(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    tidy(tmp_path)
+
+
+def test_only_temporary_files_that_are_an_hour_old_are_deleted(tmp_path: Path) -> None:
+    new, old, kept = (tmp_path / name for name in (".partial-new", ".partial-old", "old"))
+    for folder in (new, old, kept):
+        (folder / "inside").mkdir(parents=True)
+    for folder in (old, kept):
+        os.utime(folder, (0, 0))
+    delete_abandoned(tmp_path, ".partial-*")
+    assert sorted(tmp_path.iterdir()) == [new, kept]
