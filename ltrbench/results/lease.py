@@ -184,6 +184,15 @@ def holder(folder: Path, name: str = "lease") -> Holder | None:
         return None
 
 
+def is_abandoned(folder: Path, name: str = "lease") -> bool:
+    """Returns whether the last holder of the lease on a folder ended before its work was complete."""
+    try:
+        latest = max(_generations(folder, name), default=0)
+        return latest > 0 and _holder_of(folder, name, latest) is None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def check_lease(folder: Path) -> None:
     """Checks the lease of this process on a folder, if it holds one, as `Lease.check` does.
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from ltrbench.errors import ResultError
 from ltrbench.measure.provenance import plain
 from ltrbench.results import FINISHED, RESULT_FILE, hold, holder, read_run
+from ltrbench.results.lease import is_abandoned
 from ltrbench.results.storage import delete_abandoned, writing_to
 from ltrbench.sweep.job import Job, as_record, from_record
 from ltrbench.untrusted.reading import read_json
@@ -38,7 +39,9 @@ _ID_REMEDY = (
     "Run the command that started the sweep again with the same hydra.sweep.dir, or delete the file; "
     "tracking stores then show the sweep as a new one"
 )
-_SECONDS_TO_REPAIR = 60.0
+_SECONDS_TO_WAIT = 60.0
+_PLANNING = "planning"
+"""Lease on the folder of the plan, held while a command adds its jobs."""
 
 FolderOf = Callable[[Job, int], str]
 """(job, its number) -> folder of its run, relative to the folder of the sweep."""
@@ -61,10 +64,12 @@ class Plan:
     def refuse_damage(self) -> None:
         """
         Raises:
-            ResultError: A file of the plan cannot be used.
+            ResultError: A file of the plan cannot be used, or jobs may be missing.
         """
         for reason in self.damaged.values():
             raise ResultError(f"{reason}. {_REMEDY}.")
+        if reason := self.incompleteness:
+            raise ResultError(f"{reason}.")
 
     @property
     def folders(self) -> set[Path]:
@@ -120,6 +125,23 @@ class Plan:
         self._index(job)
         return job
 
+    @contextlib.contextmanager
+    def growing(self) -> Iterator[None]:
+        """Context in which a command adds its jobs; `incompleteness` reports one that was killed in it."""
+        with hold(self.sweep / PLAN_FOLDER, _PLANNING, wait=_SECONDS_TO_WAIT) as lease:
+            yield
+            lease.is_complete = True
+
+    @property
+    def incompleteness(self) -> str | None:
+        """The message about a command that ended before all of its jobs were planned; None without one."""
+        if not is_abandoned(self.sweep / PLAN_FOLDER, _PLANNING):
+            return None
+        return (
+            f"{self.sweep / PLAN_FOLDER} may lack jobs, because a command ended while it planned them. Run "
+            "the command that started the sweep again with the same hydra.sweep.dir; it plans the others"
+        )
+
     def repair(self, jobs: Sequence[Job], folder_of: FolderOf, keys: Mapping[Path, str | None]) -> None:
         """Replaces damaged entries: by the job that finished under the number, or else, if none did, by a
         job that is not planned. Other entries stay damaged.
@@ -128,7 +150,7 @@ class Plan:
             jobs: the jobs of a command.
             keys: folder -> key of each finished run that is not planned.
         """
-        with hold(self.sweep / PLAN_FOLDER, "repair", wait=_SECONDS_TO_REPAIR) as lease:
+        with hold(self.sweep / PLAN_FOLDER, "repair", wait=_SECONDS_TO_WAIT) as lease:
             # Another command may have repaired entries in the meantime.
             present = read_plan(self.sweep)
             self.jobs, self.damaged = present.jobs, present.damaged

@@ -89,11 +89,12 @@ def plan_jobs(
     refuse_changed(plan, drafts)
     _refuse_unplanned(drafts, finished.values())
     jobs: dict[int, Job] = {}
-    for item in drafts:
-        planned = plan.add(item, folder_of)
-        if planned.digest != item.digest:
-            planned = plan.change(replace(item, number=planned.number, folder=planned.folder))
-        jobs[planned.number] = planned
+    with plan.growing():
+        for item in drafts:
+            planned = plan.add(item, folder_of)
+            if planned.digest != item.digest:
+                planned = plan.change(replace(item, number=planned.number, folder=planned.folder))
+            jobs[planned.number] = planned
     return [jobs[number] for number in sorted(jobs)]
 
 

@@ -43,7 +43,8 @@ def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
             )
         states = states_of(sweep, plan.jobs.values())
         text = json.dumps(as_json(states)) if as_object else _in_words(sweep, states)
-        echo("\n".join([text, *([] if as_object else [f"{reason}." for reason in plan.damaged.values()])]))
+        reasons = [*plan.damaged.values(), *filter(None, [plan.incompleteness])]
+        echo("\n".join([text, *([] if as_object else [f"{reason}." for reason in reasons])]))
         if not watch or not any(state.name in (RUNNING, WAITING) for state in states):
             return OK
         time.sleep(_SECONDS_BETWEEN_LOOKS)
