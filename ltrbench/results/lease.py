@@ -228,7 +228,7 @@ def _take(folder: Path, name: str) -> Lease | Holder:
             return current
         path = _path(folder, name, latest + 1)
         lease = Lease(folder, name, path, secrets.token_hex(8), os.getpid())
-        if not _create(path, json.dumps(_record_of(lease)).encode()):
+        if not create_once(path, json.dumps(_record_of(lease)).encode()):
             continue
         generations = _generations(folder, name)
         if max(generations, default=0) == latest + 1 and (latest == 0 or latest in generations):
@@ -258,7 +258,7 @@ def _delete(folder: Path, name: str, generations: set[int]) -> None:
     delete_abandoned(folder, ".clock-*")
 
 
-def _create(path: Path, content: bytes) -> bool:
+def create_once(path: Path, content: bytes) -> bool:
     """Creates a file with its content in one step; returns False if it exists."""
     draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     try:

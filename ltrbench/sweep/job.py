@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from ltrbench.measure.provenance import without_password
@@ -12,6 +14,54 @@ from ltrbench.sweep.key import SETTINGS_OF_COMMAND, JobKey, digest_of
 from ltrbench.untrusted.records import Count, Name, mistake, types_of
 
 FORMAT = 1
+
+PLAN_FOLDER, COMPARISON_FOLDER = "plan", "comparison"
+"""Folders in the folder of a sweep that no job may have."""
+
+_MOST_RANGES = 10
+
+_NOT_FINITE = {".nan": math.nan, ".inf": math.inf, "-.inf": -math.inf}
+"""Numbers that JSON does not have, as YAML spells them."""
+
+
+class ReplicatesRecord(TypedDict):
+    """`Config.replicates`."""
+
+    number: int | None
+    kind: str
+    share: float
+    seed: int
+    index: int | None
+
+
+class SettingsRecord(TypedDict):
+    """The fields of `Config`; the objects that they describe are checked when they are built."""
+
+    model: Mapping[str, Any]
+    params: Mapping[str, Any]
+    data: Mapping[str, Any]
+    tracking: Mapping[str, Any]
+    executor: Mapping[str, Any]
+    register: str | None
+    early_stopping: Mapping[str, Any] | None
+    plugins: Sequence[str]
+    metrics: Sequence[str]
+    importance: Mapping[str, Any] | None
+    timing: str
+    progress: str
+    seed: int
+    num_threads: int
+    cv: int | None
+    replicates: ReplicatesRecord | None
+    study: Mapping[str, Any] | None
+
+
+class ChoicesRecord(TypedDict):
+    """The config groups that name a run."""
+
+    model: str
+    params: str
+    data: str
 
 
 class KeyRecord(TypedDict):
@@ -48,8 +98,8 @@ class Job:
     number: Count
     folder: Name
     overrides: Sequence[str]
-    choices: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    choices: Annotated[Mapping[str, Any], ChoicesRecord]
+    settings: Annotated[Mapping[str, Any], SettingsRecord]
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     flags: Sequence[str] = ()
     sweep: str
@@ -100,13 +150,60 @@ def _is_of_command(override: str) -> bool:
     return name in (*SETTINGS_OF_COMMAND, "hydra")
 
 
+def in_ranges(numbers: Sequence[int]) -> str:
+    """Returns numbers of jobs, which are in order, as text; at most `_MOST_RANGES` ranges of them.
+
+    >>> in_ranges([3, 4, 5]), in_ranges([1, 3]), in_ranges([7]), in_ranges([])
+    ('jobs 3 to 5', 'jobs 1, 3', 'job 7', 'no job')
+    """
+    if not numbers:
+        return "no job"
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    shown = ranges[:_MOST_RANGES]
+    texts = [f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(map(str, each)) for each in shown]
+    left = len(numbers) - sum(map(len, shown))
+    more = f" and {left} more" if left else ""
+    return f"job{'s' if len(numbers) > 1 else ''} {', '.join(texts)}{more}"
+
+
 def as_record(job: Job) -> dict[str, Any]:
     """Returns the content of plan/NUMBER.json."""
-    return {"format": FORMAT, **asdict(job)}
+    return {"format": FORMAT, **asdict(job), "settings": _encoded(job.settings)}
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _encoded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _decoded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def from_record(record: Any) -> Job | str:
     """Returns the job that a plan/NUMBER.json describes, or the reason why it does not describe one."""
+    reason = _mistake(record)
+    if reason is not None:
+        return reason
+    values = {item.name: record[item.name] for item in fields(Job)}
+    return Job(**{**values, "settings": _decoded(values["settings"])})
+
+
+def _mistake(record: Any) -> str | None:
     if not isinstance(record, dict):
         return "it is not a JSON object"
     if record.get("format") != FORMAT:
@@ -114,16 +211,32 @@ def from_record(record: Any) -> Job | str:
             f"its format is {record.get('format')!r}, but this version of ltrbench reads only format {FORMAT}"
         )
     declared = types_of(Job)
-    values = {item.name: record[item.name] for item in fields(Job) if item.name in record}
-    missing = [item.name for item in fields(Job) if item.name not in values]
-    if missing:
-        return f"{missing[0]} is missing"
-    reason = next(
-        filter(None, (mistake(value, declared[name], name) for name, value in values.items())), None
-    )
-    if reason is None and set(values["key"]) != set(types_of(KeyRecord)):
-        reason = f"key has the parts {', '.join(sorted(values['key']))}"
-    parts = values["folder"].split("/")
-    if reason is None and (values["folder"].startswith("/") or ".." in parts):
-        reason = f"folder is {values['folder']!r}, which is outside the sweep"
-    return Job(**values) if reason is None else reason
+    for name in (item.name for item in fields(Job)):
+        if name not in record:
+            return f"{name} is missing"
+        if reason := mistake(record[name], declared[name], name):
+            return reason
+    if set(record["key"]) != set(types_of(KeyRecord)):
+        return f"key has the parts {', '.join(sorted(record['key']))}"
+    if not Path(record["started_in"]).is_absolute():
+        return f"started_in is {record['started_in']!r}; an absolute path was expected"
+    reason = mistake_in_folder(record["folder"])
+    return None if reason is None else f"folder is {record['folder']!r}, which {reason}"
+
+
+def mistake_in_folder(folder: str) -> str | None:
+    """Returns why a job cannot have this folder, relative to the folder of the sweep; None if it can.
+
+    >>> mistake_in_folder("model=native/0") is None
+    True
+    >>> mistake_in_folder("../0")
+    'is outside the sweep'
+    """
+    parts = folder.split("/")
+    if folder.startswith("/") or ".." in parts:
+        return "is outside the sweep"
+    if "" in parts or "." in parts or not folder.isprintable():
+        return "is not the name of a subfolder"
+    if parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER):
+        return f"is reserved for the {parts[0]} of the sweep"
+    return None

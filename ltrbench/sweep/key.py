@@ -34,8 +34,16 @@ SETTINGS_OF_COMMAND = ("executor", "progress", "register", "tracking")
 _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published")
 """Settings of a data set that name its files or describe it; the fingerprints cover their content."""
 
-_COMPUTING = ("compilation.py", "shapes.py", "data", "experiment", "measure", "metrics", "native", "rankers")
+_COMPUTING = (
+    *("compilation.py", "shapes.py", "data", "experiment", "measure", "metrics", "native", "rankers"),
+    # The intervals of importances.
+    *("statistics/intervals.py", "statistics/resampling.py", "statistics/sample.py"),
+)
 """Files and folders of ltrbench whose code determines the figures of a run."""
+
+
+_LONGEST = 100
+"""Maximum number of characters of a value in a difference."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,12 @@ def _changes(before: Any, after: Any, place: str) -> Iterator[tuple[str, str, st
         for name in sorted({*before, *after}):
             yield from _changes(before.get(name, "absent"), after.get(name, "absent"), f"{place}.{name}")
     elif digest_of(before) != digest_of(after):
-        yield place, str(before), str(after)
+        yield place, _short(before), _short(after)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def digest_of(value: Any) -> str:

@@ -11,25 +11,25 @@ therefore use the same number.
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import logging
-import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ltrbench.errors import ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.measure.provenance import plain
 from ltrbench.results import FINISHED, RESULT_FILE, hold, holder, read_run
-from ltrbench.results.lease import is_abandoned
+from ltrbench.results.lease import create_once, is_abandoned
 from ltrbench.results.storage import delete_abandoned, writing_to
-from ltrbench.sweep.job import Job, as_record, from_record
+from ltrbench.sweep.job import PLAN_FOLDER, Job, as_record, from_record, mistake_in_folder
 from ltrbench.untrusted.reading import read_json
 
 log = logging.getLogger("ltrbench")
 
-PLAN_FOLDER = "plan"
 _SWEEP_FILE = "sweep.json"
 _REMEDY = (
     "Run the command that started the sweep again with the same hydra.sweep.dir; it plans this job again"
@@ -68,8 +68,8 @@ class Plan:
         """
         for reason in self.damaged.values():
             raise ResultError(f"{reason}. {_REMEDY}.")
-        if reason := self.incompleteness:
-            raise ResultError(f"{reason}.")
+        if incompleteness := self.incompleteness:
+            raise ResultError(f"{incompleteness}.")
 
     @property
     def folders(self) -> set[Path]:
@@ -91,12 +91,13 @@ class Plan:
         self._of_digest: dict[str, Job] = {}
         self._of_identity: dict[str, Job] = {}
         self._of_training: dict[str, Job] = {}
+        self._of_folder: dict[str, Job] = {}
         for job in self.jobs.values():
             self._index(job)
 
     def _index(self, job: Job) -> None:
         self.jobs[job.number] = job
-        self._of_digest[job.digest] = self._of_identity[job.identity] = job
+        self._of_digest[job.digest] = self._of_identity[job.identity] = self._of_folder[job.folder] = job
         if job.training and job.same_training is None:
             self._of_training.setdefault(job.training, job)
 
@@ -105,16 +106,38 @@ class Plan:
 
         Another command may add the same job at the same time; then its entry is returned.
         """
-        number = self._first_free()
         while (known := self.find(job)) is None:
+            number = next(self._free_numbers())
             planned = replace(job, number=number, folder=folder_of(job, number))
             planned = replace(planned, same_training=self.leader(planned))
-            if number not in self.damaged and _create(self._path(number), _text(planned)):
+            with writing_to(self.sweep):
+                is_new = create_once(self._path(number), _text(planned))
+            if is_new:
                 self._index(planned)
                 return planned
             self._read(number)
-            number += 1
         return known
+
+    def check_folders(self, jobs: Sequence[Job], folder_of: FolderOf) -> None:
+        """Checks the folders that new jobs get if no other command plans jobs at the same time.
+
+        Raises:
+            ConfigError: A folder is not below the folder of the sweep, or is also that of another job.
+        """
+        folders = [folder_of(job, number) for job, number in zip(jobs, self._free_numbers(), strict=False)]
+        taken = {job.folder for job in self.jobs.values()}
+        above = {parent for folder in taken for parent in _parents(folder)}
+        for folder in folders:
+            reason = mistake_in_folder(folder)
+            if reason is None and (folder in above or not taken.isdisjoint([folder, *_parents(folder)])):
+                reason = "is also the folder of another job, or one of the two is inside the other"
+            if reason is not None:
+                raise ConfigError(
+                    f"hydra.sweep.subdir gives the folder '{folder}', which {reason}. Each job needs its own "
+                    "folder: leave out hydra.sweep.subdir, or add ${hydra.job.num} to it."
+                )
+            taken.add(folder)
+            above.update(_parents(folder))
 
     def change(self, job: Job) -> Job:
         """Replaces the entry of an unfinished job whose key has changed, or an entry that is damaged."""
@@ -174,9 +197,20 @@ class Plan:
         log.warning("%s. Job %d is planned again: %s", reason, job.number, " ".join(job.settings_of_job))
         self.change(job)
 
-    def _first_free(self) -> int:
-        folders = [int(path.name) for path in self.sweep.iterdir() if path.name.isdecimal()]
-        return max([*self.jobs, *self.damaged, *folders], default=-1) + 1
+    def trained_before(self, job: Job) -> Job | None:
+        """Returns the job whose training `job` copies; None if it has none, or one with another training."""
+        leader = self._of_folder.get(job.same_training or "")
+        return leader if leader is not None and leader.training == job.training else None
+
+    def _free_numbers(self) -> Iterator[int]:
+        """Yields the numbers after those of the planned jobs, without the names of existing folders."""
+        after = max([*self.jobs, *self.damaged], default=-1) + 1
+        return (number for number in itertools.count(after) if number not in self._folders)
+
+    @functools.cached_property
+    def _folders(self) -> set[int]:
+        """The numbers that are names of folders when the first job is planned."""
+        return {int(path.name) for path in self.sweep.iterdir() if path.name.isdecimal()}
 
     def _read(self, number: int) -> None:
         job = _job_in(self._path(number))
@@ -210,12 +244,12 @@ def prepare(sweep: Path) -> str:
         ResultError: The folder cannot be written.
     """
     path = sweep / PLAN_FOLDER / _SWEEP_FILE
-    text = json.dumps({"id": secrets.token_hex(16)}) + "\n"
+    text = json.dumps({"id": secrets.token_hex(16)}).encode() + b"\n"
     with writing_to(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        delete_abandoned(path.parent, ".*.json-*")
+        delete_abandoned(path.parent, "*.json-*")
         if not path.exists():
-            _create(path, text)
+            create_once(path, text)
         try:
             return sweep_id(sweep)
         except ResultError as error:
@@ -240,6 +274,10 @@ def sweep_id(sweep: Path) -> str:
     return identity
 
 
+def _parents(folder: str) -> list[str]:
+    return list(map(str, PurePosixPath(folder).parents))
+
+
 def _job_in(path: Path) -> Job | str:
     """Returns the job in a file of the plan, or the reason why the file cannot be used."""
     try:
@@ -259,38 +297,21 @@ def _is_free(folder: Path) -> bool:
         return False
 
 
-def _text(job: Job) -> str:
-    return json.dumps(plain(as_record(job)), indent=1) + "\n"
+def _text(job: Job) -> bytes:
+    return json.dumps(plain(as_record(job)), indent=1).encode() + b"\n"
 
 
-def _create(path: Path, text: str) -> bool:
-    """Creates a file with its content in one step; returns False if it exists."""
-    with _drafted(path, text) as draft:
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        return True
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file in one step, whether it exists or not."""
-    with _drafted(path, text) as draft:
-        draft.replace(path)
-
-
-@contextlib.contextmanager
-def _drafted(path: Path, text: str) -> Iterator[Path]:
-    """Yields a file with a text beside `path`, and deletes it.
+def _replace(path: Path, content: bytes) -> None:
+    """Writes a file in one step, whether it exists or not.
 
     Raises:
         ResultError: The folder cannot be written.
     """
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     with writing_to(path.parent):
         try:
-            draft.write_text(text, encoding="utf-8")
-            yield draft
+            draft.write_bytes(content)
+            draft.replace(path)
         finally:
             with contextlib.suppress(OSError):
-                draft.unlink()
+                draft.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from ltrbench.data import Splits
@@ -12,10 +13,10 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.reuse import seed_matters
 from ltrbench.experiment.run import Experiment
 from ltrbench.results import FINISHED, Run
-from ltrbench.sweep.job import Job, identity_of
+from ltrbench.sweep.job import Job, identity_of, in_ranges
 from ltrbench.sweep.key import JobKey, key_of, training_digest
 from ltrbench.sweep.plan import FolderOf, Plan
-from ltrbench.sweep.state import DONE, state_of
+from ltrbench.sweep.state import DONE, RUNNING, state_of
 
 _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
@@ -79,8 +80,8 @@ def plan_jobs(
         others: runs in the folder of the sweep that are not planned.
 
     Raises:
-        ResultError: A finished job has changed since it ran, or a run that is not planned has the same
-            overrides. Nothing is planned then.
+        LtrbenchError: A finished job has changed since it ran, a run that is not planned has the same
+            overrides, or two jobs have the same folder. Nothing is planned then.
     """
     finished = {run.path: run for run in others if run.result.status == FINISHED}
     if plan.damaged:
@@ -88,48 +89,66 @@ def plan_jobs(
         finished = {path: run for path, run in finished.items() if path not in plan.folders}
     refuse_changed(plan, drafts)
     _refuse_unplanned(drafts, finished.values())
+    new = {item.digest: item for item in drafts if plan.find(item) is None}
+    plan.check_folders(list(new.values()), folder_of)
     jobs: dict[int, Job] = {}
     with plan.growing():
         for item in drafts:
             planned = plan.add(item, folder_of)
             if planned.digest != item.digest:
                 planned = plan.change(replace(item, number=planned.number, folder=planned.folder))
-            jobs[planned.number] = planned
+            # The plan on disk has no passwords, and perhaps another path of the same data.
+            jobs[planned.number] = replace(planned, settings=item.settings)
     return [jobs[number] for number in sorted(jobs)]
 
 
 def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
     """
     Raises:
-        ResultError: A job has finished, and its key has changed since. Of a job that is not among `drafts`,
-            only code and versions are compared.
+        ResultError: A job has finished or is running, and its key has changed since. Of a job that is not
+            among `drafts`, only code and versions are compared.
     """
     now = {planned.number: item.job_key for item in drafts if (planned := plan.find(item))}
+    present = _present_of([item.job_key for item in drafts])
     changed: list[tuple[Job, list[str]]] = []
     for job in plan.jobs.values():
         if job.number in now:
             differences = now[job.number].differences(job.job_key)
         else:
-            differences = drafts[0].job_key.differences_in_common(job.job_key) if drafts else []
-        if differences and state_of(plan.sweep, job).name == DONE:
+            differences = present.differences_in_common(job.job_key)
+        if differences and state_of(plan.sweep, job).name in (DONE, RUNNING):
             changed.append((job, differences))
-    if not changed:
-        return
-    shown = [f"job {job.number}: {'; '.join(texts[:_SHOWN])}" for job, texts in changed[:_SHOWN]]
-    more = f". {len(changed) - _SHOWN} more jobs have changed" if len(changed) > _SHOWN else ""
-    folders = ", ".join(str(plan.sweep / job.folder) for job, _ in changed)
-    raise ResultError(
-        f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran, so new runs must not be "
-        f"compared with theirs. {'. '.join(shown)}{more}. Undo the change, choose another folder with "
-        f"hydra.sweep.dir=..., or delete the folders of these runs to run them again: {folders}."
+    if changed:
+        raise ResultError(_message_of_changes(plan.sweep, changed))
+
+
+def _present_of(keys: Sequence[JobKey]) -> JobKey:
+    """Returns a key with the code and the versions of all keys, whose backends may differ."""
+    code = {name: digest for key in keys for name, digest in key.code.items()}
+    installed = {name: version for key in keys for name, version in key.versions.items()}
+    return JobKey(settings={}, data={}, code=code, versions=installed)
+
+
+def _message_of_changes(sweep: Path, changed: Sequence[tuple[Job, Sequence[str]]]) -> str:
+    shown = [
+        f"job {job.number} in {sweep / job.folder}: {'; '.join(texts[:_SHOWN])}"
+        + (f"; and {len(texts) - _SHOWN} more differences" if len(texts) > _SHOWN else "")
+        for job, texts in changed[:_SHOWN]
+    ]
+    numbers = in_ranges([job.number for job, _ in changed])
+    return (
+        f"{sweep}: {len(changed)} jobs have changed since they ran, so new runs must not be compared with "
+        f"theirs ({numbers}). {'. '.join(shown)}. Undo the change, choose another folder with "
+        "hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
     )
 
 
 def _refuse_unplanned(drafts: Sequence[Job], others: Iterable[Run]) -> None:
-    planned = {draft.identity for draft in drafts}
+    planned = {name for draft in drafts for name in (draft.identity, draft.digest)}
     for run in others:
-        overrides = run.result.overrides
-        if overrides is not None and identity_of(overrides) in planned:
+        overrides = run.result.overrides or ()
+        names = {run.result.key, None if run.result.overrides is None else identity_of(overrides)}
+        if not names.isdisjoint(planned):
             raise ResultError(
                 f"{run.path} is a finished run of {' '.join(overrides)}, but the plan of the sweep does not "
                 "contain it: an earlier version of ltrbench made it, or it was copied here. A comparison "

@@ -7,6 +7,7 @@ process dies.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -42,34 +43,36 @@ class Events:
 
 @dataclass
 class _Loop:
+    """The jobs of a command. `unfinished`: folders of the jobs that have not ended."""
+
     executor: Executor
     events: Events
-    waiting: list[Task]
+    waiting: deque[Task]
     running: dict[Future[Any], Task] = field(default_factory=dict)
     elsewhere: list[JobState] = field(default_factory=list)
     has_said_so: bool = False
 
+    def __post_init__(self) -> None:
+        self.unfinished = {task.job.folder for task in self.waiting}
+
     def submit_ready(self) -> None:
         """Submits jobs until every worker is busy."""
-        self.elsewhere, postponed = [], []
+        self.elsewhere, postponed = [], deque[Task]()
         while self.waiting and len(self.running) < self.executor.num_workers:
-            task = self.waiting.pop(0)
+            task = self.waiting.popleft()
+            # The job whose training is copied has not ended yet.
+            if task.trained is not None and task.trained[0] in self.unfinished:
+                postponed.append(task)
+                continue
             state = state_of(task.sweep, task.job)
             if state.name == RUNNING:
                 self.elsewhere.append(state)
                 postponed.append(task)
-            elif self._depends_on_another(task, postponed):
-                postponed.append(task)
-            elif state.name != DONE:
+            elif state.name == DONE:
+                self.unfinished.discard(task.job.folder)
+            else:
                 self._submit(task)
-        self.waiting = [*postponed, *self.waiting]
-
-    def _depends_on_another(self, task: Task, postponed: Sequence[Task]) -> bool:
-        """Returns whether the job whose training is copied has not ended yet."""
-        if task.trained is None:
-            return False
-        others = (*postponed, *self.running.values(), *self.waiting)
-        return any(other.job.folder == task.trained[0] for other in others)
+        self.waiting.extendleft(reversed(postponed))
 
     def _submit(self, task: Task) -> None:
         self.events.started(task)
@@ -86,8 +89,12 @@ class _Loop:
             task = self.running.pop(future)
             outcome = _outcome_of(future, task)
             if outcome.state == RUNNING:
+                # Another process was faster. Without a pause, a lease that cannot be read would be tried
+                # again and again.
                 self.waiting.append(task)
+                time.sleep(POLL_SECONDS)
             else:
+                self.unfinished.discard(task.job.folder)
                 self.events.ended(task, outcome)
 
     def wait_for_others(self) -> None:
@@ -100,7 +107,7 @@ class _Loop:
 
 def run_tasks(tasks: Sequence[Task], executor: Executor, events: Events) -> None:
     """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere."""
-    loop = _Loop(executor, events, list(tasks))
+    loop = _Loop(executor, events, deque(tasks))
     while loop.waiting or loop.running:
         loop.submit_ready()
         if loop.running:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ltrbench.errors import ResultError
+from ltrbench.measure.clock import now
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import Holder, holder
 from ltrbench.results.record import INTERRUPTED
@@ -40,20 +41,21 @@ class JobState:
 def state_of(sweep: Path, job: Job) -> JobState:
     """Returns the state of a job."""
     folder = sweep / job.folder
+    run, reason = None, None
     try:
         run = read_run(folder) if (folder / RESULT_FILE).exists() else None
-    except ResultError as error:
-        return JobState(job, FAILED, reason=str(error))
+    except (ResultError, OSError) as error:
+        reason = str(error)
     if run is not None and run.result.status == FINISHED:
         if run.result.key == job.digest:
             return JobState(job, DONE, run)
-        return JobState(job, FAILED, run, f"{folder} contains a finished run of another job")
+        reason = f"{folder} contains a finished run of another job"
+    elif run is not None and run.result.error != INTERRUPTED:
+        reason = run.result.error or "no reason was recorded"
     working = holder(folder)
     if working is not None:
         return JobState(job, RUNNING, run, holder=working)
-    if run is not None and run.result.error != INTERRUPTED:
-        return JobState(job, FAILED, run, run.result.error)
-    return JobState(job, WAITING, run)
+    return JobState(job, WAITING if reason is None else FAILED, run, reason)
 
 
 def states_of(sweep: Path, jobs: Iterable[Job]) -> list[JobState]:
@@ -89,17 +91,19 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
 
 
 def _seconds(run: Run) -> float:
-    started, finished = (datetime.fromisoformat(text) for text in (run.result.started, run.result.finished))
-    return (finished - started).total_seconds()
+    return _between(run.result.started, run.result.finished)
 
 
 def _elapsed(working: Holder | None) -> float:
-    if working is None:
-        return 0.0
+    return 0.0 if working is None else _between(working.since, now())
+
+
+def _between(begin: str, end: str) -> float:
     try:
-        return (datetime.now(UTC) - datetime.fromisoformat(working.since)).total_seconds()
-    except (ValueError, TypeError):
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    except (ValueError, TypeError):  # a time that is absent, or that has no time zone
         return 0.0
+    return max(seconds, 0.0)
 
 
 def as_json(states: Sequence[JobState]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.config import build_experiment
-from ltrbench.errors import LtrbenchError, debugging, in_words
+from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.run import Experiment, run, verdict
 from ltrbench.experiment.watching import OnProgress
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
@@ -89,23 +89,33 @@ def run_task(task: Task, showing: Showing | None = None) -> Outcome:
     """Runs a job, unless it has finished or another process runs it."""
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
-    with _surroundings(task):
-        log.info("\njob %s: %s", task.job.number, " ".join(task.job.overrides))
-        try:
-            return Outcome(state=DONE, summary=_run(task, showing))
-        except LeaseHeldError:
-            return Outcome(state=RUNNING)
-        except Exception as error:
-            if stopping.is_set():
-                raise KeyboardInterrupt from error
-            # Another process may have finished the job in the meantime.
-            if state_of(task.sweep, task.job).name == DONE:
-                return Outcome(state=DONE)
-            if debugging():
-                log.error("".join(traceback.format_exception(error)))
-            outcome = failure(error)
-            log.error("%s", outcome.error)
-            return outcome
+    try:
+        with _surroundings(task):
+            log.info("\njob %s: %s", task.job.number, " ".join(task.job.overrides))
+            return _attempt(task, showing)
+    except (OSError, ValueError) as error:
+        # The folder or the log file cannot be written: dictConfig raises ValueError.
+        outcome = failure(error)
+        log.error("%s", outcome.error)
+        return outcome
+
+
+def _attempt(task: Task, showing: Showing | None) -> Outcome:
+    try:
+        return Outcome(state=DONE, summary=_run(task, showing))
+    except LeaseHeldError:
+        return Outcome(state=RUNNING)
+    except Exception as error:
+        if stopping.is_set():
+            raise KeyboardInterrupt from error
+        # Another process may have finished the job in the meantime.
+        if state_of(task.sweep, task.job).name == DONE:
+            return Outcome(state=DONE)
+        if debugging():
+            log.error("".join(traceback.format_exception(error)))
+        outcome = failure(error)
+        log.error("%s", outcome.error)
+        return outcome
 
 
 def failure(error: BaseException) -> Outcome:
@@ -132,13 +142,17 @@ def _run(task: Task, showing: Showing | None) -> str:
 
 
 def _trained(task: Task) -> tuple[str, Run] | None:
-    """Returns the run whose training is copied; None if there is none, or if it failed."""
+    """Returns the run whose training is copied; None if there is none, or if it failed or is damaged."""
     if task.trained is None:
         return None
     name, digest = task.trained
     if not (task.sweep / name / RESULT_FILE).exists():
         return None
-    trained = read_run(task.sweep / name)
+    try:
+        trained = read_run(task.sweep / name)
+    except ResultError as error:
+        log.warning("%s. The training is not copied but repeated.", str(error).rstrip("."))
+        return None
     is_usable = trained.result.status == FINISHED and trained.result.key == digest
     return (name, trained) if is_usable and trained.result.reused is None else None
 

@@ -328,7 +328,7 @@ def test_file_systems_without_hard_links_have_leases_too(
         assert files(tmp_path) == [".lease-1"]
         with pytest.raises(LeaseHeldError), hold(tmp_path):
             raise AssertionError
-    assert not lease._create(tmp_path / ".lease-1", b"")
+    assert not lease.create_once(tmp_path / ".lease-1", b"")
 
 
 def test_a_lease_based_on_an_outdated_listing_is_given_up(

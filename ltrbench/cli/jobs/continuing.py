@@ -9,6 +9,7 @@ from pathlib import Path
 from ltrbench.cli.program import program
 from ltrbench.results import Run, find_runs, holds_runs
 from ltrbench.results.overrides import as_products
+from ltrbench.sweep.job import in_ranges
 from ltrbench.sweep.plan import Plan
 from ltrbench.sweep.state import DONE, FAILED, STATES, WAITING, JobState, wanted
 
@@ -62,7 +63,7 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
     more = f" The table also contains {others} jobs of other commands in this folder." if others else ""
     return (
         f"{sweep}: of the {len(states)} jobs of this command, {_in_states(states)}. "
-        f"This command runs {_in_words(numbers)}.{more}"
+        f"This command runs {in_ranges(numbers)}.{more}"
     )
 
 
@@ -71,23 +72,9 @@ def _counts(states: Iterable[JobState]) -> list[tuple[str, int]]:
     return [(name, names.count(name)) for name in STATES]
 
 
-def _in_words(numbers: Sequence[int]) -> str:
-    """
-    >>> _in_words([3, 4, 5]), _in_words([1, 3]), _in_words([7])
-    ('jobs 3 to 5', 'jobs 1, 3', 'job 7')
-    """
-    if not numbers:
-        return "no job"
-    first, last = numbers[0], numbers[-1]
-    if len(numbers) == 1:
-        return f"job {first}"
-    is_range = len(numbers) > 2 and last - first == len(numbers) - 1
-    return f"jobs {first} to {last}" if is_range else f"jobs {', '.join(map(str, numbers))}"
-
-
 def waiting_for(states: Sequence[JobState]) -> str:
     """Returns the message about jobs that other processes run."""
-    numbers = _in_words([state.job.number for state in states])
+    numbers = in_ranges([state.job.number for state in states])
     return f"waiting for {numbers} of another command ({states[0].holder})"
 
 

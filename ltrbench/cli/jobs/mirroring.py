@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.errors import ResultError
 from ltrbench.results import FINISHED, Run
+from ltrbench.sweep.job import COMPARISON_FOLDER
 from ltrbench.sweep.plan import read_plan, sweep_id
 from ltrbench.sweep.state import FAILED as JOB_FAILED
 from ltrbench.sweep.state import RUNNING, WAITING, states_of
@@ -23,9 +24,6 @@ log = logging.getLogger("ltrbench")
 
 TRACKING = "tracking"
 """Lease on the folder of a sweep, held by the process that logs its runs while its tracker is open."""
-
-COMPARISON_FOLDER = "comparison"
-"""Subfolder of a sweep's folder for the tables and pictures of its comparison."""
 
 _SQLITE = "sqlite:///"
 

@@ -29,7 +29,6 @@ from ltrbench.cli.jobs.continuing import (
     waiting_for,
 )
 from ltrbench.cli.jobs.mirroring import (
-    COMPARISON_FOLDER,
     TRACKING,
     best_of,
     log_comparison,
@@ -46,7 +45,7 @@ from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, r
 from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
-from ltrbench.sweep.job import Job
+from ltrbench.sweep.job import COMPARISON_FOLDER, Job
 from ltrbench.sweep.plan import FolderOf, Plan, prepare, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
@@ -192,21 +191,23 @@ class Session:
         console = handlers_kept(order.logging, into_folders=False)
         if console:
             logging.config.dictConfig(console)
-        with contextlib.closing(executor):
-            executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
-            if executor.message:
-                click.echo(executor.message, err=True)
-            events = Events(
-                started=lambda task: None if is_inline else _say_started(task),
-                ended=functools.partial(self._ended, is_inline=is_inline),
-                waiting=lambda states: click.echo(waiting_for(states), err=True),
-            )
-            if self.tracker is not None and self.is_tracking and is_inline:
-                events.watching = self.tracker.watching
-            run_tasks(tasks, executor, events)
-        if console:
-            # Closes the log file of the last job.
-            logging.config.dictConfig(console)
+        try:
+            with contextlib.closing(executor):
+                executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
+                if executor.message:
+                    click.echo(executor.message, err=True)
+                events = Events(
+                    started=lambda task: None if is_inline else _say_started(task),
+                    ended=functools.partial(self._ended, is_inline=is_inline),
+                    waiting=lambda states: click.echo(waiting_for(states), err=True),
+                )
+                if self.tracker is not None and self.is_tracking and is_inline:
+                    events.watching = self.tracker.watching
+                run_tasks(tasks, executor, events)
+        finally:
+            if console:
+                # Closes the log file of the last job.
+                logging.config.dictConfig(console)
 
     def _ended(self, task: Task, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, and its run in the tracking store."""
@@ -216,9 +217,9 @@ class Session:
         if not is_inline:
             _say_ended(task, outcome)
         if (task.folder / RESULT_FILE).exists() and self.tracker is not None and self.is_tracking:
-            run = read_run(relative(task.folder))
-            with _warning(f"{run.path} is complete but was not tracked"):
-                self.tracker.log(run)
+            folder = relative(task.folder)
+            with _warning(f"{folder} was not tracked"):
+                self.tracker.log(read_run(folder))
 
     def close(self, status: str) -> None:
         """Writes the comparison, registers the best model, and closes the tracker's parent run with the
@@ -436,13 +437,13 @@ def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> di
 
 def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> Task:
     is_inline = isinstance(executor, InlineExecutor)
-    leaders = {other.folder: other.digest for other in plan.jobs.values()} if job.same_training else {}
+    leader = plan.trained_before(job)
     # A bar of a worker would be drawn over those of the others.
     progress = order.settings["progress"]
     return Task(
         job=job,
         sweep=order.folder.resolve(),
-        trained=(job.same_training, leaders[job.same_training]) if job.same_training in leaders else None,
+        trained=None if leader is None else (leader.folder, leader.digest),
         progress=progress if is_inline or progress == "none" else "plain",
         logging=order.logging if is_inline else handlers_kept(order.logging, into_folders=True),
         chdir=order.chdir,

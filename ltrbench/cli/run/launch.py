@@ -66,6 +66,7 @@ class _Command:
     session: Session
     flags: list[str] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
+    _swept: dict[int | None, dict[str, list[str]]] = field(default_factory=dict)
 
     def job(self, config: DictConfig) -> None:
         """Runs one job that Hydra starts: a single run, or a job of another sweeper. A failure is logged and
@@ -98,8 +99,7 @@ class _Command:
             session.sweep = relative(Path(composed.sweep.dir))
             name = str(session.sweep)
             swept = self.swept(composed, settings, overrides)
-        else:
-            _check_executor(settings)
+        _check_executor(settings, is_sweep=name is not None)
         session.register = settings["register"]
         folder = Path(composed.runtime.output_dir)
         session.folders.append(folder)
@@ -132,7 +132,10 @@ class _Command:
         """Returns each setting that differs between the jobs of the sweep -> its values."""
         is_swept = any(line.startswith(f"{RESAMPLE}=") for line in overrides)
         number = settings["replicates"]["number"] if is_swept else None
-        return swept_settings(hydra_node.sweeper.get("params"), self.overrides, number)
+        # Parsing a thousand values takes longer than checking a job.
+        if number not in self._swept:
+            self._swept[number] = swept_settings(hydra_node.sweeper.get("params"), self.overrides, number)
+        return self._swept[number]
 
     def sweep(self, composed: ComposedSweep) -> None:
         """Runs a sweep of ltrbench's own sweeper."""
@@ -222,13 +225,19 @@ def _run_hydra(session: Session, arguments: list[str]) -> None:
     hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
 
 
-def _check_executor(settings: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a single run names an executor, which would have no effect."""
+def _check_executor(settings: Mapping[str, Any], is_sweep: bool) -> None:
+    """Raises ConfigError if a single run or another sweeper names an executor, which would have no effect."""
     target = str(settings["executor"].get("_target_"))
-    if not target.endswith(".InlineExecutor"):
+    if target.endswith(".InlineExecutor"):
+        return
+    if is_sweep:
         raise ConfigError(
-            f"executor is {target}, but an executor runs the jobs of a sweep. Add -m, or leave out executor."
+            f"executor is {target}, but the chosen hydra/sweeper runs the jobs itself. Set executor=inline, "
+            "or hydra/sweeper=basic."
         )
+    raise ConfigError(
+        f"executor is {target}, but an executor runs the jobs of a sweep. Add -m, or leave out executor."
+    )
 
 
 def _check_sweep(jobs: Sequence[ComposedJob]) -> None:

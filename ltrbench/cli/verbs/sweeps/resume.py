@@ -35,6 +35,9 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool) -> int:
     A job that another command runs is waited for. The command that started the sweep does the same if it
     is repeated with the same hydra.sweep.dir.
 
+    The plan in DIR names classes, data, a tracking store and perhaps a cluster, which the command uses. Do
+    not resume a folder from a source that you do not trust.
+
     \b
         python -m ltrbench resume multirun/DATE/TIME
     """
@@ -71,17 +74,19 @@ def check_plan(plan: Plan, sweep: Path) -> None:
             f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME; sweeps "
             "of earlier versions of ltrbench have no plan and cannot be resumed."
         )
-    last = plan.jobs[max(plan.jobs)]
     again = f"Run the command that started the sweep again, with hydra.sweep.dir={sweep}."
-    if "***" in str(last.settings["tracking"]):
-        raise ResultError(
-            f"{sweep}: the plan does not contain the password in the address of the tracking store. {again}"
-        )
-    if last.environment:
-        raise ResultError(
-            f"{sweep}: the plan does not contain the values of hydra.job.env_set "
-            f"({', '.join(last.environment)}). {again}"
-        )
+    for job in plan.jobs.values():
+        masked = next((name for name, value in job.settings.items() if ":***@" in str(value)), None)
+        if masked is not None:
+            raise ResultError(
+                f"{sweep}: the plan does not contain the password in the address of {masked} of job "
+                f"{job.number}. {again}"
+            )
+        if job.environment:
+            raise ResultError(
+                f"{sweep}: the plan does not contain the values of hydra.job.env_set "
+                f"({', '.join(job.environment)}) of job {job.number}. {again}"
+            )
 
 
 def enter(plan: Plan) -> None:
