@@ -1,0 +1,174 @@
+"""The key of a job: equal exactly when its figures are."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
+from paths import CONF, ROOT
+
+from ltrbench.cli.verbs.sweeps.resume import redrafted
+from ltrbench.config import build_experiment, register_schema, resolved
+from ltrbench.measure.provenance import plain
+from ltrbench.sweep import key
+from ltrbench.sweep.job import Job, as_record, from_record
+from ltrbench.sweep.planning import draft
+
+TINY = ("data.num_queries=20", "params.num_trees=2")
+MODELS = sorted(path.stem for path in (CONF / "model").glob("[a-z]*.yaml"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hydra() -> Iterator[None]:
+    register_schema()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        yield
+
+
+def drafted(*overrides: str, sweep: str = "s") -> Job:
+    words = [*TINY, *overrides] if not any("data=" in line for line in overrides) else list(overrides)
+    config = compose("config", words, return_hydra_config=True)
+    choices: Any = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    settings = resolved(config)
+    experiment = build_experiment(settings, choices, tuple(words), sweep)
+    return draft(experiment, settings, choices, (), started_in="/")
+
+
+def as_read(job: Job) -> Job:
+    again = from_record(json.loads(json.dumps(plain(as_record(replace(job, folder="0"))))))
+    assert isinstance(again, Job), again
+    return again
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        *([f"model={model}", f"params={params}"] for model in MODELS for params in ("matched", "library")),
+        ["data=letor", "data.train=train.txt", "data.absent=nan"],
+        ["+model.options={a: [1, 2.5, null], b: {c: x}}", "model=lightgbm"],
+        ["early_stopping=null", "importance=null", "metrics=map"],
+        ["replicates.number=3", "replicates.index=2", "seed=4"],
+    ],
+    ids=" ".join,
+)
+def test_a_job_that_is_read_from_the_plan_has_the_key_of_the_command(overrides: list[str]) -> None:
+    job = drafted(*overrides)
+    again = redrafted(as_read(job))
+    assert again.job_key.differences(job.job_key) == []
+    assert (again.digest, again.training) == (job.digest, job.training)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["tracking=none"],
+        ["progress=plain"],
+        ["executor=processes", "executor.workers=7"],
+        ["tracking.models=true", "register=shop"],
+        ["seed=0"],
+    ],
+    ids=" ".join,
+)
+def test_settings_that_change_no_figure_leave_the_key(overrides: list[str]) -> None:
+    assert drafted(*overrides, sweep="other").digest == drafted().digest
+
+
+def test_the_order_of_overrides_leaves_the_key() -> None:
+    words = ["seed=3", "metrics=[map]", "model=random"]
+    assert len({drafted(*order).digest for order in itertools.permutations(words)}) == 1
+
+
+def test_each_setting_that_may_change_a_figure_changes_the_key() -> None:
+    changes = [
+        *(
+            "seed=1",
+            "num_threads=1",
+            "timing=clean",
+            "metrics=[map]",
+            "importance=null",
+            "early_stopping=null",
+        ),
+        *("params.learning_rate=0.3", "model.max_depth=3", "model=native_lightgbm", "params=library"),
+        *("data.seed=1", "data.valid_share=0.5", "early_stopping.patience=7"),
+    ]
+    digests = [drafted(*([] if change is None else [change])).digest for change in (None, *changes)]
+    assert len(set(digests)) == len(digests)
+
+
+def test_the_content_of_the_data_is_in_the_key_and_its_path_is_not(tmp_path: Path) -> None:
+    lines = [f"{line % 3} qid:{line // 4} 1:{line} 2:{line % 5}" for line in range(80)]
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("\n".join(lines) + "\n")
+    shutil.copy(first, second)
+    before = [drafted("data=letor", f"data.train={path}").digest for path in (first, second)]
+    assert before[0] == before[1]
+    second.write_text("\n".join(lines).replace("1:79", "1:80") + "\n")
+    assert drafted("data=letor", f"data.train={second}").digest != before[0]
+
+
+def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> None:
+    package = tmp_path / "ltrbench"
+    shutil.copytree(ROOT / "ltrbench", package, ignore=shutil.ignore_patterns("__pycache__"))
+    before = key._package_digest.__wrapped__(package)
+    (package / "cli/program.py").write_text("# changed\n")
+    assert key._package_digest.__wrapped__(package) == before
+    for name in ("rankers/random.py", "data/splits.py", "metrics/kernels.py", "compilation.py"):
+        content = (package / name).read_bytes()
+        (package / name).write_bytes(content + b"\n")
+        assert key._package_digest.__wrapped__(package) != before, name
+        (package / name).write_bytes(content)
+
+
+def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_depends_on_it() -> None:
+    package = ROOT / "ltrbench"
+    files = [file for name in key._COMPUTING for file in key._python_files(package / name)]
+    computing = {name.removesuffix(".py").replace("/", ".") for name in key._COMPUTING}
+    without_figures = {"errors", "tables", "results", "tracking", "untrusted", "user_modules"}
+    # The names that importances take from `statistics` are those of its computing files.
+    allowed = computing | without_figures | {"statistics"}
+    imported = {
+        node.module.removeprefix("ltrbench.")
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ltrbench.")
+    }
+    assert {
+        name for name in imported if not any(name == part or name.startswith(f"{part}.") for part in allowed)
+    } == set()
+
+
+def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = tmp_path / "backend_of_user.py"
+    text = (
+        "from dataclasses import dataclass\nfrom ltrbench.rankers.random import RandomRanker\n"
+        "@dataclass(kw_only=True)\nclass Mine(RandomRanker):\n    pass\n"
+    )
+    backend.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["model=random", "model._target_=backend_of_user.Mine"]
+    before = drafted(*words)
+    backend.write_text(f"{text}# changed\n")
+    key._code_of.cache_clear()
+    after = drafted(*words)
+    (difference,) = after.job_key.differences(before.job_key)
+    assert "code.backend_of_user" in difference
+    del sys.modules["backend_of_user"]
+
+
+def test_other_versions_of_libraries_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = drafted("model=random")
+    monkeypatch.setattr(key, "versions", lambda packages: {**before.key["versions"], "numpy": "0"})
+    (difference,) = drafted("model=random").job_key.differences(before.job_key)
+    assert all(part in difference for part in ("versions.numpy", before.key["versions"]["numpy"], "0"))

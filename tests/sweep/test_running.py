@@ -1,0 +1,149 @@
+"""The loop: which job next, how many at once, and what other processes do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_cases import finish, jobs, numbered
+
+from ltrbench.results import hold
+from ltrbench.sweep import running
+from ltrbench.sweep.executors.base import Executor
+from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.planning import plan_jobs
+from ltrbench.sweep.running import Events, run_tasks
+from ltrbench.sweep.state import DONE, FAILED, RUNNING
+from ltrbench.sweep.worker import Outcome, Task
+
+
+class Recorder(Executor):
+    """Completes the oldest job when all workers are busy, and records the order."""
+
+    def __init__(self, num_workers: int, work: Callable[[Task], Outcome]) -> None:
+        self.workers, self.work = num_workers, work
+        self.submitted: list[int] = []
+        self.most = 0
+        self.open_jobs = 0
+
+    def open(self, work: Any, num_threads: int) -> None:
+        pass
+
+    def submit(self, job: Task) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.submitted.append(job.job.number)
+        self.open_jobs += 1
+        self.most = max(self.most, self.open_jobs)
+
+        def complete() -> None:
+            self.open_jobs -= 1
+            try:
+                future.set_result(self.work(job))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Timer(0.01, complete).start()
+        return future
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def num_workers(self) -> int:
+        return self.workers
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.02)
+    prepare(tmp_path)
+    plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(5))), numbered)
+    return read_plan(tmp_path)
+
+
+def tasks_of(plan: Plan, **of_each: Any) -> list[Task]:
+    return [Task(job=job, sweep=plan.sweep, **of_each) for job in plan.jobs.values()]
+
+
+def run(tasks: Sequence[Task], executor: Recorder) -> list[tuple[int, str]]:
+    ended: list[tuple[int, str]] = []
+    events = Events(
+        started=lambda task: None,
+        ended=lambda task, outcome: ended.append((task.job.number, outcome.state)),
+        waiting=lambda states: None,
+    )
+    run_tasks(tasks, executor, events)
+    return ended
+
+
+def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -> None:
+    executor = Recorder(2, lambda task: Outcome(state=DONE))
+    assert sorted(run(tasks_of(plan), executor)) == [(number, DONE) for number in range(5)]
+    assert executor.submitted == list(range(5))
+    assert executor.most == 2
+
+
+def test_a_job_that_raises_costs_no_other_job(plan: Plan) -> None:
+    def work(task: Task) -> Outcome:
+        if task.job.number == 1:
+            raise RuntimeError
+        return Outcome(state=DONE)
+
+    states = dict(run(tasks_of(plan), Recorder(2, work)))
+    assert states == {number: FAILED if number == 1 else DONE for number in range(5)}
+
+
+@pytest.mark.parametrize("leader_ends", [DONE, FAILED])
+def test_a_job_that_copies_a_training_starts_after_it_whether_it_fails_or_not(
+    plan: Plan, leader_ends: str
+) -> None:
+    ended: set[int] = set()
+
+    def work(task: Task) -> Outcome:
+        assert task.trained is None or 3 in ended
+        ended.add(task.job.number)
+        return Outcome(state=leader_ends if task.job.number == 3 else DONE)
+
+    tasks = tasks_of(plan)
+    tasks = [replace(task, trained=("3", "digest")) if task.job.number != 3 else task for task in tasks]
+    executor = Recorder(2, work)
+    assert dict(run(tasks, executor))[3] == leader_ends
+    assert executor.submitted == [3, 0, 1, 2, 4]
+
+
+def test_a_job_of_another_process_is_waited_for_and_run_if_it_is_given_up(plan: Plan) -> None:
+    executor = Recorder(1, lambda task: Outcome(state=DONE))
+    with hold(plan.sweep / "0"):
+        thread = threading.Thread(target=run, args=(tasks_of(plan), executor))
+        thread.start()
+        while len(executor.submitted) < 4:
+            thread.join(0.01)
+        thread.join(0.1)
+        assert thread.is_alive()
+        assert executor.submitted == [1, 2, 3, 4]
+    thread.join(30)
+    assert executor.submitted == [1, 2, 3, 4, 0]
+
+
+def test_a_job_that_another_process_finishes_is_not_run(plan: Plan) -> None:
+    finish(plan, plan.jobs[2])
+    executor = Recorder(2, lambda task: Outcome(state=DONE))
+    run(tasks_of(plan), executor)
+    assert 2 not in executor.submitted
+
+
+def test_a_job_that_another_process_took_first_is_tried_again_after_a_pause(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(running.time, "sleep", pauses.append)
+    taken = iter([RUNNING, DONE])
+    executor = Recorder(1, lambda task: Outcome(state=next(taken)))
+    assert run(tasks_of(plan)[:1], executor) == [(0, DONE)]
+    assert executor.submitted == [0, 0]
+    assert pauses
