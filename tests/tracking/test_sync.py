@@ -14,7 +14,8 @@ from mlflow.entities import Run as MlflowRun
 from toy_runs import mentions
 
 from ltrbench.cli import main
-from ltrbench.results import FAILED, RESULT_FILE
+from ltrbench.cli.jobs.mirroring import TRACKING
+from ltrbench.results import FAILED, RESULT_FILE, holder
 
 pytestmark = [
     pytest.mark.slow,
@@ -54,7 +55,10 @@ def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(tmp_path: Pat
     before = sorted((tmp_path / "sweep").rglob("*"))
     for _ in range(2):
         assert main(["sync", "sweep"]) == 0
-    assert sorted((tmp_path / "sweep").rglob("*")) == before
+    # Nothing but the lease of the command that tracks the sweep.
+    after = sorted((tmp_path / "sweep").rglob("*"))
+    assert [path for path in after if not path.name.startswith(f".{TRACKING}-")] == before
+    assert holder(tmp_path / "sweep", TRACKING) is None
     runs = stored()
     (parent,) = runs["sweep"]
     assert parent.info.status == "FAILED"

@@ -195,6 +195,16 @@ def test_a_command_from_elsewhere_goes_there_first_and_a_masked_password_is_told
     assert "password" in step.reason
 
 
+def test_the_flags_of_the_runs_are_repeated_where_they_are_the_same(tmp_path: Path) -> None:
+    flags = ("--config-dir", "my conf")
+    plain, flagged = once(tmp_path / "plain"), once(tmp_path / "flagged", flags=flags)
+    assert words_of(step_of(flagged))[3:6] == [*flags, "model=native,xgboost"]
+    # The flags only add names, so that the runs without them repeat as well.
+    assert words_of(step_of([plain[0], flagged[1]]))[3:5] == [*flags]
+    other = once(tmp_path / "other", flags=("--config-dir", "theirs"))
+    assert step_of([flagged[0], other[1]]).command == ""
+
+
 def test_the_step_stands_in_every_form_of_the_comparison(tmp_path: Path) -> None:
     comparison = only(once(tmp_path))
     step = next_step(comparison)
