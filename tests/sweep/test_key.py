@@ -57,7 +57,6 @@ def as_read(job: Job) -> Job:
     [
         *([f"model={model}", f"params={params}"] for model in MODELS for params in ("matched", "library")),
         ["data=letor", "data.train=train.txt", "data.absent=nan"],
-        ["+model.options={a: [1, 2.5, null], b: {c: x}}", "model=lightgbm"],
         ["early_stopping=null", "importance=null", "metrics=map"],
         ["replicates.number=3", "replicates.index=2", "seed=4"],
     ],
@@ -135,7 +134,7 @@ def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_d
     package = ROOT / "ltrbench"
     files = [file for name in key._COMPUTING for file in key._python_files(package / name)]
     computing = {name.removesuffix(".py").replace("/", ".") for name in key._COMPUTING}
-    without_figures = {"errors", "tables", "results", "tracking", "untrusted", "user_modules"}
+    without_figures = {"conf_folder", "errors", "tables", "results", "tracking", "untrusted", "user_modules"}
     # The names that importances take from `statistics` are those of its computing files.
     allowed = computing | without_figures | {"statistics"}
     imported = {

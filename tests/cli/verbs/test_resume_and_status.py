@@ -1,0 +1,79 @@
+"""The verbs resume and status: what runs again, what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import TINY, run
+from toy_runs import mentions
+
+SWEEP = [*TINY, "hydra.sweep.dir=s", "-m"]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished sweep of one model that trains and copies: seeds change nothing."""
+    folder = tmp_path_factory.mktemp("swept")
+    run(*SWEEP, "model=native", "seed=1,2", folder=folder)
+    return folder
+
+
+@pytest.fixture
+def sweep(swept: Path, tmp_path: Path) -> Path:
+    """A copy whose plan begins in its new folder."""
+    shutil.copytree(swept, tmp_path, dirs_exist_ok=True)
+    for path in tmp_path.glob("s/plan/[0-9]*.json"):
+        path.write_text(path.read_text().replace(str(swept), str(tmp_path)))
+    return tmp_path
+
+
+def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: Path) -> None:
+    shutil.rmtree(sweep / "s/1")
+    before = (sweep / "s/0/result.json").read_bytes()
+    assert json.loads(run("status", "s", "--json", folder=sweep).stdout) == {
+        "finished": {"count": 1, "folders": ["0"]},
+        "running": {"count": 0, "folders": []},
+        "failed": {"count": 0, "folders": []},
+        "waiting": {"count": 1, "folders": ["1"]},
+    }
+    assert mentions(
+        run("resume", "s", "--dry-run", folder=sweep).stdout, "job 1", "waiting", "seed=2", "1 of 2"
+    )
+    assert not (sweep / "s/1").exists()
+    run("resume", "s", folder=sweep)
+    assert json.loads((sweep / "s/1/result.json").read_text())["reused"] == "0"
+    assert (sweep / "s/0/result.json").read_bytes() == before
+    assert mentions(run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting")
+
+
+def test_resume_refuses_finished_jobs_that_have_changed_and_runs_nothing(sweep: Path) -> None:
+    for path in sweep.glob("s/plan/[0-9]*.json"):
+        record = json.loads(path.read_text())
+        record["settings"]["metrics"] = ["map"]
+        path.write_text(json.dumps(record))
+    shutil.rmtree(sweep / "s/1")
+    done = run("resume", "s", folder=sweep, check=2)
+    assert mentions(done.stderr, "settings.metrics", "ndcg@10", "map", "s/0", "hydra.sweep.dir=", "delete")
+    assert not (sweep / "s/1").exists()
+
+
+def test_resume_names_what_the_plan_does_not_contain(sweep: Path) -> None:
+    path = sweep / "s/plan/0.json"
+    record = json.loads(path.read_text())
+    record["settings"]["data"]["name"] = "http://me:***@host"
+    path.write_text(json.dumps(record))
+    assert mentions(run("resume", "s", folder=sweep, check=2).stderr, "password", "data", "hydra.sweep.dir=s")
+
+
+@pytest.mark.parametrize("verb", ["resume", "status"])
+def test_a_folder_without_a_plan_is_refused(tmp_path: Path, verb: str) -> None:
+    assert mentions(run(verb, ".", folder=tmp_path, check=2).stderr, "no plan", "multirun/DATE/TIME")
+
+
+def test_two_jobs_with_one_subdir_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    done = run(*SWEEP, "seed=1,2", "hydra.sweep.subdir=x", folder=tmp_path, check=2)
+    assert mentions(done.stderr, "hydra.sweep.subdir", "'x'", "${hydra.job.num}")
+    assert not (tmp_path / "s/x").exists()
