@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -141,7 +142,7 @@ def test_a_job_that_another_process_took_first_is_tried_again_after_a_pause(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(running.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     taken = iter([RUNNING, DONE])
     executor = Recorder(1, lambda task: Outcome(state=next(taken)))
     assert run(tasks_of(plan)[:1], executor) == [(0, DONE)]
