@@ -423,6 +423,12 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
         "broken": "FAILED",
         "single_feature": "FINISHED",
     }
+    assert [result.flags for result in results] == [["--config-dir", "conf"]] * 3
+    assert not [*tmp_path.rglob(".hydra")]
+    # Only the failed job runs again.
+    folder = str(only(tmp_path, "multirun/*/*/1").parent.relative_to(tmp_path))
+    resumed = run("resume", folder, "--failed", folder=tmp_path, check=1).stderr
+    assert [number for number in range(3) if f"job {number}:" in resumed] == [1]
     assert "Traceback" in run(*words, folder=tmp_path, check=1, LTRBENCH_DEBUG="1").stderr
 
 
