@@ -155,7 +155,7 @@ def run(
             failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed))
             raise
-    log.info("%s: %s", experiment.model, verdict(done.result, experiment.metrics))
+    log.info("%s: %s", experiment.model, outcome_in_words(done.result, experiment.metrics))
     _mirror(mirror, done)
     if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
         spare_imports(type(experiment.ranker).__module__)
@@ -401,7 +401,7 @@ def _size(dataset: RankingDataset) -> str:
     return f"{documents} of {queries} with {dataset.num_features} features"
 
 
-def verdict(result: RunResult, metrics: tuple[str, ...]) -> str:
+def outcome_in_words(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test, the number of trees and the fit time of a finished run, for messages."""
     values = (f"{name} {figure(result.metrics[f'test/{name}'], '.4f')}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"

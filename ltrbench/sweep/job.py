@@ -13,7 +13,7 @@ from ltrbench.measure.provenance import without_password
 from ltrbench.sweep.key import SETTINGS_OF_COMMAND, JobKey, digest_of
 from ltrbench.untrusted.records import Count, Name, mistake, types_of
 
-FORMAT = 1
+_FORMAT = 1
 
 PLAN_FOLDER, COMPARISON_FOLDER = "plan", "comparison"
 """Folders in the folder of a sweep that no job may have."""
@@ -173,7 +173,7 @@ def in_ranges(numbers: Sequence[int]) -> str:
 
 def as_record(job: Job) -> dict[str, Any]:
     """Returns the content of plan/NUMBER.json."""
-    return {"format": FORMAT, **asdict(job), "settings": _encoded(job.settings)}
+    return {"format": _FORMAT, **asdict(job), "settings": _encoded(job.settings)}
 
 
 def _encoded(value: Any) -> Any:
@@ -206,10 +206,8 @@ def from_record(record: Any) -> Job | str:
 def _mistake(record: Any) -> str | None:
     if not isinstance(record, dict):
         return "it is not a JSON object"
-    if record.get("format") != FORMAT:
-        return (
-            f"its format is {record.get('format')!r}, but this version of ltrbench reads only format {FORMAT}"
-        )
+    if record.get("format") != _FORMAT:
+        return f"its format is {record.get('format')!r}, but this version of ltrbench reads format {_FORMAT}"
     declared = types_of(Job)
     for name in (item.name for item in fields(Job)):
         if name not in record:

@@ -235,7 +235,7 @@ def read_plan(sweep: Path) -> Plan:
     return plan
 
 
-def prepare(sweep: Path) -> str:
+def prepare_sweep(sweep: Path) -> str:
     """Creates the folder of the plan, if it does not exist, and returns the id of the sweep.
 
     A damaged plan/sweep.json is replaced, with a warning.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -92,7 +93,8 @@ def plan_jobs(
     new = {item.digest: item for item in drafts if plan.find(item) is None}
     plan.check_folders(list(new.values()), folder_of)
     jobs: dict[int, Job] = {}
-    with plan.growing():
+    # A command that adds no job cannot leave a part of them out.
+    with plan.growing() if new else contextlib.nullcontext():
         for item in drafts:
             planned = plan.add(item, folder_of)
             if planned.digest != item.digest:

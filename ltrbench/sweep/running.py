@@ -18,7 +18,7 @@ from ltrbench.errors import LtrbenchError
 from ltrbench.experiment.run import record_failure
 from ltrbench.sweep.executors.base import Executor, WorkerLostError
 from ltrbench.sweep.state import DONE, FAILED, RUNNING, JobState, state_of
-from ltrbench.sweep.worker import Outcome, Task, experiment_of, failure
+from ltrbench.sweep.worker import JobTask, Outcome, experiment_of, failure
 
 POLL_SECONDS = 0.5
 """Time between two looks at the jobs of other commands."""
@@ -35,8 +35,8 @@ class Events:
         watching: context of a job, for a tracker that measures the machine.
     """
 
-    started: Callable[[Task], None]
-    ended: Callable[[Task, Outcome], None]
+    started: Callable[[JobTask], None]
+    ended: Callable[[JobTask, Outcome], None]
     waiting: Callable[[Sequence[JobState]], None]
     watching: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -47,8 +47,8 @@ class _Loop:
 
     executor: Executor
     events: Events
-    waiting: deque[Task]
-    running: dict[Future[Any], Task] = field(default_factory=dict)
+    waiting: deque[JobTask]
+    running: dict[Future[Any], JobTask] = field(default_factory=dict)
     elsewhere: list[JobState] = field(default_factory=list)
     has_said_so: bool = False
 
@@ -57,7 +57,7 @@ class _Loop:
 
     def submit_ready(self) -> None:
         """Submits jobs until every worker is busy."""
-        self.elsewhere, postponed = [], deque[Task]()
+        self.elsewhere, postponed = [], deque[JobTask]()
         while self.waiting and len(self.running) < self.executor.num_workers:
             task = self.waiting.popleft()
             # The job whose training is copied has not ended yet.
@@ -74,7 +74,7 @@ class _Loop:
                 self._submit(task)
         self.waiting.extendleft(reversed(postponed))
 
-    def _submit(self, task: Task) -> None:
+    def _submit(self, task: JobTask) -> None:
         self.events.started(task)
         with self.events.watching():
             future = self.executor.submit(task)
@@ -105,7 +105,7 @@ class _Loop:
         time.sleep(POLL_SECONDS)
 
 
-def run_tasks(tasks: Sequence[Task], executor: Executor, events: Events) -> None:
+def run_tasks(tasks: Sequence[JobTask], executor: Executor, events: Events) -> None:
     """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere."""
     loop = _Loop(executor, events, deque(tasks))
     while loop.waiting or loop.running:
@@ -117,7 +117,7 @@ def run_tasks(tasks: Sequence[Task], executor: Executor, events: Events) -> None
             loop.wait_for_others()
 
 
-def _outcome_of(future: Future[Any], task: Task) -> Outcome:
+def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
     """Returns how a job ended; a job whose process died is recorded as failed in its folder."""
     try:
         outcome = future.result()
@@ -129,7 +129,7 @@ def _outcome_of(future: Future[Any], task: Task) -> Outcome:
     return outcome
 
 
-def _lost(task: Task, reason: str) -> Outcome:
+def _lost(task: JobTask, reason: str) -> Outcome:
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
     outcome = Outcome(state=FAILED, error=f"failed: {reason}")

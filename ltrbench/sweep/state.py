@@ -11,12 +11,13 @@ from typing import Any
 
 from ltrbench.errors import ResultError
 from ltrbench.measure.clock import now
+from ltrbench.results import FAILED as FAILED  # a state of a job too
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import Holder, holder
 from ltrbench.results.record import INTERRUPTED
 from ltrbench.sweep.job import Job
 
-DONE, RUNNING, FAILED, WAITING = "finished", "running", "failed", "waiting"
+DONE, RUNNING, WAITING = FINISHED, "running", "waiting"
 STATES = (DONE, RUNNING, FAILED, WAITING)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
-from ltrbench.experiment.run import Experiment, run, verdict
+from ltrbench.experiment.run import Experiment, outcome_in_words, run
 from ltrbench.experiment.watching import OnProgress
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import LeaseHeldError
@@ -28,7 +28,7 @@ from ltrbench.user_modules import modules_folder, searching_only
 log = logging.getLogger("ltrbench")
 
 FOLDER = "{folder}"
-"""Placeholder for the folder of the run in `Task.logging`."""
+"""Placeholder for the folder of the run in `JobTask.logging`."""
 
 Showing = Callable[[str, str], AbstractContextManager[OnProgress | None]]
 """(setting `progress`, model) -> context with the callback that shows the progress of a fit."""
@@ -38,7 +38,7 @@ stopping = threading.Event()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class JobTask:
     """A job, and everything that its process needs to run it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Outcome:
     summary: str = ""
 
 
-def run_task(task: Task, showing: Showing | None = None) -> Outcome:
+def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
     """Runs a job, unless it has finished or another process runs it."""
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
@@ -100,7 +100,7 @@ def run_task(task: Task, showing: Showing | None = None) -> Outcome:
         return outcome
 
 
-def _attempt(task: Task, showing: Showing | None) -> Outcome:
+def _attempt(task: JobTask, showing: Showing | None) -> Outcome:
     try:
         return Outcome(state=DONE, summary=_run(task, showing))
     except LeaseHeldError:
@@ -133,15 +133,15 @@ def experiment_of(job: Job) -> Experiment:
     return replace(experiment, flags=job.flags, key=job.digest)
 
 
-def _run(task: Task, showing: Showing | None) -> str:
+def _run(task: JobTask, showing: Showing | None) -> str:
     experiment = experiment_of(task.job)
     watching = contextlib.nullcontext() if showing is None else showing(task.progress, experiment.model)
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
-    return f"{experiment.model}: {verdict(done.result, experiment.metrics)}"
+    return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}"
 
 
-def _trained(task: Task) -> tuple[str, Run] | None:
+def _trained(task: JobTask) -> tuple[str, Run] | None:
     """Returns the run whose training is copied; None if there is none, or if it failed or is damaged."""
     if task.trained is None:
         return None
@@ -158,7 +158,7 @@ def _trained(task: Task) -> tuple[str, Run] | None:
 
 
 @contextlib.contextmanager
-def _surroundings(task: Task) -> Iterator[None]:
+def _surroundings(task: JobTask) -> Iterator[None]:
     """Sets log file, current folder and environment of a job, and restores folder and environment."""
     task.folder.mkdir(parents=True, exist_ok=True)
     if task.logging:

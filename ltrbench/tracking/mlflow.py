@@ -49,8 +49,8 @@ from ltrbench.tracking.mlflow_copies import (
     children_of,
     copies_of,
     delete,
-    identity_of,
     parent_of,
+    stored_identity,
 )
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
@@ -188,7 +188,7 @@ class MLflowTracker(Tracker):
             yield
 
     def log(self, run: Run) -> None:
-        client, identity = self._opened_client(), identity_of(run, self._sweep)
+        client, identity = self._opened_client(), stored_identity(run, self._sweep)
         with self._reaching(ANSWER):
             self._describe_parent(client, run.result)
             same = self._copies_with_content(client, identity, run.result)
@@ -385,7 +385,7 @@ class MLflowTracker(Tracker):
 
     def _find_logged(self, client: MlflowClient, run: Run) -> Copy | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
-        identity = identity_of(run, self._sweep)
+        identity = stored_identity(run, self._sweep)
         same = [copy for copy in self._copies.values() if copy.has_content(identity)]
         if not any(copy.is_complete for copy in same):
             same = copies_of(client, self._experiment_id, identity, self._sweep)

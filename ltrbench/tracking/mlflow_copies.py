@@ -79,7 +79,7 @@ class Copy(NamedTuple):
         return (self.started, self.folder) == (identity.started, identity.folder)
 
 
-def identity_of(run: Run, sweep: Path | None) -> RunIdentity:
+def stored_identity(run: Run, sweep: Path | None) -> RunIdentity:
     """Returns the identity of a run in the sweep with this folder; None: in no sweep.
 
     Raises:

@@ -31,10 +31,10 @@ from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.results import FAILED, RESULT_FILE, RUN_FILES, Run, find_runs, read_run
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import prepare, read_plan
+from ltrbench.sweep.plan import prepare_sweep, read_plan
 from ltrbench.sweep.planning import draft, plan_jobs
 from ltrbench.sweep.state import DONE
-from ltrbench.sweep.worker import Task, run_task
+from ltrbench.sweep.worker import JobTask, run_task
 
 FEW = 1000
 
@@ -144,7 +144,7 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
 
 def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
     """Returns the jobs of these experiments, planned after those of earlier commands."""
-    prepare(sweep)
+    prepare_sweep(sweep)
     drafts = [
         draft(each, {"seed": each.ranker.seed, "data": {}, **each.config}, {}, (), str(Path.cwd()))
         for each in experiments
@@ -212,7 +212,7 @@ def test_a_job_copies_the_training_on_its_own_resample(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> list[Task]:
+def tasks(tmp_path: Path) -> list[JobTask]:
     """Three planned jobs that differ in a seed without effect."""
     register_schema()
     experiments = []
@@ -226,14 +226,14 @@ def tasks(tmp_path: Path) -> list[Task]:
             settings = resolved(config)
             built = build_experiment(settings, choices, tuple(words), str(tmp_path))
             experiments.append(draft(built, settings, choices, (), str(tmp_path)))
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     jobs = plan_jobs(read_plan(tmp_path), experiments, lambda _, number: str(number))
     assert copied_of(jobs) == [None, "0", "0"]
     trained = [None, ("0", jobs[0].digest), ("0", jobs[0].digest)]
-    return [Task(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
+    return [JobTask(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
 
 
-def test_jobs_run_as_they_are_planned(tasks: list[Task], tmp_path: Path) -> None:
+def test_jobs_run_as_they_are_planned(tasks: list[JobTask], tmp_path: Path) -> None:
     assert [run_task(task).state for task in tasks] == [DONE] * 3
     runs = find_runs([tmp_path])
     assert [each.result.reused for each in runs] == [None, "0", "0"]
@@ -241,7 +241,7 @@ def test_jobs_run_as_they_are_planned(tasks: list[Task], tmp_path: Path) -> None
     assert [each.result.seed for each in runs] == [1, 2, 3]
 
 
-def test_a_run_whose_folder_is_gone_is_not_copied(tasks: list[Task], tmp_path: Path) -> None:
+def test_a_run_whose_folder_is_gone_is_not_copied(tasks: list[JobTask], tmp_path: Path) -> None:
     run_task(tasks[0])
     (tmp_path / "0" / RESULT_FILE).unlink()
     run_task(tasks[1])
@@ -252,7 +252,7 @@ def test_a_run_whose_folder_is_gone_is_not_copied(tasks: list[Task], tmp_path: P
     "changes", [{"status": FAILED, "error": "by design"}, {"key": "another"}, {"reused": "5"}], ids=repr
 )
 def test_a_run_that_failed_or_is_of_another_job_or_is_a_copy_is_not_copied(
-    tasks: list[Task], tmp_path: Path, changes: dict[str, str]
+    tasks: list[JobTask], tmp_path: Path, changes: dict[str, str]
 ) -> None:
     run_task(tasks[0])
     path = tmp_path / "0" / RESULT_FILE

@@ -16,7 +16,7 @@ from plan_cases import job, jobs, names_of, numbered, numbers_on_disk
 from ltrbench.config import Config
 from ltrbench.errors import ConfigError
 from ltrbench.sweep.job import SettingsRecord, as_record, from_record, in_ranges
-from ltrbench.sweep.plan import prepare, read_plan
+from ltrbench.sweep.plan import prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 
 
@@ -26,7 +26,7 @@ def plan_in_process(sweep: Path, first: int) -> None:
 
 
 def test_commands_that_plan_at_once_end_with_one_dense_number_per_job(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     fork = multiprocessing.get_context("fork")
     processes = [fork.Process(target=plan_in_process, args=(tmp_path, 5 * place)) for place in range(8)]
     for process in processes:
@@ -40,7 +40,7 @@ def test_commands_that_plan_at_once_end_with_one_dense_number_per_job(tmp_path: 
 
 
 def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     first = plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2", "seed=1"), numbered)
     wider = plan_jobs(read_plan(tmp_path), jobs("seed=3", "seed=2", "seed=1"), numbered)
     assert names_of(first) == ["seed=1", "seed=2"]
@@ -49,7 +49,7 @@ def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_p
 
 
 def test_the_same_job_written_with_other_overrides_is_one_job(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     implicit = job("model=native")
     explicit = replace(job("model=native", "seed=0"), key=implicit.key)
     (planned,) = plan_jobs(read_plan(tmp_path), [implicit, explicit], numbered)
@@ -57,7 +57,7 @@ def test_the_same_job_written_with_other_overrides_is_one_job(tmp_path: Path) ->
 
 
 def test_numbers_avoid_folders_that_exist_and_stay_small(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     for name in ("1", "20260131"):
         (tmp_path / name).mkdir()
     planned = plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), numbered)
@@ -65,7 +65,7 @@ def test_numbers_avoid_folders_that_exist_and_stay_small(tmp_path: Path) -> None
 
 
 def test_all_damaged_files_are_replaced_under_their_numbers(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     drafts = jobs("seed=1", "seed=2", "seed=3")
     plan_jobs(read_plan(tmp_path), drafts, numbered)
     for number in (0, 2):
@@ -80,14 +80,14 @@ def test_all_damaged_files_are_replaced_under_their_numbers(tmp_path: Path) -> N
 def test_a_subdir_that_gives_no_job_a_folder_of_its_own_is_refused(
     tmp_path: Path, folder: str, part: str
 ) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     with pytest.raises(ConfigError, match=naming("hydra.sweep.subdir", folder.format(0), part)):
         plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), lambda job, number: folder.format(number))
     assert numbers_on_disk(tmp_path) == []
 
 
 def test_a_folder_inside_that_of_another_job_is_refused(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     with pytest.raises(ConfigError, match=naming("a/b")):
         plan_jobs(read_plan(tmp_path), jobs("x=1", "x=2"), lambda job, number: ["a", "a/b"][number])
 
@@ -126,7 +126,7 @@ def test_the_record_of_the_settings_has_the_fields_of_the_configuration() -> Non
 def test_a_file_that_no_command_wrote_is_refused_with_the_field(
     tmp_path: Path, changes: dict[str, Any], parts: list[str]
 ) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     record = json.loads(json.dumps(as_record(replace(job("a=1"), folder="0"))))
     assert not isinstance(from_record(record), str)
     (tmp_path / "plan/0.json").write_text(json.dumps({**record, **changes}))
@@ -136,7 +136,7 @@ def test_a_file_that_no_command_wrote_is_refused_with_the_field(
 
 
 def test_the_first_job_of_a_training_leads_and_only_its_training_is_copied(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     drafts = jobs("seed=1", "seed=2", "seed=3", training="t")
     planned = plan_jobs(read_plan(tmp_path), drafts, numbered)
     assert [item.same_training for item in planned] == [None, "0", "0"]

@@ -11,12 +11,12 @@ from plan_cases import fail, finish, job, jobs, numbered
 
 from ltrbench.errors import ResultError
 from ltrbench.results import hold
-from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 
 
 def planned(folder: Path, *names: str, **parts: Any) -> Plan:
-    prepare(folder)
+    prepare_sweep(folder)
     plan_jobs(read_plan(folder), jobs(*names, **parts), numbered)
     return read_plan(folder)
 
@@ -81,7 +81,7 @@ def test_the_message_about_a_thousand_changed_jobs_is_short(tmp_path: Path) -> N
 def test_a_finished_run_that_is_not_planned_is_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path, "seed=1")
     other = finish(plan, plan.jobs[0])
-    prepare(tmp_path / "new")
+    prepare_sweep(tmp_path / "new")
     with pytest.raises(ResultError, match=naming(tmp_path / "0", "seed=1", "hydra.sweep.dir=")):
         plan_jobs(read_plan(tmp_path / "new"), jobs("seed=1"), numbered, [other])
     assert not read_plan(tmp_path / "new").jobs

@@ -16,17 +16,17 @@ from plan_cases import finish, jobs, numbered
 from ltrbench.results import hold
 from ltrbench.sweep import running
 from ltrbench.sweep.executors.base import Executor
-from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
 from ltrbench.sweep.state import DONE, FAILED, RUNNING
-from ltrbench.sweep.worker import Outcome, Task
+from ltrbench.sweep.worker import JobTask, Outcome
 
 
 class Recorder(Executor):
     """Completes the oldest job when all workers are busy, and records the order."""
 
-    def __init__(self, num_workers: int, work: Callable[[Task], Outcome]) -> None:
+    def __init__(self, num_workers: int, work: Callable[[JobTask], Outcome]) -> None:
         self.workers, self.work = num_workers, work
         self.submitted: list[int] = []
         self.most = 0
@@ -35,7 +35,7 @@ class Recorder(Executor):
     def open(self, work: Any, num_threads: int) -> None:
         pass
 
-    def submit(self, job: Task) -> Future[Any]:
+    def submit(self, job: JobTask) -> Future[Any]:
         future: Future[Any] = Future()
         self.submitted.append(job.job.number)
         self.open_jobs += 1
@@ -62,16 +62,16 @@ class Recorder(Executor):
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.setattr(running, "POLL_SECONDS", 0.02)
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(5))), numbered)
     return read_plan(tmp_path)
 
 
-def tasks_of(plan: Plan, **of_each: Any) -> list[Task]:
-    return [Task(job=job, sweep=plan.sweep, **of_each) for job in plan.jobs.values()]
+def tasks_of(plan: Plan, **of_each: Any) -> list[JobTask]:
+    return [JobTask(job=job, sweep=plan.sweep, **of_each) for job in plan.jobs.values()]
 
 
-def run(tasks: Sequence[Task], executor: Recorder) -> list[tuple[int, str]]:
+def run(tasks: Sequence[JobTask], executor: Recorder) -> list[tuple[int, str]]:
     ended: list[tuple[int, str]] = []
     events = Events(
         started=lambda task: None,
@@ -90,7 +90,7 @@ def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -
 
 
 def test_a_job_that_raises_costs_no_other_job(plan: Plan) -> None:
-    def work(task: Task) -> Outcome:
+    def work(task: JobTask) -> Outcome:
         if task.job.number == 1:
             raise RuntimeError
         return Outcome(state=DONE)
@@ -105,7 +105,7 @@ def test_a_job_that_copies_a_training_starts_after_it_whether_it_fails_or_not(
 ) -> None:
     ended: set[int] = set()
 
-    def work(task: Task) -> Outcome:
+    def work(task: JobTask) -> Outcome:
         assert task.trained is None or 3 in ended
         ended.add(task.job.number)
         return Outcome(state=leader_ends if task.job.number == 3 else DONE)

@@ -9,14 +9,14 @@ import pytest
 from plan_cases import fail, finish, jobs, numbered
 
 from ltrbench.results import INTERRUPTED, hold
-from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.state import as_json, seconds_left, state_of, states_of, wanted
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(6))), numbered)
     plan = read_plan(tmp_path)
     finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
@@ -54,7 +54,7 @@ def test_the_time_left_is_that_of_finished_jobs_for_each_job_that_waits(plan: Pl
 
 
 def test_the_state_of_1000_jobs_is_read_in_two_seconds(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_sweep(tmp_path)
     plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(1000))), numbered)
     plan = read_plan(tmp_path)
     finish(plan, plan.jobs[0])

@@ -46,12 +46,12 @@ from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
 from ltrbench.sweep.job import COMPARISON_FOLDER, Job
-from ltrbench.sweep.plan import FolderOf, Plan, prepare, read_plan
+from ltrbench.sweep.plan import FolderOf, Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
 from ltrbench.sweep.state import JobState, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
-from ltrbench.sweep.worker import FOLDER, Outcome, Task, run_task, stopping
+from ltrbench.sweep.worker import FOLDER, JobTask, Outcome, run_task, stopping
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Session:
 
     def _planned(self, order: SweepOrder) -> tuple[Plan, list[JobState]]:
         """Plans the jobs of an order, and returns the plan and the states of these jobs."""
-        prepare(order.folder)
+        prepare_sweep(order.folder)
         plan = read_plan(order.folder)
         jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
         for reason in plan.damaged.values():
@@ -183,7 +183,7 @@ class Session:
             self._tracking = held.pop_all()
             self.is_tracking = True
 
-    def _run_jobs(self, executor: Executor, tasks: Sequence[Task], order: SweepOrder) -> None:
+    def _run_jobs(self, executor: Executor, tasks: Sequence[JobTask], order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -209,7 +209,7 @@ class Session:
                 # Closes the log file of the last job.
                 logging.config.dictConfig(console)
 
-    def _ended(self, task: Task, outcome: Outcome, is_inline: bool) -> None:
+    def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, and its run in the tracking store."""
         if outcome.error:
             kind = LtrbenchError if outcome.is_user_error else RuntimeError
@@ -435,12 +435,12 @@ def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> di
     return kept
 
 
-def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> Task:
+def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> JobTask:
     is_inline = isinstance(executor, InlineExecutor)
     leader = plan.trained_before(job)
     # A bar of a worker would be drawn over those of the others.
     progress = order.settings["progress"]
-    return Task(
+    return JobTask(
         job=job,
         sweep=order.folder.resolve(),
         trained=None if leader is None else (leader.folder, leader.digest),
@@ -460,11 +460,11 @@ def _check_watching(tracker: Tracker, executor: Executor) -> None:
         )
 
 
-def _say_started(task: Task) -> None:
+def _say_started(task: JobTask) -> None:
     log.info("job %s started: %s", task.job.number, " ".join(task.job.settings_of_job))
 
 
-def _say_ended(task: Task, outcome: Outcome) -> None:
+def _say_ended(task: JobTask, outcome: Outcome) -> None:
     if outcome.error:
         log.error("job %s %s", task.job.number, outcome.error)
     else:

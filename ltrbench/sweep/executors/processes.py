@@ -217,7 +217,7 @@ class _Slot:
                 except (EOFError, OSError):  # the end of a dying worker
                     break
         self.process.join()
-        raise WorkerLostError(f"the worker process {in_words(self.process.exitcode or 0)}")
+        raise WorkerLostError(f"the worker process {_in_words(self.process.exitcode or 0)}")
 
     def interrupt(self) -> None:
         """Sends SIGTERM to the worker, and prevents another one."""
@@ -233,10 +233,10 @@ class _Slot:
                 self.process.kill()
 
 
-def in_words(exit_code: int) -> str:
+def _in_words(exit_code: int) -> str:
     """Returns the end of a process in words.
 
-    >>> in_words(3), in_words(-signal.SIGSEGV)
+    >>> _in_words(3), _in_words(-signal.SIGSEGV)
     ('ended with exit code 3', 'was killed by SIGSEGV')
     """
     if exit_code >= 0:

@@ -29,10 +29,10 @@ from ltrbench.results import FAILED, RESULT_FILE, Run, find_runs, hold, holder, 
 from ltrbench.results.overrides import as_products
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import JobKey
-from ltrbench.sweep.plan import Plan, prepare, read_plan
+from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.state import DONE, RUNNING, WAITING, JobState, states_of
-from ltrbench.sweep.worker import Task, run_task, stopping
+from ltrbench.sweep.worker import JobTask, run_task, stopping
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """
@@ -67,7 +67,7 @@ def drafted(*overrides: str) -> Job:
 
 def planned(sweep: Path, *overrides: str, subdir: str = "{number}") -> tuple[Plan, list[Job]]:
     """Plans one job for each override, as another command in the same folder does."""
-    prepare(sweep)
+    prepare_sweep(sweep)
     plan = read_plan(sweep)
     jobs = plan_jobs(
         plan,
@@ -167,7 +167,7 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
     assert session.errors == []
     _, (job,) = planned(tmp_path, "seed=0")
     with pytest.raises(KeyboardInterrupt):
-        run_task(Task(job=job, sweep=tmp_path))
+        run_task(JobTask(job=job, sweep=tmp_path))
     assert [state.name for state in states_of(tmp_path, [job])] == [WAITING]
 
 

@@ -29,7 +29,7 @@ convention. With 600 draws the width of an interval has an error of about 3 %.""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConventionOutcome:
     """Means and claims of the rows under one convention.
 
     Attributes:
@@ -45,33 +45,35 @@ class Outcome:
     reason: str = ""
     swapped: tuple[tuple[str, str], ...] = ()
 
-    def changed(self, reference: Outcome) -> list[str]:
+    def changed(self, reference: ConventionOutcome) -> list[str]:
         """Returns the rows with another claim than under the convention of the comparison."""
         return [label for label, claim in self.claims.items() if reference.claims.get(label, claim) != claim]
 
 
-def outcomes(comparison: Comparison) -> list[Outcome]:
+def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
     """Returns the outcome under the convention of the comparison, then under every other preset."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
     claims = {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
-    reference = Outcome(comparison.settings.convention, _known(means), claims)
+    reference = ConventionOutcome(comparison.settings.convention, _known(means), claims)
     others = [preset for preset in PRESETS.values() if preset != comparison.settings.convention]
     return [reference, *(_outcome(comparison, preset, reference.means) for preset in others)]
 
 
-def _outcome(comparison: Comparison, convention: Convention, reference: Mapping[str, float]) -> Outcome:
+def _outcome(
+    comparison: Comparison, convention: Convention, reference: Mapping[str, float]
+) -> ConventionOutcome:
     metric = comparison.metric
     try:
         rows = [row.group.under(convention, [metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
-        return Outcome(convention, {}, {}, str(error))
+        return ConventionOutcome(convention, {}, {}, str(error))
     means = _known({row.label: row.mean(metric) for row in rows})
     swapped = tuple(
         (a, b)
         for a, b in itertools.combinations(means, 2)
         if a in reference and b in reference and _order(means, a, b) != _order(reference, a, b)
     )
-    return Outcome(convention, means, _claims(comparison, rows), "", swapped)
+    return ConventionOutcome(convention, means, _claims(comparison, rows), "", swapped)
 
 
 def _known(means: Mapping[str, float | None]) -> dict[str, float]:
@@ -131,7 +133,7 @@ def conventions_section(shown: Shown) -> Section:
     return Section("conventions", "Under every convention", lead, parts, ("convention",))
 
 
-def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
+def _answer(comparison: Comparison, defined: Sequence[ConventionOutcome]) -> str:
     """Returns whether the order of the models changes, and whether this concerns models that differ."""
     if len(defined) == 1:
         return f"No other convention defines {comparison.metric} on these data."
@@ -152,7 +154,7 @@ def _answer(comparison: Comparison, defined: Sequence[Outcome]) -> str:
     return f"{those}; under {listed(lost)} it changes between models that are claimed to differ."
 
 
-def _answer_on_claims(comparison: Comparison, defined: Sequence[Outcome]) -> str:
+def _answer_on_claims(comparison: Comparison, defined: Sequence[ConventionOutcome]) -> str:
     """Returns whether the claims against the baseline change."""
     reference, *others = defined
     if not others or not reference.claims:
@@ -165,15 +167,15 @@ def _answer_on_claims(comparison: Comparison, defined: Sequence[Outcome]) -> str
     return f"The {against_baseline} change under {listed(names)}."
 
 
-def _name_of(outcome: Outcome) -> str:
+def _name_of(outcome: ConventionOutcome) -> str:
     return outcome.convention.name
 
 
-def _name(outcome: Outcome, reference: Outcome) -> TableCell:
+def _name(outcome: ConventionOutcome, reference: ConventionOutcome) -> TableCell:
     return TableCell(_name_of(outcome), note="of this comparison" if outcome is reference else "")
 
 
-def _claim(outcome: Outcome, reference: Outcome, label: str) -> TableCell:
+def _claim(outcome: ConventionOutcome, reference: ConventionOutcome, label: str) -> TableCell:
     claim = outcome.claims.get(label)
     if claim is None or label not in outcome.changed(reference):
         return TableCell(claim)
@@ -181,7 +183,7 @@ def _claim(outcome: Outcome, reference: Outcome, label: str) -> TableCell:
     return TableCell(claim, note=note, emphasis=CHANGED)
 
 
-def _cells(outcome: Outcome, labels: Sequence[str], reference: Outcome) -> TableRow:
+def _cells(outcome: ConventionOutcome, labels: Sequence[str], reference: ConventionOutcome) -> TableRow:
     name = _name(outcome, reference)
     if outcome.reason:
         return [name, *(None for _ in labels), TableCell(text="not defined", note=outcome.reason)]
@@ -189,7 +191,7 @@ def _cells(outcome: Outcome, labels: Sequence[str], reference: Outcome) -> Table
     return [name, *(outcome.means.get(label) for label in labels), order]
 
 
-def _order_of_models(outcome: Outcome) -> TableCell:
+def _order_of_models(outcome: ConventionOutcome) -> TableCell:
     if not outcome.swapped:
         return TableCell(0.0, "the same")
     swaps = ", ".join(f"{a} and {b}" for a, b in outcome.swapped[:_MOST_SWAPS])
