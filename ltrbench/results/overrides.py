@@ -8,6 +8,24 @@ from collections.abc import Iterable, Sequence
 Overrides = tuple[str, ...]
 
 
+SETTINGS_OF_COMMAND = ("executor", "progress", "register", "tracking")
+"""Settings of a whole command, which cannot change a figure: a job with other values is the same job."""
+
+
+def of_job(overrides: Iterable[str]) -> list[str]:
+    """Returns the overrides without those that apply to the whole command.
+
+    >>> of_job(["executor.workers=2", "+tracking.uri=x", "hydra.sweep.dir=s", "seed=1"])
+    ['seed=1']
+    """
+    return [line for line in overrides if not _is_of_command(line)]
+
+
+def _is_of_command(override: str) -> bool:
+    name = override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
+    return name in (*SETTINGS_OF_COMMAND, "hydra")
+
+
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
     """Returns few lists of overrides that together sweep over exactly these jobs.
 

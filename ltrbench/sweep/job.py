@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from ltrbench.measure.provenance import without_password
-from ltrbench.sweep.key import SETTINGS_OF_COMMAND, JobKey, digest_of
+from ltrbench.results.overrides import of_job
+from ltrbench.sweep.key import JobKey, digest_of
 from ltrbench.untrusted.records import Count, Name, mistake, types_of
 
 _FORMAT = 1
@@ -134,20 +135,6 @@ class Job:
 def identity_of(overrides: Iterable[str]) -> str:
     """Returns `Job.identity` of a job with these overrides."""
     return digest_of(sorted(map(without_password, of_job(overrides))))
-
-
-def of_job(overrides: Iterable[str]) -> list[str]:
-    """Returns the overrides without those that apply to the whole command.
-
-    >>> of_job(["executor.workers=2", "+tracking.uri=x", "hydra.sweep.dir=s", "seed=1"])
-    ['seed=1']
-    """
-    return [line for line in overrides if not _is_of_command(line)]
-
-
-def _is_of_command(override: str) -> bool:
-    name = override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
-    return name in (*SETTINGS_OF_COMMAND, "hydra")
 
 
 def in_ranges(numbers: Sequence[int]) -> str:

@@ -27,9 +27,7 @@ from ltrbench.experiment.reuse import settings_without_seed
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure.provenance import plain, versions
 from ltrbench.metrics.plugins import plugin_versions
-
-SETTINGS_OF_COMMAND = ("executor", "progress", "register", "tracking")
-"""Settings of a whole command, which cannot change a figure: a job with other values is the same job."""
+from ltrbench.results.overrides import SETTINGS_OF_COMMAND
 
 _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published")
 """Settings of a data set that name its files or describe it; the fingerprints cover their content."""

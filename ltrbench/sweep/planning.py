@@ -139,8 +139,8 @@ def _message_of_changes(sweep: Path, changed: Sequence[tuple[Job, Sequence[str]]
     ]
     numbers = in_ranges([job.number for job, _ in changed])
     return (
-        f"{sweep}: {len(changed)} jobs have changed since they ran, so new runs must not be compared with "
-        f"theirs ({numbers}). {'. '.join(shown)}. Undo the change, choose another folder with "
+        f"{sweep}: finished jobs have changed since they ran, so new runs must not be compared with theirs: "
+        f"{numbers}. {'. '.join(shown)}. Undo the change, choose another folder with "
         "hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
     )
 

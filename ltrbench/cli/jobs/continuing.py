@@ -62,7 +62,8 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
     numbers = [state.job.number for state in wanted(states, only_failed)]
     more = f" The table also contains {others} jobs of other commands in this folder." if others else ""
     return (
-        f"{sweep}: of the {len(states)} jobs of this command, {_in_states(states)}. "
+        f"{sweep}: of the {len(states)} {'job' if len(states) == 1 else 'jobs'} of this command, "
+        f"{_in_states(states)}. "
         f"This command runs {in_ranges(numbers)}.{more}"
     )
 

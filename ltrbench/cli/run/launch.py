@@ -38,9 +38,9 @@ from ltrbench.config import build_experiment, build_tracker, register_schema, re
 from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging
 from ltrbench.experiment.run import run
 from ltrbench.rankers.models.saved import SavedModelError
+from ltrbench.results.overrides import SETTINGS_OF_COMMAND
 from ltrbench.results.storage import writing_to
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.key import SETTINGS_OF_COMMAND
 from ltrbench.sweep.planning import draft
 from ltrbench.sweep.worker import FOLDER, stopping
 from ltrbench.tracking import Tracker

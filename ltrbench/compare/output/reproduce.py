@@ -6,12 +6,14 @@ sums, and with them splits, can differ, and values may differ by `TOLERANCE`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ltrbench.errors import ResultError
+from ltrbench.results.overrides import of_job
 from ltrbench.untrusted.reading import read_bytes, read_json
 from ltrbench.untrusted.records import mistake
 
@@ -117,7 +119,14 @@ def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 
 def _commands(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     # Runs made from Python have no command to match them by.
-    return {run["command"]: run["metrics"] for run in content["runs"] if run["command"] is not None}
+    return {
+        _settings(run["command"]): run["metrics"] for run in content["runs"] if run["command"] is not None
+    }
+
+
+def _settings(command: str) -> str:
+    """Returns a command without the settings that cannot change a figure, such as its executor."""
+    return shlex.join(of_job(shlex.split(command)))
 
 
 def _distance(old: float | None, new: float | None) -> float:

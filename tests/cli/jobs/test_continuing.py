@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from forked import run_forked
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
+from plan_cases import job as drafted
 from run_cases import finished_run
 
 from ltrbench.cli.jobs.continuing import announcement, interruption, runs_of, unplanned_runs
@@ -28,7 +29,6 @@ from ltrbench.errors import ResultError
 from ltrbench.results import FAILED, RESULT_FILE, Run, find_runs, hold, holder, read_run, write_run
 from ltrbench.results.overrides import as_products
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.key import JobKey
 from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.state import DONE, RUNNING, WAITING, JobState, states_of
@@ -48,21 +48,6 @@ class Sleepy(RandomRanker):
             time.sleep(100)
         return super().fit(train, valid, on_iteration)
 """
-
-
-def drafted(*overrides: str) -> Job:
-    """Returns a job without a number, whose key depends on its overrides only."""
-    key = JobKey(settings={"overrides": overrides}, data={}, code={}, versions={})
-    return Job(
-        number=0,
-        folder="",
-        overrides=list(overrides),
-        choices={"model": "native"},
-        settings={},
-        sweep="s",
-        started_in="/",
-        key=asdict(key),
-    )
 
 
 def planned(sweep: Path, *overrides: str, subdir: str = "{number}") -> tuple[Plan, list[Job]]:
@@ -120,15 +105,15 @@ def test_the_rest_of_a_sweep_is_at_most_a_product_for_each_of_its_keys() -> None
         assert len(as_products(everything[first:])) <= len(columns)
 
 
-def test_jobs_are_numbered_behind_those_in_the_folder_and_a_failed_one_keeps_its_number(
+def test_new_jobs_get_numbers_without_a_folder_and_a_failed_one_keeps_its_number(
     tmp_path: Path,
 ) -> None:
     planned(tmp_path, "seed=0", "seed=2")
     stored(tmp_path / "0", "seed=0")
     stored(tmp_path / "1", "seed=2", status=FAILED)
-    (tmp_path / "5").mkdir()
+    (tmp_path / "2").mkdir()
     _, jobs = planned(tmp_path, "seed=1", "seed=2", "seed=3")
-    assert numbered(jobs) == {1: "seed=2", 6: "seed=1", 7: "seed=3"}
+    assert numbered(jobs) == {1: "seed=2", 3: "seed=1", 4: "seed=3"}
 
 
 def test_a_job_keeps_its_number_and_folder_where_the_folder_has_another_name(tmp_path: Path) -> None:
@@ -153,7 +138,7 @@ def test_a_command_names_the_jobs_that_it_runs_and_counts_those_of_others(tmp_pa
     assert re.search(naming("4 jobs", "runs job 1."), only_failed)
     plan, jobs = planned(tmp_path, "seed=5")
     message = announcement(tmp_path, plan, states_of(tmp_path, jobs), only_failed=False)
-    assert re.search(naming("1 jobs", "1 waiting", "runs job 4.", "4 jobs of other commands"), message)
+    assert re.search(naming("1 job ", "1 waiting", "runs job 4.", "4 jobs of other commands"), message)
 
 
 def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
@@ -217,11 +202,11 @@ def test_a_finished_run_that_is_not_planned_is_refused_with_its_folder_and_the_r
 def test_a_finished_job_that_has_changed_is_refused_with_the_difference(tmp_path: Path) -> None:
     plan, (job, _) = planned(tmp_path, "seed=0", "seed=1")
     stored(tmp_path / "0", "seed=0")
-    changed = replace(job, key={**job.key, "versions": {"lightgbm": "4.7.0"}})
+    changed = replace(job, key={**job.key, "versions": {"numpy": "4.7.0"}})
     parts = (
-        "1 finished jobs",
+        "finished jobs",
         "job 0",
-        "versions.lightgbm: absent -> 4.7.0",
+        "versions.numpy: 1 -> 4.7.0",
         tmp_path / "0",
         "hydra.sweep.dir=",
     )

@@ -77,3 +77,31 @@ def test_two_jobs_with_one_subdir_are_refused_before_anything_runs(tmp_path: Pat
     done = run(*SWEEP, "seed=1,2", "hydra.sweep.subdir=x", folder=tmp_path, check=2)
     assert mentions(done.stderr, "hydra.sweep.subdir", "'x'", "${hydra.job.num}")
     assert not (tmp_path / "s/x").exists()
+
+
+def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
+    shutil.rmtree(sweep / "s/1")
+    cluster = {"_target_": "dask.distributed.LocalCluster", "n_workers": 1, "preload": "anything.py"}
+    for path in sweep.glob("s/plan/[0-9]*.json"):
+        record = json.loads(path.read_text())
+        record["settings"]["executor"] = {
+            "_target_": "ltrbench.sweep.executors.dask.DaskExecutor",
+            "cluster": cluster,
+        }
+        path.write_text(json.dumps(record))
+    done = run("resume", "s", folder=sweep, check=2)
+    assert mentions(done.stderr, "plan/1.json", "LocalCluster", "preload", "--start-cluster")
+    assert not (sweep / "s/1").exists()
+
+
+def test_resume_loads_no_module_from_a_folder_that_the_plan_names(sweep: Path) -> None:
+    (sweep / "hostile.py").write_text("open('loaded', 'w').close()\n")
+    for path in sweep.glob("s/plan/[0-9]*.json"):
+        record = json.loads(path.read_text())
+        record["settings"]["plugins"] = ["hostile"]
+        path.write_text(json.dumps(record))
+    elsewhere = sweep / "elsewhere"
+    elsewhere.mkdir()
+    done = run("resume", "../s", folder=elsewhere, check=2)
+    assert mentions(done.stderr, "plugins", "hostile")
+    assert not list(sweep.rglob("loaded"))

@@ -68,6 +68,15 @@ def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> No
     assert mentions(difference, "python -m ltrbench model=native", "only")
 
 
+def test_a_rerun_with_another_executor_or_tracking_store_is_the_same_command(
+    tmp_path: Path,
+) -> None:
+    words = "executor=processes executor.workers=2 tracking=none progress=none"
+    runs = [{"command": f"python -m ltrbench model=native {words}", "metrics": {"test/ndcg@10": FIGURE}}]
+    found = reproduce(write(tmp_path / "committed"), write(tmp_path / "rerun", runs=runs))
+    assert (found.num_figures, found.differences) == (1, ())
+
+
 def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=naming("nowhere/environment.json", "make results")):
         reproduce(tmp_path / "nowhere", tmp_path)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ltrbench.sweep.job import Job
     from ltrbench.sweep.plan import Plan
 
+_LOCAL_CLUSTERS = ("dask.distributed.LocalCluster", "distributed.LocalCluster")
+_HARMLESS = {"_target_", "n_workers", "threads_per_worker", "memory_limit"}
+"""Arguments of a local cluster that run no program of the user."""
+
 
 @click.command("resume")
 @click.argument("sweep", type=PATH, metavar="DIR")
@@ -28,15 +32,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Instead, take the times of finished jobs that shared the machine again, one after another.",
 )
-def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool) -> int:
-    """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of its
-    last command.
+@click.option(
+    "--start-cluster", is_flag=True, help="Start the cluster of Dask that the plan names; read it first."
+)
+def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cluster: bool) -> int:
+    """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of the
+    last job of its plan.
 
     A job that another command runs is waited for. The command that started the sweep does the same if it
     is repeated with the same hydra.sweep.dir.
 
-    The plan in DIR names classes, data, a tracking store and perhaps a cluster, which the command uses. Do
-    not resume a folder from a source that you do not trust.
+    The plan in DIR names data files and a tracking store, which the command uses. A cluster that it names
+    is started only with --start-cluster, because the arguments of a cluster class may run programs.
 
     \b
         python -m ltrbench resume multirun/DATE/TIME
@@ -49,6 +56,8 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool) -> int:
     check_plan(plan, sweep)
     if timing and failed:
         raise ConfigError("--timing is about finished jobs, and --failed about the others; leave one out.")
+    if not (start_cluster or timing or dry_run):
+        _refuse_cluster(plan, sweep)
     # Modules of the user are in the current folder of this command, never in a folder that the plan names.
     with searching_only(Path.cwd()):
         enter(plan)
@@ -87,6 +96,24 @@ def check_plan(plan: Plan, sweep: Path) -> None:
                 f"{sweep}: the plan does not contain the values of hydra.job.env_set "
                 f"({', '.join(job.environment)}) of job {job.number}. {again}"
             )
+
+
+def _refuse_cluster(plan: Plan, sweep: Path) -> None:
+    """
+    Raises:
+        ResultError: The plan names a cluster with arguments that may run programs.
+    """
+    last = plan.jobs[max(plan.jobs)]
+    cluster = last.settings["executor"].get("cluster") or {}
+    target = cluster.get("_target_")
+    if target in (None, *_LOCAL_CLUSTERS) and cluster.keys() <= _HARMLESS:
+        return
+    arguments = ", ".join(name for name in cluster if name != "_target_")
+    raise ResultError(
+        f"{sweep}/plan/{last.number}.json starts a cluster of the class {target} with the arguments "
+        f"{arguments}, which may run programs. If they are yours, add --start-cluster, or repeat the command "
+        f"that started the sweep, with hydra.sweep.dir={sweep}."
+    )
 
 
 def enter(plan: Plan) -> None:

@@ -98,7 +98,8 @@ def _in_words(sweep: Path, states: Sequence[JobState]) -> str:
     from ltrbench.sweep.state import DONE, STATES, seconds_left
 
     count_of = Counter(state.name for state in states)
-    lines = [f"{sweep}: {len(states)} jobs, {', '.join(f'{count_of[name]} {name}' for name in STATES)}"]
+    counts = ", ".join(f"{count_of[name]} {name}" for name in STATES)
+    lines = [f"{sweep}: {len(states)} {'job' if len(states) == 1 else 'jobs'}, {counts}"]
     for name in STATES:
         listed = [state for state in states if state.name == name and name != DONE]
         lines += [f"  {name} {_line(state)}" for state in listed[:_SHOWN]]
