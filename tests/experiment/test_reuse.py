@@ -14,6 +14,7 @@ from command_line import TINY
 from command_line import run as run_command
 from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
+from plan_cases import SETTINGS
 from test_experiment import Recorder, Toy
 
 from ltrbench.conf_folder import conf_dir
@@ -145,8 +146,9 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
 def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
     """Returns the jobs of these experiments, planned after those of earlier commands."""
     prepare_sweep(sweep)
+    choices = {"model": "counting", "params": "matched", "data": "toy"}
     drafts = [
-        draft(each, {"seed": each.ranker.seed, "data": {}, **each.config}, {}, (), str(Path.cwd()))
+        draft(each, {**SETTINGS, "seed": each.ranker.seed, **each.config}, choices, (), str(Path.cwd()))
         for each in experiments
     ]
     return plan_jobs(read_plan(sweep), drafts, lambda _, number: str(number))

@@ -173,7 +173,7 @@ class _Slot:
 
     def attempt(self, job: bytes) -> bytes:
         """Returns the reply to a job of the worker, which is started if there is none."""
-        if self.process is None or not self.process.is_alive():
+        if self.process is None or self.is_gone(self.process):
             problem = self.start()
             if problem is not None:
                 return problem
@@ -181,6 +181,15 @@ class _Slot:
             self.connection.send_bytes(job)
         limit = self.limits.timeout
         return self.receive(limit, f"exceeded executor.timeout={limit or 0:g} s and was ended")
+
+    def is_gone(self, process: SpawnProcess) -> bool:
+        """Returns whether a worker without a job has died."""
+        # The pipe of a dying worker ends before the process does; a worker without a job sends nothing.
+        if process.is_alive() and not self.connection.poll():
+            return False
+        process.kill()
+        process.join()
+        return True
 
     def start(self) -> bytes | None:
         """Starts a worker, and returns its reply if it could not import the work."""
