@@ -173,22 +173,26 @@ class _Slot:
 
     def attempt(self, job: bytes) -> bytes:
         """Returns the reply to a job of the worker, which is started if there is none."""
-        if self.process is None or self.is_gone(self.process):
+        if not self.has_begun(job):
+            # The worker died while it was idle, which is no attempt of this job.
             problem = self.start()
             if problem is not None:
                 return problem
-        with contextlib.suppress(OSError):  # of a dead worker, which `receive` notices
-            self.connection.send_bytes(job)
+            if not self.has_begun(job):
+                raise WorkerLostError(self.loss())
         limit = self.limits.timeout
         return self.receive(limit, f"exceeded executor.timeout={limit or 0:g} s and was ended")
 
-    def is_gone(self, process: SpawnProcess) -> bool:
-        """Returns whether a worker without a job has died."""
-        # The pipe of a dying worker ends before the process does; a worker without a job sends nothing.
-        if process.is_alive() and not self.connection.poll():
+    def has_begun(self, job: bytes) -> bool:
+        """Sends a job to the worker; returns whether there is a worker, and it has received the job."""
+        if self.process is None or not self.process.is_alive():
             return False
-        process.kill()
-        process.join()
+        with contextlib.suppress(OSError):  # of a dead worker, which `receive` notices
+            self.connection.send_bytes(job)
+        try:
+            self.receive(START_SECONDS, "did not take a job")
+        except WorkerLostError:
+            return False
         return True
 
     def start(self) -> bytes | None:
@@ -226,7 +230,12 @@ class _Slot:
                 except (EOFError, OSError):  # the end of a dying worker
                     break
         self.process.join()
-        raise WorkerLostError(f"the worker process {_in_words(self.process.exitcode or 0)}")
+        raise WorkerLostError(self.loss())
+
+    def loss(self) -> str:
+        """Returns how the worker process ended."""
+        exit_code = None if self.process is None else self.process.exitcode
+        return f"the worker process {_in_words(exit_code or 0)}"
 
     def interrupt(self) -> None:
         """Sends SIGTERM to the worker, and prevents another one."""
@@ -259,7 +268,7 @@ def _in_words(exit_code: int) -> str:
 
 
 def _serve(connection: Connection, folder: Path, pickled_work: bytes) -> None:
-    """The main function of a worker: sends b"" when it is ready, then a reply to each job."""
+    """The main function of a worker: sends b"" when it is ready, then b"" and a reply for each job."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, _interrupt)
@@ -272,7 +281,9 @@ def _serve(connection: Connection, folder: Path, pickled_work: bytes) -> None:
             return
         connection.send_bytes(b"")
         while signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
-            connection.send_bytes(reply_to(work, connection.recv_bytes()))
+            job = connection.recv_bytes()
+            connection.send_bytes(b"")
+            connection.send_bytes(reply_to(work, job))
     except (EOFError, OSError):  # the other end of the pipe is closed
         return
     except KeyboardInterrupt:
