@@ -43,7 +43,12 @@ class Events:
 
 @dataclass
 class _Loop:
-    """The jobs of a command. `unfinished`: folders of the jobs that have not ended."""
+    """The jobs of a command.
+
+    Attributes:
+        unfinished: folders of the jobs that have not ended.
+        run_elsewhere: folders of the jobs that another command was seen to run.
+    """
 
     executor: Executor
     events: Events
@@ -54,6 +59,7 @@ class _Loop:
 
     def __post_init__(self) -> None:
         self.unfinished = {task.job.folder for task in self.waiting}
+        self.run_elsewhere: set[str] = set()
 
     def submit_ready(self) -> None:
         """Submits jobs until every worker is busy."""
@@ -67,12 +73,20 @@ class _Loop:
             state = state_of(task.sweep, task.job)
             if state.name == RUNNING:
                 self.elsewhere.append(state)
+                self.run_elsewhere.add(task.job.folder)
                 postponed.append(task)
             elif state.name == DONE:
                 self.unfinished.discard(task.job.folder)
+            elif state.name == FAILED and task.job.folder in self.run_elsewhere:
+                self._end_elsewhere(task, state)
             else:
                 self._submit(task)
         self.waiting.extendleft(reversed(postponed))
+
+    def _end_elsewhere(self, task: JobTask, state: JobState) -> None:
+        """Reports a job that failed in another command during this one; it would fail here too."""
+        self.unfinished.discard(task.job.folder)
+        self.events.ended(task, Outcome(state=FAILED, error=f"failed in another command: {state.reason}"))
 
     def _submit(self, task: JobTask) -> None:
         self.events.started(task)

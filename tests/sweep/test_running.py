@@ -148,3 +148,16 @@ def test_a_job_that_another_process_took_first_is_tried_again_after_a_pause(
     assert run(tasks_of(plan)[:1], executor) == [(0, DONE)]
     assert executor.submitted == [0, 0]
     assert pauses
+
+
+def test_a_job_that_fails_in_another_command_is_reported_and_not_tried_again(plan: Plan) -> None:
+    executor, ended = Recorder(1, lambda task: Outcome(state=DONE)), []
+    with hold(plan.sweep / "0"):
+        thread = threading.Thread(target=lambda: ended.extend(run(tasks_of(plan), executor)))
+        thread.start()
+        while len(executor.submitted) < 4:
+            thread.join(0.01)
+        finish(plan, plan.jobs[0], status=FAILED, error="by design")
+    thread.join(30)
+    assert executor.submitted == [1, 2, 3, 4]
+    assert (0, FAILED) in ended
