@@ -175,13 +175,15 @@ class Session:
             TrackingError: The store cannot be used.
         """
         assert self.sweep is not None
-        self.tracker = tracker
+        # None while the store may be unusable, so that `close` does not try it again.
+        self.tracker = None
         with contextlib.suppress(LeaseHeldError), contextlib.ExitStack() as held:
             held.enter_context(hold(self.sweep, TRACKING, wait))
             tracker.open(str(self.sweep), sweep_identity(self.sweep))
             # Held until `close`, unless the store cannot be opened.
             self._tracking = held.pop_all()
             self.is_tracking = True
+        self.tracker = tracker
 
     def _run_jobs(self, executor: Executor, tasks: Sequence[JobTask], order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
