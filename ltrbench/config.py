@@ -75,6 +75,7 @@ class Config:
     data: dict[str, Any] = MISSING
     tracking: dict[str, Any] = MISSING
     executor: dict[str, Any] = MISSING
+    search: dict[str, Any] | None = None
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)

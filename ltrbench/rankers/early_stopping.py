@@ -53,6 +53,8 @@ class EarlyStopping:
         metric: validation metric, such as ndcg@10.
         patience: number of iterations without improvement before the fit ends, 1 or more.
         convention: preset of the metric's convention; a library's preset stops where that library stops.
+        minimum: pairs of a number of trees and a value: the fit ends there if its best value so far is below
+            it. A search sets them to end trials without prospect.
 
     Raises:
         ConfigError: the metric or convention is unknown, or the patience is below 1.
@@ -61,6 +63,7 @@ class EarlyStopping:
     metric: str = "ndcg@10"
     patience: int = 100
     convention: str = "default"
+    minimum: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
@@ -82,6 +85,7 @@ class Monitor:
         on_iteration: called with the scores of each iteration, for example for the learning curve.
         best_iteration: number of trees with the best value of the rule's metric; 0 if no rule applies.
         best_value: value of the metric at `best_iteration`.
+        is_pruned: whether the fit ended below the rule's minimum.
         seconds: wall time spent in the monitor, which is evaluation time and not training time.
     """
 
@@ -90,6 +94,7 @@ class Monitor:
     on_iteration: OnIteration | None = None
     best_iteration: int = 0
     best_value: float = float("-inf")
+    is_pruned: bool = False
     _watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
@@ -136,4 +141,7 @@ class Monitor:
         value = evaluate(self.valid, valid_scores, [metric], convention=convention).means[metric]
         if value > self.best_value:
             self.best_iteration, self.best_value = iteration, value
-        return iteration - self.best_iteration >= self.rule.patience
+        self.is_pruned = any(
+            iteration == number and self.best_value < value for number, value in self.rule.minimum
+        )
+        return self.is_pruned or iteration - self.best_iteration >= self.rule.patience

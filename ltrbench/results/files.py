@@ -8,6 +8,7 @@ PER_QUERY_FILE = "per_query.csv"
 CURVE_FILE = "learning_curve.csv"
 IMPORTANCES_FILE = "importances.csv"
 EXAMPLE_FILE = "input_example.csv"
+TRIALS_FILE = "trials.csv"
 MODEL_FOLDER = "model"
 RUN_FILES = (
     MODEL_FOLDER,
@@ -16,6 +17,7 @@ RUN_FILES = (
     CURVE_FILE,
     IMPORTANCES_FILE,
     EXAMPLE_FILE,
+    TRIALS_FILE,
     RESULT_FILE,
 )
 """Files of a run, in the order in which they are moved to its folder."""

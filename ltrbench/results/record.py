@@ -6,6 +6,7 @@ tests/results/released has a run of each older format.
 
     1   first format
     2   adds the fields `key` and `shared_machine`
+    3   adds the fields `trial` and `search`, and trials.csv
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.results.files import RESULT_FILE
 from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types_of
 
-FORMAT = 2
+FORMAT = 3
 FINISHED, FAILED = "finished", "failed"
 INTERRUPTED = "interrupted"
 """`RunResult.error` of a run that Ctrl-C or SIGTERM ended; it may simply run again."""
@@ -104,6 +105,40 @@ class DriftRecord(TypedDict, total=False):
     unchecked: Sequence[str]
     drifted: bool
     error: str
+
+
+class SearchRecord(TypedDict, total=False):
+    """`RunResult.search`: the search that chose the settings of a run.
+
+    Attributes:
+        name: name of its YAML in conf/search.
+        seed: random seed of the search.
+        metric: metric on validation.
+        choose: per_fold, overall or across, as in `ltrbench.search.base.Search`.
+        budget: the settings of the search without space, seed, metric and choose, such as "trials".
+        space: setting -> its range in words, for the settings that the model could vary.
+        trials: number of trials.
+        iterations: number of iterations fitted in all trials.
+        seconds: time of the fits of all trials.
+        chosen: number of the trial with the highest value.
+        settings: setting -> its value in that trial.
+        default: setting -> its value without the search.
+        importance: setting -> share of the variance of the value that it explains; empty if unknown.
+    """
+
+    name: Name
+    seed: int
+    metric: Name
+    choose: str
+    budget: Mapping[str, Any]
+    space: Mapping[str, str]
+    trials: Count
+    iterations: Count
+    seconds: Amount
+    chosen: Count
+    settings: Mapping[str, Any]
+    default: Mapping[str, Any]
+    importance: Mapping[str, Amount]
 
 
 class PublishedRecord(TypedDict):
@@ -192,6 +227,9 @@ class RunResult:
         reused: folder, relative to the folder of the sweep, of the run whose training was copied because
             only a seed without effect differs: scores, model, times and importances are those of that run,
             `started` and `finished` are the times of the copy. None if the run was trained.
+        trial: whether the run is a trial of a search: it has no metrics and scores of test, no importances
+            and no model.
+        search: the search that chose the settings; empty without one. Its trials are in trials.csv.
         versions: package -> version, for the packages of the run. For a plug-in: module name -> its version,
             if it has one, and the hash of its source file.
         started_in: folder in which the command was started; relative paths in `settings` are relative to it.
@@ -226,6 +264,8 @@ class RunResult:
     flags: Sequence[str] = ()
     key: str | None = None
     reused: str | None = None
+    trial: bool = False
+    search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
     finished: Moment = ""

@@ -26,6 +26,7 @@ from ltrbench.results.files import (
     RESULT_FILE,
     RUN_REMEDY,
     SCORES_FILE,
+    TRIALS_FILE,
 )
 from ltrbench.results.record import RunResult
 from ltrbench.shapes import Features
@@ -57,6 +58,37 @@ class LearningCurve:
 
     iterations: list[int] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
+
+
+TRIAL_COLUMNS = ("trial", "state", "value", "iterations", "seconds", "low", "high")
+"""First columns of trials.csv; the other columns are the settings."""
+COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL = "complete", "partial", "pruned", "failed"
+"""`TrialRow.state`: fully trained; trained on fewer iterations or folds by design; ended early; failed."""
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial of the search that chose the settings of a run.
+
+    Attributes:
+        trial: its number, from 0; the first one has the default settings.
+        state: complete, partial, pruned or failed.
+        value: metric on validation; NaN if the trial failed.
+        iterations: number of iterations fitted.
+        seconds: time of the fits.
+        low, high: simultaneous interval of its value minus that of the chosen trial; NaN for trials that are
+            not complete, and 0 for the chosen one.
+        settings: setting -> value, as text.
+    """
+
+    trial: int
+    state: str
+    value: float
+    iterations: int
+    seconds: float
+    low: float
+    high: float
+    settings: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,6 +225,27 @@ class Run:
             if kind in IMPORTANCE_KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
                 raise table.refusal(f"the interval of '{kind}' has only one of its two columns")
         return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
+
+    def trials(self) -> list[TrialRow]:
+        """Returns the trials of the search that chose the settings; empty without a search."""
+        table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
+        if table is None:
+            return []
+        places = {name: place for place, name in enumerate(table.header)}
+        numbers = {name: table.numbers(places[name]).tolist() for name in TRIAL_COLUMNS if name != "state"}
+        states = table.texts(places["state"])
+        names = table.header[len(TRIAL_COLUMNS) :]
+        texts = [table.texts(places[name]) for name in names]
+        return [
+            TrialRow(
+                trial=int(numbers["trial"][row]),
+                state=states[row],
+                iterations=int(numbers["iterations"][row]),
+                **{name: numbers[name][row] for name in ("value", "seconds", "low", "high")},
+                settings={name: of_setting[row] for name, of_setting in zip(names, texts, strict=True)},
+            )
+            for row in range(len(states))
+        ]
 
     def input_example(self) -> Features:
         """Returns the features of a few documents, (n, F), as input of the model; (0, 0) if none were
