@@ -28,6 +28,7 @@ from ltrbench.measure.provenance import without_password
 from ltrbench.metrics import load_plugins
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.rankers.models.importance import ImportanceSettings
+from ltrbench.search.base import Search
 from ltrbench.studies.base import Study
 from ltrbench.tracking import Tracker
 from ltrbench.user_modules import import_user_module
@@ -141,6 +142,8 @@ def build_experiment(
             "data=table."
         )
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
+    if settings["search"] is not None:
+        _check_search(build(settings, "search", Search), settings)
     if resample is not None:
         ranker = dataclasses.replace(ranker, seed=resample.seed_of_ranker(ranker.seed))
     return Experiment(
@@ -157,6 +160,15 @@ def build_experiment(
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
         config=to_record(settings),
     )
+
+
+def _check_search(search: Search, settings: Mapping[str, Any]) -> None:
+    """Raises ConfigError if a search contradicts other settings."""
+    if settings["early_stopping"] is None and getattr(search, "pruning", None) is not None:
+        raise ConfigError(
+            "search.pruning ends fits by the metric of early stopping, but early_stopping is null. Set "
+            "search.pruning=null, or leave out early_stopping."
+        )
 
 
 def run_study(config: DictConfig) -> Path:

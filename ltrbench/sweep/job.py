@@ -16,8 +16,8 @@ from ltrbench.untrusted.records import Count, Name, mistake, types_of
 
 _FORMAT = 1
 
-PLAN_FOLDER, COMPARISON_FOLDER = "plan", "comparison"
-"""Folders in the folder of a sweep that no job may have."""
+PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER = "plan", "comparison", "trials"
+"""Folders in the folder of a sweep; only trials of a search have folders in the last one."""
 
 _MOST_RANGES = 10
 
@@ -93,6 +93,7 @@ class Job:
         environment: names of the variables that hydra.job.env_set sets.
         key: the parts of the job's key.
         training: digest of everything that its training depends on, except the seed.
+        is_trial: whether the job is a trial of a search.
         same_training: folder of the job whose training is copied, because only a seed without effect differs;
             None: the job trains.
     """
@@ -110,6 +111,7 @@ class Job:
     environment: Sequence[str] = ()
     key: Annotated[Mapping[str, Any], KeyRecord]
     training: str = ""
+    is_trial: bool = False
     same_training: str | None = None
 
     @functools.cached_property
@@ -125,7 +127,12 @@ class Job:
     @functools.cached_property
     def identity(self) -> str:
         """A digest that equal jobs share, even if the code, the data or the versions have changed since."""
-        return identity_of(self.overrides)
+        return identity_of(self.overrides, self.is_trial)
+
+    @property
+    def is_search(self) -> bool:
+        """Whether a search chooses the settings of the job."""
+        return self.settings["search"] is not None
 
     @property
     def settings_of_job(self) -> list[str]:
@@ -133,9 +140,9 @@ class Job:
         return of_job(self.overrides)
 
 
-def identity_of(overrides: Iterable[str]) -> str:
+def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:
     """Returns `Job.identity` of a job with these overrides."""
-    return digest_of(sorted(map(without_password, of_job(overrides))))
+    return digest_of([*["trial"] * is_trial, *sorted(map(without_password, of_job(overrides)))])
 
 
 def in_ranges(numbers: Sequence[int]) -> str:
@@ -206,11 +213,11 @@ def _mistake(record: Any) -> str | None:
         return f"key has the parts {', '.join(sorted(record['key']))}"
     if not Path(record["started_in"]).is_absolute():
         return f"started_in is {record['started_in']!r}; an absolute path was expected"
-    reason = mistake_in_folder(record["folder"])
+    reason = mistake_in_folder(record["folder"], record["is_trial"])
     return None if reason is None else f"folder is {record['folder']!r}, which {reason}"
 
 
-def mistake_in_folder(folder: str) -> str | None:
+def mistake_in_folder(folder: str, is_trial: bool = False) -> str | None:
     """Returns why a job cannot have this folder, relative to the folder of the sweep; None if it can.
 
     >>> mistake_in_folder("model=native/0") is None
@@ -223,6 +230,6 @@ def mistake_in_folder(folder: str) -> str | None:
         return "is outside the sweep"
     if "" in parts or "." in parts or not folder.isprintable():
         return "is not the name of a subfolder"
-    if parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER):
+    if is_trial != (parts[0] == TRIALS_FOLDER) or parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER):
         return f"is reserved for the {parts[0]} of the sweep"
     return None

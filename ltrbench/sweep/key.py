@@ -33,7 +33,17 @@ _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "publis
 """Settings of a data set that name its files or describe it; the fingerprints cover their content."""
 
 _COMPUTING = (
-    *("compilation.py", "shapes.py", "data", "experiment", "measure", "metrics", "native", "rankers"),
+    *(
+        "compilation.py",
+        "shapes.py",
+        "data",
+        "experiment",
+        "measure",
+        "metrics",
+        "native",
+        "rankers",
+        "search",
+    ),
     # The intervals of importances.
     *("statistics/intervals.py", "statistics/resampling.py", "statistics/sample.py"),
 )
@@ -110,19 +120,21 @@ def key_of(
         splits: the data; the error message if the data cannot be loaded.
     """
     return JobKey(
-        settings=_effective(settings, choices),
+        settings=effective_settings(settings, choices, experiment.is_trial),
         data=_fingerprints(splits),
         code=_code_of(type(experiment.ranker), type(experiment.source)),
         versions=versions(experiment.ranker.packages) | plugin_versions(),
     )
 
 
-def _effective(settings: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[str, Any]:
+def effective_settings(
+    settings: Mapping[str, Any], choices: Mapping[str, Any], is_trial: bool = False
+) -> dict[str, Any]:
     """Returns the settings without those that have no effect on a figure, with the names of their YAMLs."""
     kept = {name: value for name, value in settings.items() if name not in SETTINGS_OF_COMMAND}
     kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
     names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
-    return dict(plain({**kept, "names": names}))
+    return dict(plain({**kept, "names": names, "trial": is_trial}))
 
 
 def _fingerprints(splits: Splits | str) -> dict[str, str]:

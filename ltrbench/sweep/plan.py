@@ -127,8 +127,8 @@ class Plan:
         folders = [folder_of(job, number) for job, number in zip(jobs, self._free_numbers(), strict=False)]
         taken = {job.folder for job in self.jobs.values()}
         above = {parent for folder in taken for parent in _parents(folder)}
-        for folder in folders:
-            reason = mistake_in_folder(folder)
+        for job, folder in zip(jobs, folders, strict=True):
+            reason = mistake_in_folder(folder, job.is_trial)
             if reason is None and (folder in above or not taken.isdisjoint([folder, *_parents(folder)])):
                 reason = "is also the folder of another job, or one of the two is inside the other"
             if reason is not None:

@@ -48,6 +48,7 @@ def draft(
         # The job will fail with this error; the other jobs run.
         splits = str(error)
     key = key_of(experiment, settings, choices, splits)
+    is_searched = experiment.is_trial or settings["search"] is not None
     return Job(
         number=0,
         folder="",
@@ -61,7 +62,8 @@ def draft(
         chdir=chdir,
         environment=list(environment),
         key=asdict(key),
-        training="" if isinstance(splits, str) else _training(experiment, key, splits),
+        training="" if isinstance(splits, str) or is_searched else _training(experiment, key, splits),
+        is_trial=experiment.is_trial,
     )
 
 

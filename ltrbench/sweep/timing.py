@@ -15,12 +15,12 @@ from ltrbench.rankers.base import resolve_threads
 from ltrbench.results import Run, RunResult, hold, read_run, rewrite_result
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.state import DONE, JobState, states_of
-from ltrbench.sweep.worker import experiment_of
+from ltrbench.sweep.worker import experiment_of, with_choice
 
 
 def untimed(states: Sequence[JobState]) -> list[Job]:
     """Returns the finished jobs whose times are taken again: those that shared the machine, or had another
-    number of threads than they would have alone. Without jobs that copied their training."""
+    number of threads than they would have alone. Without trials and jobs that copied their training."""
     return [
         state.job for state in states if state.name == DONE and state.run and _is_untimed(state.run.result)
     ]
@@ -28,7 +28,8 @@ def untimed(states: Sequence[JobState]) -> list[Job]:
 
 def _is_untimed(result: RunResult) -> bool:
     threads = resolve_threads(int(result.ranker["fields"]["num_threads"]))
-    return result.reused is None and (result.shared_machine or result.threads != threads)
+    is_measured = result.reused is None and not result.trial
+    return is_measured and (result.shared_machine or result.threads != threads)
 
 
 def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
@@ -47,7 +48,8 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
     with hold(folder) as lease:
         earlier = read_run(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
-            timed = run(experiment_of(job), Path(scratch, "run"))
+            experiment = with_choice(experiment_of(job), earlier.result.search)
+            timed = run(experiment, Path(scratch, "run"))
             _check_equal(earlier, timed)
             replaced = [_with_times(earlier, timed.result)]
         lease.is_complete = True

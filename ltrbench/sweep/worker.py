@@ -9,7 +9,7 @@ import logging.config
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from ltrbench.experiment.run import Experiment, outcome_in_words, run
 from ltrbench.experiment.watching import OnProgress
 from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
 from ltrbench.results.lease import LeaseHeldError
+from ltrbench.results.run import TrialRow
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.state import DONE, FAILED, RUNNING, state_of
 from ltrbench.user_modules import modules_folder, searching_only
@@ -37,6 +38,19 @@ stopping = threading.Event()
 """Set by a signal handler before it raises KeyboardInterrupt: compiled code turns it into another error."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The settings that a search chose.
+
+    Attributes:
+        record: `RunResult.search`.
+        trials: the trials of the search.
+    """
+
+    record: Mapping[str, Any]
+    trials: Sequence[TrialRow]
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobTask:
     """A job, and everything that its process needs to run it.
@@ -46,6 +60,7 @@ class JobTask:
         started_in: folder where relative paths of the job begin.
         modules: folder with the modules of the user: the current folder of the command.
         trained: (folder, digest) of the job whose training may be copied; None: the job trains.
+        choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
         logging: configuration of Python's logging, with `FOLDER` for the folder of the run.
         chdir: whether the job runs in its folder.
@@ -57,6 +72,7 @@ class JobTask:
     started_in: Path = field(default_factory=Path.cwd)
     modules: Path = field(default_factory=modules_folder)
     trained: tuple[str, str] | None = None
+    choice: Choice | None = None
     progress: str = "none"
     logging: Mapping[str, Any] = field(default_factory=dict)
     chdir: bool = False
@@ -130,14 +146,28 @@ def experiment_of(job: Job) -> Experiment:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
     experiment = build_experiment(job.settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
-    return replace(experiment, flags=job.flags, key=job.digest)
+    return replace(experiment, flags=job.flags, key=job.digest, is_trial=job.is_trial)
+
+
+def with_choice(experiment: Experiment, search: Mapping[str, Any]) -> Experiment:
+    """Returns the experiment with the settings that a search chose.
+
+    Args:
+        search: `RunResult.search`; empty without a search.
+    """
+    if not search:
+        return experiment
+    return replace(experiment, ranker=replace(experiment.ranker, **search["settings"]), search=search)
 
 
 def _run(task: JobTask, showing: Showing | None) -> str:
     experiment = experiment_of(task.job)
+    trials: Sequence[TrialRow] = ()
+    if task.choice is not None:
+        experiment, trials = with_choice(experiment, task.choice.record), task.choice.trials
     watching = contextlib.nullcontext() if showing is None else showing(task.progress, experiment.model)
     with watching as on_progress:
-        done = run(experiment, task.folder, None, on_progress, _trained(task))
+        done = run(experiment, task.folder, None, on_progress, _trained(task), trials)
     return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}"
 
 

@@ -11,7 +11,7 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -41,17 +41,18 @@ from ltrbench.conf_folder import settings_in
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
+from ltrbench.experiment.run import record_failure
 from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run, tidy
 from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
-from ltrbench.sweep.job import COMPARISON_FOLDER, Job
+from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job
 from ltrbench.sweep.plan import FolderOf, Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
 from ltrbench.sweep.state import JobState, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
-from ltrbench.sweep.worker import FOLDER, JobTask, Outcome, run_task, stopping
+from ltrbench.sweep.worker import FOLDER, JobTask, Outcome, experiment_of, failure, run_task, stopping
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class Session:
         self._open_tracker(tracker)
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
-            self._run_jobs(executor, [_task(order, job, plan, executor) for job in jobs], order)
+            rounds = _Rounds(self, order, plan, executor, jobs)
+            self._run_jobs(executor, rounds, order)
         for job in plan.jobs.values():
             if (order.folder / job.folder / RESULT_FILE).exists():
                 tidy(order.folder / job.folder)
@@ -185,7 +187,7 @@ class Session:
             self.is_tracking = True
         self.tracker = tracker
 
-    def _run_jobs(self, executor: Executor, tasks: Sequence[JobTask], order: SweepOrder) -> None:
+    def _run_jobs(self, executor: Executor, rounds: _Rounds, order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -205,11 +207,17 @@ class Session:
                 )
                 if self.tracker is not None and self.is_tracking and is_inline:
                     events.watching = self.tracker.watching
-                run_tasks(tasks, executor, events)
+                while tasks := rounds.next_tasks():
+                    run_tasks(tasks, executor, events)
         finally:
             if console:
                 # Closes the log file of the last job.
                 logging.config.dictConfig(console)
+
+    def record_failed(self, task: JobTask, error: LtrbenchError) -> None:
+        """Records a job that cannot run, because its search has no result."""
+        record_failure(experiment_of(task.job), task.folder, str(error))
+        self._ended(task, failure(error), is_inline=False)
 
     def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, and its run in the tracking store."""
@@ -435,6 +443,69 @@ def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> di
         if "handlers" in logger:
             logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
     return kept
+
+
+@dataclass
+class _Rounds:
+    """The tasks of a command, round by round: first its jobs without a search and the first trials of all
+    searches, at last the jobs whose settings were searched.
+
+    Attributes:
+        jobs: the jobs that the command runs.
+    """
+
+    session: Session
+    order: SweepOrder
+    plan: Plan
+    executor: Executor
+    jobs: Sequence[Job]
+
+    def __post_init__(self) -> None:
+        self._first = [self._task(job) for job in self.jobs if not job.is_search]
+        searched = {job.number: job for job in self.jobs if job.is_search}
+        self._searched = searched
+        self._searches = None
+        if searched:
+            # Imported late, because it needs the extra `search`.
+            from ltrbench.sweep.searching import Searches, searches_of
+
+            attempted = {task.job.folder for task in self._first}
+            open_searches = searches_of(self.order.folder.resolve(), searched.values())
+            self._searches = Searches(self._planned, open_searches, attempted)
+
+    def next_tasks(self) -> list[JobTask]:
+        """Returns the tasks of the next round; none if every job has ended."""
+        tasks, self._first = self._first, []
+        trials, choices = self._searches.next_round() if self._searches is not None else ([], {})
+        tasks += [self._task(job) for job in trials]
+        for number, choice in choices.items():
+            task = self._task(self._searched[number])
+            if isinstance(choice, LtrbenchError):
+                self.session.record_failed(task, choice)
+            else:
+                tasks.append(replace(task, choice=choice))
+        return tasks or (self.next_tasks() if choices else [])
+
+    def _planned(self, drafts: Sequence[Job]) -> list[Job]:
+        """Adds trials to the plan; returns each with its number and folder."""
+        plan_jobs(self.plan, drafts, _folder_of_trial)
+        planned = [self.plan.find(draft) for draft in drafts]
+        jobs = [
+            replace(job, settings=draft.settings)
+            for job, draft in zip(planned, drafts, strict=True)
+            if job is not None
+        ]
+        known = {job.number for job in self.session.jobs}
+        new = {job.number: job for job in jobs if job.number not in known}
+        self.session.jobs = [*self.session.jobs, *new.values()]
+        return jobs
+
+    def _task(self, job: Job) -> JobTask:
+        return _task(self.order, job, self.plan, self.executor)
+
+
+def _folder_of_trial(job: Job, number: int) -> str:
+    return f"{TRIALS_FOLDER}/{number}"
 
 
 def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> JobTask:

@@ -100,6 +100,7 @@ class _Command:
             name = str(session.sweep)
             swept = self.swept(composed, settings, overrides)
         _check_executor(settings, is_sweep=name is not None)
+        _check_search(settings)
         session.register = settings["register"]
         folder = Path(composed.runtime.output_dir)
         session.folders.append(folder)
@@ -161,9 +162,13 @@ class _Command:
     def _draft(self, job: ComposedJob, folder: Path, node: Any) -> Job:
         swept = self.swept(node, job.settings, job.overrides)
         experiment = build_experiment(job.settings, job.choices, job.overrides, str(folder), swept)
+        settings = job.settings
+        if experiment.ranker.is_yardstick:
+            # It has no settings to search for.
+            settings = {**settings, "search": None}
         return draft(
             experiment,
-            job.settings,
+            settings,
             job.choices,
             self.flags,
             started_in=str(Path.cwd()),
@@ -238,6 +243,15 @@ def _check_executor(settings: Mapping[str, Any], is_sweep: bool) -> None:
     raise ConfigError(
         f"executor is {target}, but an executor runs the jobs of a sweep. Add -m, or leave out executor."
     )
+
+
+def _check_search(settings: Mapping[str, Any]) -> None:
+    """Raises ConfigError if a single run or another sweeper names a search."""
+    if settings["search"] is not None:
+        raise ConfigError(
+            "search is set, but a search is a sweep over trials, which only ltrbench's own sweeper runs. Add "
+            "-m, or set search=none."
+        )
 
 
 def _check_sweep(jobs: Sequence[ComposedJob]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,7 @@ def redrafted(job: Job) -> Job:
 
     settings: Any = job.settings
     experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
+    experiment = replace(experiment, is_trial=job.is_trial)
     return draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
 
 

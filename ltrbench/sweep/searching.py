@@ -1,0 +1,268 @@
+"""Searches of a sweep: plans their trials round by round, and chooses the settings of their jobs.
+
+The run folders of the trials are the only state of a search: `Search.propose` gives the same proposals again
+for the same trials. A repeated or resumed command therefore continues where the last one ended.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ltrbench.config import build
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError
+from ltrbench.experiment.loading import load_once
+from ltrbench.rankers import BoostingRanker
+from ltrbench.results import Run
+from ltrbench.search.base import ACROSS, OVERALL, PER_FOLD, Proposal, Search, Trial
+from ltrbench.search.choice import chosen, leakage, record, rows, trial_of
+from ltrbench.search.optuna_study import importances
+from ltrbench.search.space import settings_of
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.key import digest_of, effective_settings
+from ltrbench.sweep.state import DONE, FAILED, state_of
+from ltrbench.sweep.worker import Choice, experiment_of
+
+_NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
+"""Settings of a job that its trials do not take over."""
+
+PlanTrials = Callable[[Sequence[Job]], list[Job]]
+"""Adds drafts of trials to the plan, and returns each with its number and folder, in the same order."""
+
+
+@dataclass
+class JobSearch:
+    """One search: the jobs whose settings it chooses, and its trials.
+
+    Attributes:
+        jobs: one job per fold (and data set) that shares the choice; a single one with choose=per_fold.
+        proposed: each proposal so far, and its jobs, one per fold.
+        trials: the trials that have ended.
+    """
+
+    sweep: Path
+    jobs: Sequence[Job]
+    proposed: list[tuple[Proposal, list[Job]]] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        first = self.jobs[0]
+        experiment = experiment_of(first)
+        self.search = build(first.settings, "search", Search)
+        ranker = experiment.ranker
+        self.space = self.search.space.of(experiment.model, ranker)
+        if not self.space or not isinstance(ranker, BoostingRanker):
+            raise ConfigError(
+                f"the search space has no setting of {experiment.model}. Add ranges of its settings with "
+                f"+search.space.own.{experiment.model}.SETTING={{low: ..., high: ...}}, or set search=none "
+                "for this model."
+            )
+        self.num_trees = ranker.num_trees
+        self.default = settings_of(ranker, self.space)
+        if len(self.jobs) > 1:
+            self._refuse_leakage()
+
+    def _refuse_leakage(self) -> None:
+        """Raises ConfigError if the choice would see test queries of another fold."""
+        splits = {_place(job): load_once(experiment_of(job).source)[0] for job in self.jobs}
+        if leak := leakage(splits):
+            raise ConfigError(
+                f"search.choose is {self.search.choose}, which chooses one setting for "
+                f"{', '.join(splits)} by all of their validation sets, but {leak}. Set "
+                f"search.choose={PER_FOLD}."
+            )
+
+    def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
+        """Returns the jobs of the next trials that have not ended; none if the search has ended.
+
+        Args:
+            attempted: folders of the jobs that this command has run; a failed one is not run again.
+        """
+        while True:
+            open_jobs = [
+                job
+                for _, jobs in self.proposed[len(self.trials) :]
+                for job in jobs
+                if not _has_ended(self.sweep, job, attempted)
+            ]
+            if open_jobs:
+                return open_jobs
+            for proposal, jobs in self.proposed[len(self.trials) :]:
+                self.trials.append(trial_of(proposal, self._runs(jobs)))
+            proposals = self.search.propose(
+                self.space, self.default, self.trials, self.num_trees, len(self.jobs)
+            )
+            if not proposals:
+                return []
+            self._add(proposals, plan)
+
+    def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
+        drafts = [
+            [trial_job(job, proposal, self.search) for job in self.jobs[: proposal.num_folds]]
+            for proposal in proposals
+        ]
+        planned = iter(plan([draft for of_proposal in drafts for draft in of_proposal]))
+        for proposal, of_proposal in zip(proposals, drafts, strict=True):
+            self.proposed.append((proposal, [next(planned) for _ in of_proposal]))
+
+    def _runs(self, jobs: Iterable[Job]) -> list[Run]:
+        """Returns the runs of the jobs of a trial."""
+        states = [state_of(self.sweep, job) for job in jobs]
+        return [state.run for state in states if state.run is not None]
+
+    def choice(self) -> Choice:
+        """Returns the best settings on validation.
+
+        Raises:
+            ResultError: No trial was trained fully.
+        """
+        best = chosen(self.trials)
+        runs = [self._runs(jobs) for _, jobs in self.proposed]
+        return Choice(
+            record=record(
+                self.search,
+                str(self.jobs[0].choices.get("search")),
+                self.space,
+                self.default,
+                self.trials,
+                best,
+                importances(self.space, self.trials),
+            ),
+            trials=rows(self.search, self.trials, best, runs),
+        )
+
+
+@dataclass
+class Searches:
+    """The searches of a command.
+
+    Attributes:
+        plan: adds trials to the plan of the sweep.
+        open: the searches that have not ended.
+        attempted: folders of the jobs that this command has run.
+    """
+
+    plan: PlanTrials
+    open: list[JobSearch]
+    attempted: set[str] = field(default_factory=set)
+
+    def next_round(self) -> tuple[list[Job], dict[int, Choice | LtrbenchError]]:
+        """Returns the trials to run next, and number of a job -> choice, for the searches that have ended; an
+        error for a search without a choice.
+
+        Raises:
+            ConfigError: A search does not fit its space.
+        """
+        trials: dict[int, Job] = {}
+        ended: dict[int, Choice | LtrbenchError] = {}
+        for search in list(self.open):
+            jobs = search.next_trials(self.plan, self.attempted)
+            trials |= {job.number: job for job in jobs}
+            if not jobs:
+                self.open.remove(search)
+                ended |= dict.fromkeys((job.number for job in search.jobs), _choice_or_error(search))
+        self.attempted |= {job.folder for job in trials.values()}
+        return list(trials.values()), ended
+
+
+def _choice_or_error(search: JobSearch) -> Choice | LtrbenchError:
+    try:
+        return search.choice()
+    except ResultError as error:
+        return error
+
+
+def searches_of(sweep: Path, jobs: Iterable[Job]) -> list[JobSearch]:
+    """Returns the searches of jobs; jobs whose choice is shared have one search.
+
+    Raises:
+        ConfigError: A model has no setting in the search space, or a choice would see test queries.
+    """
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(_group(job), []).append(job)
+    return [JobSearch(sweep, group) for group in groups.values()]
+
+
+def _group(job: Job) -> str:
+    """Returns a digest that is equal for jobs with one search."""
+    settings = json.loads(json.dumps(job.key["settings"], default=str))
+    choose = settings["search"]["choose"]
+    if choose == OVERALL:
+        settings["data"].pop("fold", None)
+    elif choose == ACROSS:
+        settings.pop("data")
+        settings["names"].pop("data", None)
+    return digest_of(settings if choose != PER_FOLD else job.number)
+
+
+def _place(job: Job) -> str:
+    fold = job.settings["data"].get("fold")
+    name = str(job.settings["data"].get("name", job.choices.get("data")))
+    return name if fold is None else f"{name} fold {fold}"
+
+
+def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
+    name = state_of(sweep, job).name
+    return name == DONE or (name == FAILED and job.folder in attempted)
+
+
+def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
+    """Returns the draft of a trial of a job: it trains on the same data, with the proposed settings."""
+    settings = copy.deepcopy(dict(job.settings))
+    changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
+    if proposal.num_trees is not None:
+        changes["num_trees"] = proposal.num_trees
+    if proposal.minimum:
+        changes["early_stopping.minimum"] = [list(pair) for pair in proposal.minimum.items()]
+    for name, value in changes.items():
+        _set(settings["model"], name, value)
+    settings |= {
+        **{"search": None, "importance": None, "timing": "monitored"},
+        **{"seed": search.seed, "metrics": [search.metric]},
+    }
+    kept = [line for line in job.overrides if _key(line) not in _NOT_OF_A_TRIAL]
+    in_words = [f"model.{name}={_as_override(value)}" for name, value in changes.items()]
+    key = replace(job.job_key, settings=effective_settings(settings, job.choices, is_trial=True))
+    return replace(
+        job,
+        number=0,
+        folder="",
+        overrides=[*kept, f"metrics=[{search.metric}]", *in_words],
+        choices={**job.choices, "search": "none"},
+        settings=settings,
+        swept={},
+        key=asdict(key),
+        training="",
+        is_trial=True,
+        same_training=None,
+    )
+
+
+def _set(settings: dict[str, Any], name: str, value: Any) -> None:
+    node, _, inner = name.partition(".")
+    if inner:
+        settings = settings[node]
+    settings[inner or node] = value
+
+
+def _key(override: str) -> str:
+    """Returns the first word of the key of an override.
+
+    >>> _key("search.trials=3"), _key("search/space=native"), _key("+search=tpe")
+    ('search', 'search', 'search')
+    """
+    return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
+
+
+def _as_override(value: Any) -> str:
+    """Returns a value in the syntax of the command line.
+
+    >>> _as_override(None), _as_override(True), _as_override(0.1), _as_override("newton")
+    ('null', 'true', '0.1', 'newton')
+    """
+    return value if isinstance(value, str) else json.dumps(value)
