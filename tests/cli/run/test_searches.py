@@ -1,0 +1,189 @@
+"""Searches on the command line: trials, the choice, resuming and extending, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import run
+
+from ltrbench.results import read_run
+
+TINY = (
+    *("data.num_queries=60", "params.num_trees=12", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
+    *("importance=null", "hydra.sweep.dir=s", "num_threads=1"),
+)
+SEARCH = ("-m", "search=random", "search.trials=4", *TINY)
+_CLOCKS = {
+    "seconds",
+    "started",
+    "finished",
+    "peak_memory_mb",
+    "shared_machine",
+    "config",
+    "overrides",
+    "search",
+}
+
+
+def results(folder: Path, places: str = "s/*") -> dict[str, dict[str, Any]]:
+    """Returns folder -> result of each run, without times and the settings of the command."""
+    found = sorted(folder.glob(f"{places}/result.json"))
+    records = {str(path.parent.relative_to(folder)): json.loads(path.read_text()) for path in found}
+    return {
+        name: {key: value for key, value in record.items() if key not in _CLOCKS}
+        for name, record in records.items()
+    }
+
+
+def searches(folder: Path) -> dict[str, dict[str, Any]]:
+    """Returns folder -> search of each final run, without times."""
+    found = {
+        path.parent.name: json.loads(path.read_text())["search"] for path in folder.glob("s/*/result.json")
+    }
+    return {
+        name: {key: value for key, value in search.items() if key != "seconds"}
+        for name, search in sorted(found.items())
+        if search
+    }
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a command that searched for two models, with a yardstick."""
+    folder = tmp_path_factory.mktemp("searched")
+    run("model=native,lightgbm,random", *SEARCH, folder=folder)
+    return folder
+
+
+def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(searched: Path) -> None:
+    for name in ("0", "1"):
+        final = read_run(searched / "s" / name)
+        trials, search = final.trials(), final.result.search
+        assert len(trials) == search["trials"] == 4
+        best = trials[int(np.argmax([trial.value for trial in trials]))]
+        assert (best.trial, best.low, best.high) == (search["chosen"], 0.0, 0.0)
+        fields = final.result.ranker["fields"]
+        assert {key: fields[key] for key in search["settings"]} == search["settings"]
+        assert final.result.metrics["valid/ndcg@10"] == pytest.approx(best.value, abs=0)
+        assert "test/ndcg@10" in final.result.metrics
+
+
+def test_a_trial_never_sees_test_and_stores_no_model(searched: Path) -> None:
+    trials = results(searched, "s/trials/*")
+    assert len(trials) == 2 * 4
+    for name, record in trials.items():
+        assert record["trial"] is True
+        assert set(record["metrics"]) == {"valid/ndcg@10"}
+        assert not (searched / name / "model").exists()
+        with np.load(searched / name / "scores.npz") as stored:
+            assert not [key for key in stored if key.startswith("test")]
+
+
+def test_the_first_trial_has_the_default_settings(searched: Path) -> None:
+    final = read_run(searched / "s/0")
+    default = {key: str(value) for key, value in final.result.search["default"].items()}
+    assert final.trials()[0].settings == default
+
+
+def test_a_yardstick_is_not_searched_for(searched: Path) -> None:
+    assert set(searches(searched)) == {"0", "1"}
+    assert results(searched)["s/2"]["model"] == "random"
+
+
+def test_a_repeated_command_runs_nothing_again(searched: Path, tmp_path: Path) -> None:
+    shutil.copytree(searched / "s", tmp_path / "s")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("s/**/result.json")}
+    run("model=native,lightgbm,random", *SEARCH, folder=tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("s/**/result.json")} == before
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_path: Path) -> None:
+    shutil.copytree(searched / "s", tmp_path / "s")
+    for name in ("1", "trials/4", "trials/8"):
+        shutil.rmtree(tmp_path / "s" / name)
+    (tmp_path / "s/plan/8.json").unlink()
+    (tmp_path / "s/plan/9.json").unlink(missing_ok=True)
+    run("resume", "s", folder=tmp_path)
+    assert searches(tmp_path) == searches(searched)
+    assert results(tmp_path)["s/1"]["metrics"] == results(searched)["s/1"]["metrics"]
+
+
+@pytest.mark.slow
+def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
+    shutil.copytree(searched / "s", tmp_path / "s")
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("s/trials/*")}
+    done = run(
+        *("model=native,lightgbm", "-m", "search=random", "search.trials=6", *TINY),
+        folder=tmp_path,
+    )
+    after = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("s/trials/*")}
+    assert len(after) == len(before) + 2 * 2
+    assert {name: after[name] for name in before} == before
+    assert sorted(search["trials"] for search in searches(tmp_path).values()) == [4, 4, 6, 6]
+    assert "native" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["random", "tpe", "halving"])
+def test_workers_do_not_change_a_search(search: str, tmp_path: Path) -> None:
+    words = ("model=native", "-m", f"search={search}", "search.trials=6", *TINY)
+    folders = [tmp_path / name for name in ("inline", "processes")]
+    for folder, executor in zip(folders, ([], ["executor=processes", "executor.workers=2"]), strict=True):
+        folder.mkdir()
+        run(*words, *executor, folder=folder)
+    assert searches(folders[0]) == searches(folders[1])
+    assert results(folders[0])["s/0"]["metrics"] == results(folders[1])["s/0"]["metrics"]
+
+
+@pytest.mark.slow
+def test_one_search_serves_several_seeds_if_its_own_seed_is_fixed(tmp_path: Path) -> None:
+    run(
+        "model=native",
+        "seed=1,2",
+        "-m",
+        "search=random",
+        "search.trials=3",
+        "search.seed=0",
+        *TINY,
+        folder=tmp_path,
+    )
+    assert len(results(tmp_path, "s/trials/*")) == 3
+    found = searches(tmp_path)
+    assert found["0"]["settings"] == found["1"]["settings"]
+
+
+@pytest.mark.slow
+def test_an_overall_choice_has_one_setting_for_all_folds(tmp_path: Path) -> None:
+    words = ("model=native", "cv=3", "-m", "search=random", "search.trials=3", "search.choose=overall", *TINY)
+    done = run(*words, folder=tmp_path, check=None)
+    # Validation queries of a fold are held out from the training queries, so they are test queries elsewhere.
+    assert done.returncode == 2
+    assert "search.choose=per_fold" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["search=random"], ["search is set", "-m"]),
+        (["search=random", "search.trials=0", "-m"], ["search.trials is 0", "at least 1"]),
+        (["search=random", "search.choose=each", "-m"], ["search.choose is 'each'", "per_fold"]),
+        (["search=random", "+search.space.shared.depth={low: 1, high: 2}", "-m"], ["depth", "shared"]),
+        (["search=grid", "search.trials=5", "-m"], ["search.trials"]),
+        (
+            ["search=random", "early_stopping=null", "search.pruning=median", "-m"],
+            ["pruning", "early_stopping"],
+        ),
+    ],
+)
+def test_what_a_search_cannot_do_is_refused_before_training(
+    words: list[str], parts: list[str], tmp_path: Path
+) -> None:
+    done = run("model=native", *words, *TINY, folder=tmp_path, check=2)
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert not list(tmp_path.glob("**/result.json"))
