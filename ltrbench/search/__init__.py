@@ -2,4 +2,5 @@
 
 base      the contract of a search: proposals and trials
 space     the settings that a search varies, and their ranges
+choice    trials from their run folders, the choice of the best, its record
 """

@@ -6,6 +6,7 @@
     paired         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
     multiplicity   Holm, Benjamini-Hochberg
     repeated       repeated training: folds, seeds, resampled training sets; power
+    search         settings of a search: simultaneous intervals to the winner
     claims         claims from intervals, and the scopes of claims
     datasets       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
     groups         over groups of queries: Welch's test of equal mean differences
@@ -63,6 +64,7 @@ from ltrbench.statistics.repeated.replicates import (
 )
 from ltrbench.statistics.risk import Risk, geo_risk, risks, t_risk, u_risk
 from ltrbench.statistics.sample import PairedSample
+from ltrbench.statistics.search.winner import winner_intervals
 
 __all__ = [
     "BETTER",
@@ -116,4 +118,5 @@ __all__ = [
     "system_intervals",
     "t_risk",
     "u_risk",
+    "winner_intervals",
 ]

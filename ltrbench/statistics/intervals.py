@@ -156,7 +156,9 @@ def simultaneous_intervals(
         return [None] * len(pairs)
     differences = sample.differences(pairs)
     few = sample.num_queries < FEW_QUERIES
-    factor = 0.0 if few else _max_t(sample, differences, pairs, num_draws, seed, level)
+    factor = 0.0
+    if not few:
+        factor = float(np.quantile(largest_t(sample, differences, pairs, num_draws, seed), 1 - level))
     intervals: list[Interval | None] = []
     for mean, error, degrees in zip(
         differences.means, differences.standard_errors, differences.degrees, strict=True
@@ -169,19 +171,18 @@ def simultaneous_intervals(
     return intervals
 
 
-def _max_t(
+def largest_t(
     sample: PairedSample,
     differences: PairedSample,
     pairs: Sequence[tuple[int, int]],
     num_draws: int,
     seed: int,
-    level: float,
-) -> float:
-    """Returns c, over the pairs with a nonzero standard error."""
+) -> NDArray[np.float64]:
+    """Returns (B,), max |d*_ip - d_p| / SE_p of each bootstrap draw, over the pairs p with an SE above 0."""
     draws, point = bootstrap(sample, num_draws, seed)
     largest = np.zeros(num_draws)
     for (a, b), error in zip(pairs, differences.standard_errors, strict=True):
         if error:
             apart = (draws[:, a] - draws[:, b]) - (point[a] - point[b])
             np.maximum(largest, np.abs(apart) / error, out=largest)
-    return float(np.quantile(largest, 1 - level))
+    return largest

@@ -1,0 +1,4 @@
+"""Statistics of a search for settings.
+
+winner   each setting minus the one with the highest mean, with simultaneous intervals
+"""
