@@ -19,7 +19,7 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
 from ltrbench.results import Run
 from ltrbench.search.base import ACROSS, OVERALL, PER_FOLD, Proposal, Search, Trial
-from ltrbench.search.choice import chosen, leakage, record, rows, trial_of
+from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
 from ltrbench.search.optuna_study import importances
 from ltrbench.search.space import settings_of
 from ltrbench.sweep.job import Job
@@ -69,11 +69,10 @@ class JobSearch:
     def _refuse_leakage(self) -> None:
         """Raises ConfigError if the choice would see test queries of another fold."""
         splits = {_place(job): load_once(experiment_of(job).source)[0] for job in self.jobs}
-        if leak := leakage(splits):
+        if leaked := leak(splits):
             raise ConfigError(
-                f"search.choose is {self.search.choose}, which chooses one setting for "
-                f"{', '.join(splits)} by all of their validation sets, but {leak}. Set "
-                f"search.choose={PER_FOLD}."
+                f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
+                f"choose one setting together. {leaked} Set search.choose={PER_FOLD}."
             )
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
@@ -92,7 +91,7 @@ class JobSearch:
             if open_jobs:
                 return open_jobs
             for proposal, jobs in self.proposed[len(self.trials) :]:
-                self.trials.append(trial_of(proposal, self._runs(jobs)))
+                self.trials.append(self._trial(proposal, jobs))
             proposals = self.search.propose(
                 self.space, self.default, self.trials, self.num_trees, len(self.jobs)
             )
@@ -109,6 +108,11 @@ class JobSearch:
         for proposal, of_proposal in zip(proposals, drafts, strict=True):
             self.proposed.append((proposal, [next(planned) for _ in of_proposal]))
 
+    def _trial(self, proposal: Proposal, jobs: Sequence[Job]) -> Trial:
+        runs = self._runs(jobs)
+        # A job whose process died may have no run.
+        return trial_of(proposal, runs, self.search.metric) if len(runs) == len(jobs) else Trial(proposal, None)
+
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial."""
         states = [state_of(self.sweep, job) for job in jobs]
@@ -120,20 +124,19 @@ class JobSearch:
         Raises:
             ResultError: No trial was trained fully.
         """
-        best = chosen(self.trials)
-        runs = [self._runs(jobs) for _, jobs in self.proposed]
+        best = chosen(self.trials, self._first_reason())
+        name = str(self.jobs[0].choices.get("search"))
+        importance = importances(self.space, self.trials)
+        runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
         return Choice(
-            record=record(
-                self.search,
-                str(self.jobs[0].choices.get("search")),
-                self.space,
-                self.default,
-                self.trials,
-                best,
-                importances(self.space, self.trials),
-            ),
-            trials=rows(self.search, self.trials, best, runs),
+            record=record(name, self.search, self.space, self.default, self.trials, best, importance),
+            trials=rows(self.trials, best, runs, self.search.metric, self.search.seed),
         )
+
+    def _first_reason(self) -> str:
+        """Returns why the first failed trial failed; empty if none did."""
+        states = (state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs)
+        return next((state.reason for state in states if state.reason), "")
 
 
 @dataclass
@@ -226,7 +229,7 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         **{"seed": search.seed, "metrics": [search.metric]},
     }
     kept = [line for line in job.overrides if _key(line) not in _NOT_OF_A_TRIAL]
-    in_words = [f"model.{name}={_as_override(value)}" for name, value in changes.items()]
+    in_words = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
     key = replace(job.job_key, settings=effective_settings(settings, job.choices, is_trial=True))
     return replace(
         job,
@@ -257,12 +260,3 @@ def _key(override: str) -> str:
     ('search', 'search', 'search')
     """
     return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
-
-
-def _as_override(value: Any) -> str:
-    """Returns a value in the syntax of the command line.
-
-    >>> _as_override(None), _as_override(True), _as_override(0.1), _as_override("newton")
-    ('null', 'true', '0.1', 'newton')
-    """
-    return value if isinstance(value, str) else json.dumps(value)
