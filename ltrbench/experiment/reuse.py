@@ -6,6 +6,7 @@ trained once. Every run still has its own folder; `RunResult.reused` names the r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ltrbench.measure.clock import now
 from ltrbench.measure.provenance import described
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.capabilities import SupportsSeedMatters
-from ltrbench.results import Run, RunResult, copy_run
+from ltrbench.results import Run, RunResult, TrialRow, copy_run
 
 if TYPE_CHECKING:
     from ltrbench.experiment.run import Experiment
@@ -31,7 +32,8 @@ def settings_without_seed(experiment: Experiment) -> list[Any]:
     drawn = None if experiment.resample is None else experiment.resample.describe()
     measured = [experiment.config.get(name) for name in _MEASURED]
     source = described(experiment.source)
-    return [experiment.model, experiment.params, ranker["class"], fields, drawn, source, *measured]
+    described_run = [experiment.model, experiment.params, experiment.is_trial]
+    return [*described_run, ranker["class"], fields, drawn, source, *measured]
 
 
 def seed_matters(ranker: Ranker, num_documents: int) -> bool:
@@ -39,8 +41,11 @@ def seed_matters(ranker: Ranker, num_documents: int) -> bool:
     return not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(num_documents)
 
 
-def copy_training(name: str, trained: Run, begun: RunResult, folder: Path) -> Run:
-    """Writes a copy of an earlier run, which is named `name`, with the seed and settings of the new run."""
+def copy_training(
+    name: str, trained: Run, begun: RunResult, folder: Path, trials: Sequence[TrialRow] = ()
+) -> Run:
+    """Writes a copy of an earlier run, which is named `name`, with the seed, settings and search of the new
+    run."""
     result = replace(
         trained.result,
         seed=begun.seed,
@@ -49,8 +54,9 @@ def copy_training(name: str, trained: Run, begun: RunResult, folder: Path) -> Ru
         config=begun.config,
         flags=begun.flags,
         key=begun.key,
+        search=begun.search,
         started=begun.started,
         finished=now(),
         reused=name,
     )
-    return copy_run(trained, folder, result)
+    return copy_run(trained, folder, result, trials)

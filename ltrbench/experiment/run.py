@@ -51,12 +51,13 @@ from ltrbench.results import (
     Run,
     RunResult,
     ScoredSplit,
+    TrialRow,
     check_readable,
     claim,
     read_run,
     write_run,
 )
-from ltrbench.shapes import PerQuery, Scores
+from ltrbench.shapes import PerQuery
 from ltrbench.tables import figure
 from ltrbench.tracking import NoTracking, Tracker
 
@@ -89,6 +90,9 @@ class Experiment:
             recorded independently of it.
         flags: flags of the command, such as --config-dir, for the record.
         key: digest of everything that the figures depend on, of a job of a sweep; None for other runs.
+        is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
+        search: the search that chose the settings, as in `RunResult.search`; empty without one.
+        trials: the trials of that search.
 
     Raises:
         ConfigError: metrics is empty, or a metric or the timing is unknown.
@@ -108,6 +112,9 @@ class Experiment:
     config: Mapping[str, Any] = field(default_factory=dict)
     flags: Sequence[str] = ()
     key: str | None = None
+    is_trial: bool = False
+    search: Mapping[str, Any] = field(default_factory=dict)
+    trials: Sequence[TrialRow] = ()
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -153,7 +160,7 @@ def run(
             raise
         except BaseException as error:
             failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
-            _mirror(mirror, write_run(folder, failed))
+            _mirror(mirror, write_run(folder, failed, trials=experiment.trials))
             raise
     log.info("%s: %s", experiment.model, outcome_in_words(done.result, experiment.metrics))
     _mirror(mirror, done)
@@ -170,7 +177,7 @@ def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
     """
     begun = _begin(experiment)
     with claim(folder):
-        return write_run(folder, replace(begun, finished=now(), error=reason))
+        return write_run(folder, replace(begun, finished=now(), error=reason), trials=experiment.trials)
 
 
 def _trained_or_copied(
@@ -181,11 +188,12 @@ def _trained_or_copied(
     trained: tuple[str, Run] | None,
 ) -> Run:
     if trained is None:
+        measure = _measure_trial if experiment.is_trial else _measure
         with Neighbours() as neighbours:
-            return _measure(experiment, begun, folder, on_progress, neighbours)
+            return measure(experiment, begun, folder, on_progress, neighbours)
     name, earlier = trained
     log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
-    return copy_training(name, earlier, begun, folder)
+    return copy_training(name, earlier, begun, folder, experiment.trials)
 
 
 def _mirror(tracker: Tracker, done: Run) -> None:
@@ -219,6 +227,8 @@ def _begin(experiment: Experiment) -> RunResult:
         swept=experiment.swept,
         flags=tuple(experiment.flags),
         key=experiment.key,
+        trial=experiment.is_trial,
+        search=experiment.search,
         started_in=str(Path.cwd()),
         started=now(),
         commit=provenance.commit(),
@@ -233,62 +243,6 @@ def _begin(experiment: Experiment) -> RunResult:
     )
 
 
-def _measure(
-    experiment: Experiment,
-    begun: RunResult,
-    folder: Path,
-    on_progress: OnProgress | None,
-    neighbours: Neighbours,
-) -> Run:
-    ranker, seconds = experiment.ranker, _Seconds()
-    splits, drawn = _load(experiment, seconds)
-    _check_stopping(ranker, splits)
-    log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
-    with seconds.taking("warm_up"):
-        warm_up_metrics(experiment.metrics)
-        if isinstance(ranker, SupportsWarmUp):
-            ranker.warm_up()
-    curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
-    with seconds.taking("predict"):
-        test_scores = ranker.predict(splits.test.features)
-    summary = ranker.summary
-    seconds["monitor"] = summary.monitor_seconds if summary else 0.0
-    if experiment.timing == CLEAN:
-        seconds["fit_clean"] = _fit_clean(ranker, splits)
-    scored = _scored(ranker, splits, test_scores)
-    evaluations = {
-        split: evaluate(item.judgments, item.scores, experiment.metrics) for split, item in scored.items()
-    }
-    with seconds.taking("importances"):
-        of_features = importances(ranker, splits, experiment.importance, ranker.seed)
-    result = replace(
-        begun,
-        status=FINISHED,
-        data=_describe_data(experiment.source, splits) | drawn,
-        metrics=_flatten(evaluations),
-        seconds=seconds,
-        shared_machine=neighbours.seen,
-        peak_memory_mb=peak_memory_mb,
-        best_iteration=summary.num_trees if summary else None,
-        drift=check_drift(ranker, scored["test"], splits.test, experiment.metrics),
-        finished=now(),
-    )
-    per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
-    parts = (scored, per_query, curve, of_features, splits.test)
-    try:
-        return write_run(
-            folder,
-            result,
-            ranker,
-            *parts,
-            check_model=lambda saved: check_saved(ranker, saved, splits.test.features, test_scores),
-        )
-    except SavedModelError as error:
-        # The fit may have taken hours, so everything except the model is kept.
-        write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
-        raise
-
-
 class _Seconds(dict[str, float]):
     """Kind of time -> seconds."""
 
@@ -298,6 +252,119 @@ class _Seconds(dict[str, float]):
         with watch:
             yield
         self[kind] = watch.seconds
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A fitted run before its evaluation.
+
+    Attributes:
+        splits: with train resampled if requested.
+        data: the record of the data, for `RunResult.data`.
+        seconds: kind of time -> seconds so far.
+    """
+
+    splits: Splits
+    data: Mapping[str, Any]
+    seconds: _Seconds
+    curve: LearningCurve
+    peak_memory_mb: float | None
+
+
+def _measure(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    neighbours: Neighbours,
+) -> Run:
+    ranker, fit = experiment.ranker, _load_and_fit(experiment, begun, on_progress)
+    splits, seconds = fit.splits, fit.seconds
+    with seconds.taking("predict"):
+        test_scores = ranker.predict(splits.test.features)
+    if experiment.timing == CLEAN:
+        seconds["fit_clean"] = _fit_clean(ranker, splits)
+    test = splits.test
+    scored = {
+        "test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows),
+        **_scored_valid(ranker, splits),
+    }
+    evaluations = _evaluated(scored, experiment.metrics)
+    with seconds.taking("importances"):
+        of_features = importances(ranker, splits, experiment.importance, ranker.seed)
+    drift = check_drift(ranker, scored["test"], test, experiment.metrics)
+    result = replace(_finished(experiment, begun, fit, evaluations, neighbours), drift=drift)
+    per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
+    parts = (scored, per_query, fit.curve, of_features, test, experiment.trials)
+    try:
+        return write_run(
+            folder,
+            result,
+            ranker,
+            *parts,
+            check_model=lambda saved: check_saved(ranker, saved, test.features, test_scores),
+        )
+    except SavedModelError as error:
+        # The fit may have taken hours, so everything except the model is kept.
+        write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
+        raise
+
+
+def _measure_trial(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    neighbours: Neighbours,
+) -> Run:
+    """Runs a trial of a search. Of the test set only the description is recorded: no score of it may
+    influence the choice."""
+    fit = _load_and_fit(experiment, begun, on_progress)
+    scored = _scored_valid(experiment.ranker, fit.splits)
+    evaluations = _evaluated(scored, experiment.metrics)
+    result = _finished(experiment, begun, fit, evaluations, neighbours)
+    return write_run(folder, result, scored=scored, curve=fit.curve)
+
+
+def _load_and_fit(experiment: Experiment, begun: RunResult, on_progress: OnProgress | None) -> _Fitted:
+    ranker, seconds = experiment.ranker, _Seconds()
+    splits, drawn = _load(experiment, seconds)
+    if experiment.is_trial:
+        _check_validation("a trial of a search", "run without a search (search=none)", splits)
+    _check_stopping(ranker, splits)
+    log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
+    with seconds.taking("warm_up"):
+        warm_up_metrics(experiment.metrics)
+        if isinstance(ranker, SupportsWarmUp):
+            ranker.warm_up()
+    curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
+    seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
+    return _Fitted(splits, _describe_data(experiment.source, splits) | drawn, seconds, curve, peak_memory_mb)
+
+
+def _evaluated(scored: Mapping[str, ScoredSplit], metrics: tuple[str, ...]) -> dict[str, Evaluation]:
+    return {split: evaluate(item.judgments, item.scores, metrics) for split, item in scored.items()}
+
+
+def _finished(
+    experiment: Experiment,
+    begun: RunResult,
+    fit: _Fitted,
+    evaluations: Mapping[str, Evaluation],
+    neighbours: Neighbours,
+) -> RunResult:
+    summary = experiment.ranker.summary
+    return replace(
+        begun,
+        status=FINISHED,
+        data=fit.data,
+        metrics=_flatten(evaluations),
+        seconds=fit.seconds,
+        shared_machine=neighbours.seen,
+        peak_memory_mb=fit.peak_memory_mb,
+        best_iteration=summary.num_trees if summary else None,
+        finished=now(),
+    )
 
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:
@@ -333,30 +400,37 @@ def _fit(
     return recorder.curve, memory.rise_mb
 
 
-def _scored(ranker: Ranker, splits: Splits, test_scores: Scores) -> dict[str, ScoredSplit]:
-    """Returns the scores of test, from the timed prediction, and of valid if there is a validation set."""
-    test, valid = splits.test, splits.valid
-    scored = {"test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows)}
-    if valid is not None:
-        scored["valid"] = ScoredSplit(
-            valid, ranker.predict(valid.features), valid.query_keys, valid.file_rows
-        )
-    return scored
+def _scored_valid(ranker: Ranker, splits: Splits) -> dict[str, ScoredSplit]:
+    """Returns "valid" -> its scores; empty without a validation set."""
+    valid = splits.valid
+    if valid is None:
+        return {}
+    scores = ranker.predict(valid.features)
+    return {"valid": ScoredSplit(valid, scores, valid.query_keys, valid.file_rows)}
 
 
 def _check_stopping(ranker: Ranker, splits: Splits) -> None:
     """Raises ConfigError or DataError without a usable validation set, on which early stopping depends."""
-    if not isinstance(ranker, BoostingRanker) or ranker.early_stopping is None:
-        return
+    if isinstance(ranker, BoostingRanker) and ranker.early_stopping is not None:
+        _check_validation("early_stopping", "set early_stopping=null", splits)
+
+
+def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
+    """Raises ConfigError or DataError if the validation set does not exist or no metric of it is defined.
+
+    Args:
+        purpose: what depends on the validation set, for messages.
+        alternative: what to do instead of choosing another validation set.
+    """
     if splits.valid is None:
         raise ConfigError(
-            "early_stopping is set, but there is no validation set. Set data.valid_share, or "
-            "early_stopping=null."
+            f"{purpose} needs validation data, but there is no validation set. Set data.valid_share, or "
+            f"{alternative}."
         )
     if not has_relevant_document(splits.valid).any():
         raise DataError(
-            "early_stopping is set, but no query of the validation set has a relevant document (a label of 1 "
-            "or more). Choose another validation set with data.valid, or set early_stopping=null."
+            f"{purpose} needs validation data, but no query of the validation set has a relevant document (a "
+            f"label of 1 or more). Choose another validation set with data.valid, or {alternative}."
         )
 
 
@@ -402,10 +476,12 @@ def _size(dataset: RankingDataset) -> str:
 
 
 def outcome_in_words(result: RunResult, metrics: tuple[str, ...]) -> str:
-    """Returns the metrics of test, the number of trees and the fit time of a finished run, for messages."""
-    values = (f"{name} {figure(result.metrics[f'test/{name}'], '.4f')}" for name in metrics)
+    """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
+    run, for messages."""
+    split = "valid" if result.trial else "test"
+    values = (f"{name} {figure(result.metrics[f'{split}/{name}'], '.4f')}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
-    return f"test {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
+    return f"{split} {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 
 def _describe(error: BaseException) -> str:

@@ -11,7 +11,10 @@ The folder of a run contains
     learning_curve.csv   one row per iteration
     importances.csv      one row per feature, one column per kind of importance
     input_example.csv    features of the first documents of test, one row per document: example input
+    trials.csv           one row per trial of the search that chose the settings, if there was one
     model/               the files written by the ranker's `save`
+
+A trial of a search has only result.json, learning_curve.csv, and scores.npz with the scores of valid.
 
 `result.json` is written last, so a folder without it is not a run. Nothing is pickled.
 
@@ -34,6 +37,7 @@ from ltrbench.results.files import (
     RESULT_FILE,
     RUN_FILES,
     SCORES_FILE,
+    TRIALS_FILE,
 )
 from ltrbench.results.lease import Holder, Lease, LeaseHeldError, LeaseLostError, hold, holder
 from ltrbench.results.reading import find_runs, holds_runs, read_run
@@ -49,7 +53,7 @@ from ltrbench.results.record import (
     RunResult,
     check_readable,
 )
-from ltrbench.results.run import LearningCurve, Run, ScoredSplit, mean_importances, naming
+from ltrbench.results.run import LearningCurve, Run, ScoredSplit, TrialRow, mean_importances, naming
 from ltrbench.results.writing import claim, copy_run, rewrite_result, tidy, write_run
 
 __all__ = [
@@ -69,6 +73,7 @@ __all__ = [
     "RUN_FILES",
     "SCORES_FILE",
     "TIMES",
+    "TRIALS_FILE",
     "Holder",
     "LearningCurve",
     "Lease",
@@ -77,6 +82,7 @@ __all__ = [
     "Run",
     "RunResult",
     "ScoredSplit",
+    "TrialRow",
     "check_readable",
     "claim",
     "copy_run",

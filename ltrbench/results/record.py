@@ -349,11 +349,14 @@ _NEEDED_OF_FINISHED = (
     *("data.train.fingerprint", "data.train.features", "data.test.fingerprint"),
     *("data.test.queries_without_relevant_document", "convention.name", "convention.gain"),
 )
+_NEEDED_OF_TRIAL = ("data.valid.fingerprint", "data.valid.queries_without_relevant_document")
 
 
 def _incomplete(values: Mapping[str, Any]) -> str | None:
     """Returns the first required value that is missing or inconsistent, or None."""
-    needed = _NEEDED + (_NEEDED_OF_FINISHED if values.get("status") == FINISHED else ())
+    is_finished, is_trial = values.get("status") == FINISHED, values.get("trial", False)
+    needed = _NEEDED + (_NEEDED_OF_FINISHED if is_finished else ())
+    needed += _NEEDED_OF_TRIAL if is_finished and is_trial else ()
     if "valid" in values.get("data", ()):
         needed += ("data.valid.fingerprint",)
     # Both are empty if nothing was fitted.
@@ -366,8 +369,12 @@ def _incomplete(values: Mapping[str, Any]) -> str | None:
             if key not in inner:
                 return f"incomplete: {place} is missing"
             inner = inner[key]
-    if values["status"] == FINISHED and not any(map(_is_of_test, values.get("metrics", ()))):
-        return "incomplete: the metrics of test are missing"
+    split = "valid" if is_trial else "test"
+    if is_finished and not any(name.startswith(f"{split}/") for name in values.get("metrics", ())):
+        return f"incomplete: the metrics of {split} are missing"
+    of_test = next((name for name in values.get("metrics", ()) if name.startswith("test/")), None)
+    if is_trial and of_test:
+        return f"trial is true, but metrics has '{of_test}', and a trial is evaluated on valid only"
     train, drift = values["data"].get("train", {}), values.get("drift", {})
     if len(train.get("feature_names", ())) not in (0, train.get("features")):
         return (
@@ -376,7 +383,3 @@ def _incomplete(values: Mapping[str, Any]) -> str | None:
     if drift and not ("convention" in drift and drift.get("ours", {}).keys() <= drift.get("own", {}).keys()):
         return "drift has no convention, or drift.own lacks metrics of drift.ours"
     return None
-
-
-def _is_of_test(metric: str) -> bool:
-    return metric.startswith("test/")

@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,11 +30,12 @@ from ltrbench.results.files import (
     RESULT_FILE,
     RUN_FILES,
     SCORES_FILE,
+    TRIALS_FILE,
 )
 from ltrbench.results.lease import Lease, LeaseHeldError, LeaseLostError, check_lease, hold
 from ltrbench.results.reading import read_run
 from ltrbench.results.record import FAILED, RunResult, result_as_json
-from ltrbench.results.run import LearningCurve, Run, ScoredSplit
+from ltrbench.results.run import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow
 from ltrbench.results.storage import flush, writing_to
 from ltrbench.shapes import PerQuery
 
@@ -52,6 +53,7 @@ def write_run(
     curve: LearningCurve | None = None,
     importances: Importances | None = None,
     example: RankingDataset | None = None,
+    trials: Sequence[TrialRow] = (),
     check_model: Callable[[Path], None] = lambda _: None,
 ) -> Run:
     """Writes a run to a folder, completely or not at all: all files are staged, then moved, result.json last.
@@ -60,6 +62,7 @@ def write_run(
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
         example: data set whose first documents become the example input of the model.
+        trials: the trials of the search that chose the settings.
         check_model: called with the folder of the saved model before any file is moved; if it raises, no file
             of the run is written.
 
@@ -81,15 +84,20 @@ def write_run(
             _write_importances(staging / IMPORTANCES_FILE, importances)
         if example is not None:
             _write_example(staging / EXAMPLE_FILE, example)
+        if trials:
+            _write_trials(staging / TRIALS_FILE, trials)
     return Run(folder, result)
 
 
-def copy_run(run: Run, folder: Path, result: RunResult) -> Run:
-    """Copies the files of a run to another folder, with another result, completely or not at all."""
+def copy_run(run: Run, folder: Path, result: RunResult, trials: Sequence[TrialRow] = ()) -> Run:
+    """Copies the files of a run to another folder, with another result and the trials of another search,
+    completely or not at all."""
     with _staged(folder, result) as staging:
         for name in RUN_FILES:
-            if (run.path / name).exists():
+            if name != TRIALS_FILE and (run.path / name).exists():
                 _copy(run.path / name, staging / name)
+        if trials:
+            _write_trials(staging / TRIALS_FILE, trials)
     return Run(folder, result)
 
 
@@ -314,6 +322,17 @@ def _write_example(path: Path, dataset: RankingDataset) -> None:
         writer.writerow(dataset.feature_names)
         # As float64, because its text restores the float32 value exactly.
         writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
+
+
+def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
+    names = [*dict.fromkeys(name for row in trials for name in row.settings)]
+    texts = [[row.settings.get(name, "") for name in names] for row in trials]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, [*names, *(text for of_trial in texts for text in of_trial)])
+        writer.writerow([*TRIAL_COLUMNS, *names])
+        for row, of_trial in zip(trials, texts, strict=True):
+            value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
+            writer.writerow([row.trial, row.state, value, row.iterations, *others, *of_trial])
 
 
 def _cells(values: NDArray[np.float64]) -> list[str]:

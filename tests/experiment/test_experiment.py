@@ -286,7 +286,12 @@ def test_a_run_from_python_records_the_class_and_every_field_of_its_ranker(tmp_p
     recorded = record["ranker"]["fields"]
     assert set(recorded) == {item.name for item in fields(NativeRanker) if item.init}
     assert (recorded["num_leaves"], recorded["label_gain"], recorded["l2"]) == (8, [0, 1, 3, 7, 15], None)
-    assert recorded["early_stopping"] == {"metric": "ndcg@5", "patience": 2, "convention": "default"}
+    assert recorded["early_stopping"] == {
+        "metric": "ndcg@5",
+        "patience": 2,
+        "convention": "default",
+        "minimum": [],
+    }
     assert record["source"]["class"] == "ltrbench.data.synthetic.Synthetic"
     assert record["source"]["fields"]["num_queries"] == 30
     assert record["overrides"] is None

@@ -30,7 +30,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import FAILED, RESULT_FILE, RUN_FILES, Run, find_runs, read_run
+from ltrbench.results import FAILED, RESULT_FILE, RUN_FILES, TRIALS_FILE, Run, TrialRow, find_runs, read_run
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import prepare_sweep, read_plan
 from ltrbench.sweep.planning import draft, plan_jobs
@@ -271,9 +271,36 @@ def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_pat
     first = run(native(0), tmp_path / "0")
     copied = run(native(1), tmp_path / "1", trained=("0", first))
     assert copied.result.reused == "0"
-    assert all((copied.path / name).exists() for name in RUN_FILES)
+    assert [name for name in RUN_FILES if not (copied.path / name).exists()] == [TRIALS_FILE]
     assert copied.learning_curve().values == first.learning_curve().values
     assert (copied.importances().values["split"] == first.importances().values["split"]).all()
+
+
+@pytest.mark.parametrize("is_trial", [False, True])
+def test_a_trial_never_copies_a_run_without_a_search_nor_the_reverse(is_trial: bool, tmp_path: Path) -> None:
+    first, other, same = (
+        experiment(seed, is_trial=of_trial)
+        for seed, of_trial in enumerate((is_trial, not is_trial, is_trial))
+    )
+    assert copied_of(planned(tmp_path, first, other, same)) == [None, None, "0"]
+
+
+def test_a_copied_trial_is_a_trial(tmp_path: Path) -> None:
+    first = run(experiment(1, is_trial=True), tmp_path / "0")
+    copied = run(experiment(2, is_trial=True), tmp_path / "1", trained=("0", first))
+    assert (copied.result.trial, copied.result.reused) == (True, "0")
+    assert copied.result.metrics == first.result.metrics
+
+
+def test_a_copy_has_its_search_and_not_that_of_the_copied_run(tmp_path: Path) -> None:
+    trials = [(TrialRow(0, "complete", value, 3, 1.0, 0.0, 0.0, {"l2": "1"}),) for value in (0.25, 0.5)]
+    of = [{"search": {"name": "random", "seed": seed}, "trials": trials[seed]} for seed in (0, 1)]
+    first = run(experiment(1, **of[0]), tmp_path / "0")
+    run(experiment(2, **of[1]), tmp_path / "1", trained=("0", first))
+    run(experiment(3), tmp_path / "2", trained=("0", first))
+    copied, alone = read_run(tmp_path / "1"), read_run(tmp_path / "2")
+    assert (copied.result.search, tuple(copied.trials())) == (of[1]["search"], of[1]["trials"])
+    assert (alone.result.search, alone.trials()) == ({}, [])
 
 
 @pytest.mark.slow

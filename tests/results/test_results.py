@@ -252,9 +252,9 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
     [
         (None, ("result.json", "outputs/DATE/TIME")),
         ("{", ("result.json", "Run it again")),
-        ("[]", ("result.json", "None", "formats 1 to 2", "Run it again")),
-        (json.dumps({"format": 3}), ("result.json", "format 3", "formats 1 to 2", "newer ltrbench", "pip")),
-        (json.dumps({"format": 0}), ("result.json", "format 0", "formats 1 to 2", "Run it again")),
+        ("[]", ("result.json", "None", "formats 1 to 3", "Run it again")),
+        (json.dumps({"format": 4}), ("result.json", "format 4", "formats 1 to 3", "newer ltrbench", "pip")),
+        (json.dumps({"format": 0}), ("result.json", "format 0", "formats 1 to 3", "Run it again")),
         (json.dumps({"format": True}), ("result.json", "format True", "Run it again")),
         (json.dumps({"format": 1, "model": "native"}), ("result.json", "incomplete", "status")),
         (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), ("incomplete", "metrics", "test")),

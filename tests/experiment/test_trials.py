@@ -1,0 +1,165 @@
+"""Trials of a search: fitted on train, evaluated on valid, and nothing of test but its description."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from messages import naming
+from test_experiment import Recorder, Toy, native
+
+from ltrbench.data import Splits
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.metrics import evaluate
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.results import FAILED, FINISHED, Run, TrialRow, read_run
+from ltrbench.shapes import Features
+
+
+@dataclass
+class WithoutValid(Toy):
+    """The toy without a validation set, or with one whose labels are all 0."""
+
+    is_empty: bool = True
+
+    def load(self) -> Splits:
+        from dataclasses import replace
+
+        splits = super().load()
+        assert splits.valid is not None
+        valid = None if self.is_empty else replace(splits.valid, labels=np.zeros_like(splits.valid.labels))
+        return replace(splits, valid=valid)
+
+
+def trial(folder: Path, ranker: Ranker | None = None, **settings: Any) -> Run:
+    """Runs a trial in a folder."""
+    settings = {"model": "native", "source": Toy(), "metrics": ("ndcg@10",), **settings}
+    return run(Experiment(ranker=ranker or native(), is_trial=True, **settings), folder)
+
+
+def test_a_trial_has_metrics_and_scores_of_valid_and_its_learning_curve_only(tmp_path: Path) -> None:
+    trial(tmp_path, metrics=("ndcg@10", "map"), timing="clean")
+    done = read_run(tmp_path)
+    assert (done.result.status, done.result.trial) == (FINISHED, True)
+    assert set(done.result.metrics) == {"valid/ndcg@10", "valid/map"}
+    assert set(done.result.seconds) == {"load", "warm_up", "fit", "monitor"}
+    assert done.result.drift == {}
+    assert {path.name for path in tmp_path.iterdir()} == {"learning_curve.csv", "result.json", "scores.npz"}
+    scored = done.scored("valid")
+    mean = evaluate(scored.judgments, scored.scores, ["map"]).means["map"]
+    assert mean == done.result.metrics["valid/map"]
+    with np.load(tmp_path / "scores.npz") as stored:
+        assert all(name.startswith("valid_") for name in stored)
+
+
+def test_a_trial_predicts_the_validation_set_only(tmp_path: Path) -> None:
+    @dataclass(kw_only=True)
+    class Watched(SingleFeatureRanker):
+        seen: ClassVar[list[int]] = []
+
+        def predict(self, features: Features) -> Any:
+            self.seen.append(len(features))
+            return super().predict(features)
+
+    splits = Toy().load()
+    assert splits.valid is not None
+    assert splits.valid.num_documents != splits.test.num_documents
+    trial(tmp_path, Watched())
+    assert set(Watched.seen) == {splits.valid.num_documents}
+
+
+def test_a_trial_has_the_validation_metrics_and_iterations_of_the_same_run_without_a_search(
+    tmp_path: Path,
+) -> None:
+    of_trial = trial(tmp_path / "trial")
+    whole = run(
+        Experiment(model="native", ranker=native(), source=Toy(), metrics=("ndcg@10",)), tmp_path / "whole"
+    )
+    assert not whole.result.trial
+    assert of_trial.result.metrics["valid/ndcg@10"] == whole.result.metrics["valid/ndcg@10"]
+    assert of_trial.result.best_iteration == whole.result.best_iteration
+    assert of_trial.learning_curve().values["valid/ndcg@10"] == whole.learning_curve().values["valid/ndcg@10"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker],
+    ids=lambda kind: kind.__name__,
+)
+def test_the_learning_curve_has_every_iteration_fitted_also_those_after_the_best(
+    kind: type[BoostingRanker], tmp_path: Path
+) -> None:
+    ranker = kind(num_trees=60, learning_rate=0.5, early_stopping=EarlyStopping("ndcg@10", 4))
+    done = trial(tmp_path, ranker)
+    assert ranker.summary is not None
+    iterations = done.learning_curve().iterations
+    assert len(iterations) == ranker.summary.num_iterations == (done.result.best_iteration or 0) + 4 < 60
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "parts"),
+    [
+        (WithoutValid(), ConfigError, ("trial", "no validation set", "data.valid_share", "search=none")),
+        (WithoutValid(is_empty=False), DataError, ("trial", "label of 1", "data.valid", "search=none")),
+    ],
+    ids=["absent", "irrelevant"],
+)
+def test_a_trial_without_a_usable_validation_set_is_refused(
+    source: Toy, error: type[Exception], parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=naming(*parts)):
+        trial(tmp_path, SingleFeatureRanker(), source=source)
+    failed = read_run(tmp_path).result
+    assert (failed.status, failed.trial) == (FAILED, True)
+
+
+def test_the_outcome_of_a_trial_is_its_validation_metric(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        done = trial(tmp_path)
+    (line,) = re.findall(r"native: valid ndcg@10 .*", caplog.text)
+    value = done.result.metrics["valid/ndcg@10"]
+    assert all(part in line for part in (f"{value:.4f}", f"{done.result.best_iteration} trees", "fit in"))
+    assert "test ndcg@10" not in caplog.text
+
+
+def test_a_trial_is_tracked_like_every_run(tmp_path: Path) -> None:
+    tracker = Recorder()
+    experiment = Experiment(model="native", ranker=native(), source=Toy(), is_trial=True)
+    run(experiment, tmp_path, tracker)
+    assert [seen.result.trial for seen in tracker.seen] == [True]
+
+
+SEARCH = {"name": "random", "seed": 0, "metric": "ndcg@10", "choose": "per_fold", "trials": 2, "chosen": 1}
+TRIALS = (
+    TrialRow(0, "complete", 0.5, 30, 1.5, -0.2, 0.1, {"num_leaves": "31", "objective": "a,b"}),
+    TrialRow(1, "complete", 0.25, 12, 0.5, 0.0, 0.0, {"num_leaves": "7", "objective": "c"}),
+)
+
+
+def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
+    run(Experiment(model="native", ranker=native(), source=Toy(), search=SEARCH, trials=TRIALS), tmp_path)
+    done = read_run(tmp_path)
+    assert (done.result.search, done.result.trial) == (SEARCH, False)
+    assert tuple(done.trials()) == TRIALS
+
+
+def test_a_failed_final_run_carries_its_search_too(tmp_path: Path) -> None:
+    experiment = Experiment(
+        model="native", ranker=native(), source=Toy(broken=True), search=SEARCH, trials=TRIALS
+    )
+    with pytest.raises(DataError, match=naming("toy.txt:3")):
+        run(experiment, tmp_path)
+    assert read_run(tmp_path).result.search == SEARCH
+    assert tuple(read_run(tmp_path).trials()) == TRIALS
