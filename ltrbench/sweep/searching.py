@@ -111,7 +111,9 @@ class JobSearch:
     def _trial(self, proposal: Proposal, jobs: Sequence[Job]) -> Trial:
         runs = self._runs(jobs)
         # A job whose process died may have no run.
-        return trial_of(proposal, runs, self.search.metric) if len(runs) == len(jobs) else Trial(proposal, None)
+        return (
+            trial_of(proposal, runs, self.search.metric) if len(runs) == len(jobs) else Trial(proposal, None)
+        )
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial."""

@@ -19,9 +19,8 @@ from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.run import Experiment, outcome_in_words, run
 from ltrbench.experiment.watching import OnProgress
-from ltrbench.results import FINISHED, RESULT_FILE, Run, read_run
+from ltrbench.results import FINISHED, RESULT_FILE, Run, TrialRow, read_run
 from ltrbench.results.lease import LeaseHeldError
-from ltrbench.results.run import TrialRow
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.state import DONE, FAILED, RUNNING, state_of
 from ltrbench.user_modules import modules_folder, searching_only
@@ -149,25 +148,28 @@ def experiment_of(job: Job) -> Experiment:
     return replace(experiment, flags=job.flags, key=job.digest, is_trial=job.is_trial)
 
 
-def with_choice(experiment: Experiment, search: Mapping[str, Any]) -> Experiment:
+def with_choice(
+    experiment: Experiment, search: Mapping[str, Any], trials: Sequence[TrialRow] = ()
+) -> Experiment:
     """Returns the experiment with the settings that a search chose.
 
     Args:
         search: `RunResult.search`; empty without a search.
+        trials: the trials of the search, for the record.
     """
     if not search:
         return experiment
-    return replace(experiment, ranker=replace(experiment.ranker, **search["settings"]), search=search)
+    ranker = replace(experiment.ranker, **search["settings"])
+    return replace(experiment, ranker=ranker, search=search, trials=trials)
 
 
 def _run(task: JobTask, showing: Showing | None) -> str:
     experiment = experiment_of(task.job)
-    trials: Sequence[TrialRow] = ()
     if task.choice is not None:
-        experiment, trials = with_choice(experiment, task.choice.record), task.choice.trials
+        experiment = with_choice(experiment, task.choice.record, task.choice.trials)
     watching = contextlib.nullcontext() if showing is None else showing(task.progress, experiment.model)
     with watching as on_progress:
-        done = run(experiment, task.folder, None, on_progress, _trained(task), trials)
+        done = run(experiment, task.folder, None, on_progress, _trained(task))
     return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ltrbench.cli.program import program
 from ltrbench.results import Run, find_runs, holds_runs
 from ltrbench.results.overrides import as_products
-from ltrbench.sweep.job import in_ranges
+from ltrbench.sweep.job import Job, in_ranges
 from ltrbench.sweep.plan import Plan
 from ltrbench.sweep.state import DONE, FAILED, STATES, WAITING, JobState, wanted
 
@@ -56,7 +56,7 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
         only_failed: whether only failed jobs run.
     """
     begun = [state for state in states if state.name != WAITING or state.run is not None]
-    others = len(plan.jobs) - len(states)
+    others = len(_without_trials(plan.jobs.values())) - len(_without_trials(state.job for state in states))
     if not begun and not others:
         return ""
     numbers = [state.job.number for state in wanted(states, only_failed)]
@@ -66,6 +66,10 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
         f"{_in_states(states)}. "
         f"This command runs {in_ranges(numbers)}.{more}"
     )
+
+
+def _without_trials(jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if not job.is_trial]
 
 
 def _counts(states: Iterable[JobState]) -> list[tuple[str, int]]:
@@ -81,9 +85,13 @@ def waiting_for(states: Sequence[JobState]) -> str:
 
 def interruption(sweep: Path, states: Sequence[JobState]) -> str:
     """Returns the message of an interrupted command: the state of each job, and how to run the others."""
-    lines = [f"interrupted; of {len(states)} jobs: {_in_states(states)}"]
+    trials = [state for state in states if state.job.is_trial]
+    others = [state for state in states if not state.job.is_trial]
+    of_trials = f"; of {len(trials)} trials: {_in_states(trials)}" if trials else ""
+    lines = [f"interrupted; of {len(others)} jobs: {_in_states(others)}{of_trials}"]
     for name in STATES:
-        jobs = [state.job.settings_of_job for state in states if state.name == name]
+        # The settings of trials have nothing in common, so that their list would be long.
+        jobs = [state.job.settings_of_job for state in others if state.name == name]
         lines += [f"  {name + ':':<9} {' '.join(product)}" for product in as_products(jobs)]
     folder = shlex.quote(str(sweep))
     if all(state.name == DONE for state in states):
