@@ -18,9 +18,10 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
 from ltrbench.results import Run
+from ltrbench.results.storage import writing_to
 from ltrbench.search.base import ACROSS, OVERALL, PER_FOLD, Proposal, Search, Trial
 from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
-from ltrbench.search.optuna_study import importances
+from ltrbench.search.optuna_study import setting_importances, write_journal
 from ltrbench.search.space import settings_of
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import digest_of, effective_settings
@@ -29,6 +30,9 @@ from ltrbench.sweep.worker import Choice, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
 """Settings of a job that its trials do not take over."""
+
+JOURNAL_FILE = "optuna_journal.log"
+"""File in the folder of the sweep with all trials, for Optuna's dashboard; ltrbench never reads it."""
 
 PlanTrials = Callable[[Sequence[Job]], list[Job]]
 """Adds drafts of trials to the plan, and returns each with its number and folder, in the same order."""
@@ -74,6 +78,12 @@ class JobSearch:
                 f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
                 f"choose one setting together. {leaked} Set search.choose={PER_FOLD}."
             )
+
+    @property
+    def name(self) -> str:
+        """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
+        numbers = ", ".join(str(job.number) for job in self.jobs)
+        return f"{self.jobs[0].choices.get('model')}, {_place(self.jobs[0])} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.
@@ -128,7 +138,7 @@ class JobSearch:
         """
         best = chosen(self.trials, self._first_reason())
         name = str(self.jobs[0].choices.get("search"))
-        importance = importances(self.space, self.trials)
+        importance = setting_importances(self.space, self.trials)
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
         return Choice(
             record=record(name, self.search, self.space, self.default, self.trials, best, importance),
@@ -146,14 +156,19 @@ class Searches:
     """The searches of a command.
 
     Attributes:
+        sweep: folder of the sweep.
         plan: adds trials to the plan of the sweep.
-        open: the searches that have not ended.
+        searches: all searches.
         attempted: folders of the jobs that this command has run.
     """
 
+    sweep: Path
     plan: PlanTrials
-    open: list[JobSearch]
+    searches: Sequence[JobSearch]
     attempted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.open = list(self.searches)
 
     def next_round(self) -> tuple[list[Job], dict[int, Choice | LtrbenchError]]:
         """Returns the trials to run next, and number of a job -> choice, for the searches that have ended; an
@@ -171,6 +186,10 @@ class Searches:
                 self.open.remove(search)
                 ended |= dict.fromkeys((job.number for job in search.jobs), _choice_or_error(search))
         self.attempted |= {job.folder for job in trials.values()}
+        if trials or ended:
+            of_dashboard = {search.name: (search.space, search.trials) for search in self.searches}
+            with writing_to(self.sweep):
+                write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
         return list(trials.values()), ended
 
 

@@ -470,8 +470,9 @@ class _Rounds:
             from ltrbench.sweep.searching import Searches, searches_of
 
             attempted = {task.job.folder for task in self._first}
-            open_searches = searches_of(self.order.folder.resolve(), searched.values())
-            self._searches = Searches(self._planned, open_searches, attempted)
+            sweep = self.order.folder.resolve()
+            searches = searches_of(sweep, searched.values())
+            self._searches = Searches(sweep, self._planned, searches, attempted)
 
     def next_tasks(self) -> list[JobTask]:
         """Returns the tasks of the next round; none if every job has ended."""
