@@ -22,6 +22,9 @@ from ltrbench.search.space import Range, Space, Value
 CHOICES = PER_FOLD, OVERALL, ACROSS = "per_fold", "overall", "across"
 """Values of `Search.choose`."""
 
+BATCH = 8
+"""Number of trials that are proposed together, if a search does not propose all of them at once."""
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -129,3 +132,24 @@ class Search(ABC):
     def has_time(self, trials: Sequence[Trial]) -> bool:
         """Returns whether another trial may begin."""
         return self.seconds is None or sum(trial.seconds for trial in trials) < self.seconds
+
+    def next_numbers(self, trials: Sequence[Trial], batch: int | None) -> range:
+        """Returns the numbers of the next trials: the rest of a batch.
+
+        Batches begin at multiples of their size, wherever a search was interrupted.
+
+        With `seconds`, `trials` is no limit; the search then ends also after a batch in which every trial
+        failed, because failed trials take no time.
+
+        Args:
+            batch: number of trials of a batch; None: one batch with all trials.
+        """
+        begin = len(trials)
+        if self.seconds is None:
+            end = self.trials
+        else:
+            batch = batch or BATCH
+            last = trials[-batch:]
+            has_failed = len(last) == batch and all(trial.value is None for trial in last)
+            end = begin if has_failed or not self.has_time(trials) else begin + batch
+        return range(begin, end if batch is None else min(end, begin - begin % batch + batch))

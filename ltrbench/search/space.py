@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.rankers import Ranker
@@ -25,8 +25,7 @@ class Range:
         log: whether small values are as likely as large ones, on a logarithmic scale.
         values: all values instead of an interval.
 
-    Raises:
-        ConfigError: the range has both or neither of the two forms, is empty, or has no logarithm.
+    `Space` checks its ranges.
     """
 
     low: float | int | None = None
@@ -34,18 +33,46 @@ class Range:
     log: bool = False
     values: list[Any] | None = None
 
-    def __post_init__(self) -> None:
+    def check(self, place: str) -> None:
+        """
+        Args:
+            place: the setting, for the message.
+
+        Raises:
+            ConfigError: the range has both or neither of the two forms, is empty, has no logarithm, or a
+                value of the wrong type.
+        """
         if self.values is not None:
-            if self.low is not None or self.high is not None or self.log or not self.values:
-                raise ConfigError(f"the range {self} needs either low and high, or a list of values.")
+            self._check_values(place)
             return
-        if self.low is None or self.high is None:
-            raise ConfigError(f"the range {self} needs low and high, or a list of values.")
-        bounds = (self.low, self.high)
-        if not all(math.isfinite(bound) for bound in bounds) or self.low >= self.high:
-            raise ConfigError(f"the range {self} is empty; low must be below high.")
-        if self.log and self.low <= 0:
-            raise ConfigError(f"the range {self} has no logarithm; set low above 0, or log=false.")
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if bound is None:
+                raise ConfigError(f"{place}.{name} is not set; set low and high, or a list of values.")
+            if not _is_number(bound) or not math.isfinite(bound):
+                raise ConfigError(f"{place}.{name} is {bound!r}; it must be a number.")
+        low, high = self.bounds
+        if low >= high:
+            raise ConfigError(f"{place} is the range {low} to {high}, which is empty; set low below high.")
+        if self.log and low <= 0:
+            raise ConfigError(f"{place}.low is {low}, which has no logarithm; set it above 0, or log=false.")
+
+    def _check_values(self, place: str) -> None:
+        if self.low is not None or self.high is not None or self.log:
+            raise ConfigError(
+                f"{place} has values and also low, high or log; leave out one of the two forms."
+            )
+        if not isinstance(self.values, list) or not self.values:
+            raise ConfigError(f"{place}.values is {self.values!r}; give a list of values, or low and high.")
+        for value in self.values:
+            if not isinstance(value, bool | int | float | str | None):
+                raise ConfigError(f"{place}.values has {value!r}; list numbers, words, true, false or null.")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value of an interval."""
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
 
     @property
     def is_integer(self) -> bool:
@@ -55,10 +82,8 @@ class Range:
     def __contains__(self, value: Value) -> bool:
         if self.values is not None:
             return value in self.values
-        assert self.low is not None
-        assert self.high is not None
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and self.low <= value <= self.high  # type: ignore[operator]  # checked by is_number
+        low, high = self.bounds
+        return _is_number(value) and low <= value <= high
 
     def __str__(self) -> str:
         if self.values is not None:
@@ -75,7 +100,7 @@ class Space:
         own: model -> setting of its own -> its range.
 
     Raises:
-        ConfigError: a name in `shared` is not a shared parameter.
+        ConfigError: a name in `shared` is not a shared parameter, or a range is not valid.
     """
 
     shared: dict[str, Range] = field(default_factory=dict)
@@ -89,6 +114,14 @@ class Space:
                     f"{did_you_mean(name, list(SHARED))} Ranges of other settings belong to "
                     f"search.space.own.MODEL.{name}."
                 )
+            self.shared[name].check(f"search.space.shared.{name}")
+        # OmegaConf leaves the values of a dict in a dict as they are.
+        self.own = {
+            model: {
+                name: _range(f"search.space.own.{model}.{name}", values) for name, values in ranges.items()
+            }
+            for model, ranges in self.own.items()
+        }
 
     def of(self, model: str, ranker: Ranker) -> dict[str, Range]:
         """Returns setting -> range of the settings that a model can vary.
@@ -119,6 +152,28 @@ class Space:
         return {**shared, **of_model}
 
 
+def _range(place: str, given: Range | Mapping[str, Any]) -> Range:
+    """Returns a valid range, from a range or from its fields.
+
+    Raises:
+        ConfigError: a field does not exist, or a value is not valid.
+    """
+    if not isinstance(given, Range):
+        known = [item.name for item in fields(Range)]
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{place} is {given!r}; set {{low: ..., high: ...}} or {{values: [...]}}.")
+        for name in given:
+            if name not in known:
+                raise ConfigError(f"{place}.{name}: a range has no '{name}'{did_you_mean(str(name), known)}")
+        given = Range(**given)
+    given.check(place)
+    return given
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _takes(ranker: Ranker, name: str, values: Range) -> bool:
     """Returns whether a backend has a shared parameter; it raises ConfigError for one without effect."""
     try:
@@ -130,7 +185,7 @@ def _takes(ranker: Ranker, name: str, values: Range) -> bool:
 
 
 def _extremes(values: Range) -> list[Any]:
-    return [values.low, values.high] if values.values is None else values.values
+    return list(values.bounds) if values.values is None else values.values
 
 
 def settings_of(ranker: Ranker, space: Mapping[str, Range]) -> dict[str, Value]:
