@@ -135,9 +135,19 @@ class Job:
         return self.settings["search"] is not None
 
     @property
+    def kind(self) -> str:
+        """The word for the job in messages."""
+        return "trial" if self.is_trial else "job"
+
+    @property
     def settings_of_job(self) -> list[str]:
-        """The overrides without those that apply to the whole command."""
-        return of_job(self.overrides)
+        """The overrides without those that apply to the whole command; of a trial only those that differ from
+        other jobs."""
+        overrides = of_job(self.overrides)
+        if not self.is_trial:
+            return overrides
+        own = (*self.swept, "model.")
+        return [line for line in overrides if line.lstrip("+~").startswith(own)]
 
 
 def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:

@@ -250,16 +250,15 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         **{"seed": search.seed, "metrics": [search.metric]},
     }
     kept = [line for line in job.overrides if _key(line) not in _NOT_OF_A_TRIAL]
-    in_words = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
+    changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
     key = replace(job.job_key, settings=effective_settings(settings, job.choices, is_trial=True))
     return replace(
         job,
         number=0,
         folder="",
-        overrides=[*kept, f"metrics=[{search.metric}]", *in_words],
+        overrides=[*kept, f"metrics=[{search.metric}]", *changed],
         choices={**job.choices, "search": "none"},
         settings=settings,
-        swept={},
         key=asdict(key),
         training="",
         is_trial=True,

@@ -106,7 +106,8 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
         return Outcome(state=DONE)
     try:
         with _surroundings(task):
-            log.info("\njob %s: %s", task.job.number, " ".join(task.job.overrides))
+            words = task.job.settings_of_job if task.job.is_trial else task.job.overrides
+            log.info("\n%s %s: %s", task.job.kind, task.job.number, " ".join(words))
             return _attempt(task, showing)
     except (OSError, ValueError) as error:
         # The folder or the log file cannot be written: dictConfig raises ValueError.

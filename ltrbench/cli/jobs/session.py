@@ -535,14 +535,16 @@ def _check_watching(tracker: Tracker, executor: Executor) -> None:
 
 
 def _say_started(task: JobTask) -> None:
-    log.info("job %s started: %s", task.job.number, " ".join(task.job.settings_of_job))
+    log.info("%s %s started: %s", task.job.kind, task.job.number, " ".join(task.job.settings_of_job))
 
 
 def _say_ended(task: JobTask, outcome: Outcome) -> None:
     if outcome.error:
-        log.error("job %s %s", task.job.number, outcome.error)
+        log.error("%s %s %s", task.job.kind, task.job.number, outcome.error)
     else:
-        log.info("job %s finished: %s", task.job.number, outcome.summary or "by another command")
+        log.info(
+            "%s %s finished: %s", task.job.kind, task.job.number, outcome.summary or "by another command"
+        )
 
 
 @contextlib.contextmanager
