@@ -40,7 +40,7 @@ class FullGrid(Search):
         num_trees: int,
         num_folds: int,
     ) -> list[Proposal]:
-        levels = {name: levels_of(values, self.levels) for name, values in space.items()}
+        levels = {name: spaced_values(values, self.levels) for name, values in space.items()}
         size = math.prod(map(len, levels.values()))
         if self.seconds is None and size > self.trials:
             counts = " x ".join(f"{len(values)} {name}" for name, values in levels.items())
@@ -59,14 +59,14 @@ class FullGrid(Search):
         ]
 
 
-def levels_of(values: Range, number: int) -> list[Value]:
+def spaced_values(values: Range, number: int) -> list[Value]:
     """Returns evenly spaced values of a range, both ends included.
 
-    >>> levels_of(Range(1, 100, log=True), 3)
+    >>> spaced_values(Range(1, 100, log=True), 3)
     [1, 10, 100]
-    >>> levels_of(Range(0.0, 1.0), 3)
+    >>> spaced_values(Range(0.0, 1.0), 3)
     [0.0, 0.5, 1.0]
-    >>> levels_of(Range(1, 2), 3)
+    >>> spaced_values(Range(1, 2), 3)
     [1, 2]
     """
     if values.values is not None:
