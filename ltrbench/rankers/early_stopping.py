@@ -6,6 +6,7 @@ when `should_stop` returns True. A backend never evaluates itself, so all backen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -57,7 +58,8 @@ class EarlyStopping:
             it. A search sets them to end trials without prospect.
 
     Raises:
-        ConfigError: the metric or convention is unknown, or the patience is below 1.
+        ConfigError: the metric or convention is unknown, the patience is below 1, or `minimum` does not
+            consist of such pairs.
     """
 
     metric: str = "ndcg@10"
@@ -73,6 +75,21 @@ class EarlyStopping:
                 f"early_stopping.patience is {self.patience}; set it to 1 or more, or set "
                 "early_stopping=null for no early stopping."
             )
+        for place, pair in enumerate(self.minimum):
+            if not _is_minimum(pair):
+                raise ConfigError(
+                    f"early_stopping.minimum[{place}] is {pair}; give pairs of a number of trees and "
+                    "a value of the metric, as in early_stopping.minimum=[[50,0.4]]."
+                )
+
+
+def _is_minimum(pair: object) -> bool:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return False
+    if any(isinstance(item, bool) or not isinstance(item, int | float) for item in pair):
+        return False
+    number, value = pair
+    return number >= 1 and float(number).is_integer() and math.isfinite(value)
 
 
 @dataclass

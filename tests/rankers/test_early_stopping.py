@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import EarlyStopping, Iteration, Monitor
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Monitor
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
 
 # Two documents: the reciprocal rank is 1 if the second has the higher score, 1/2 if the first, 3/4 on a tie.
 VALID = RankingDataset(
@@ -17,8 +27,10 @@ VALID = RankingDataset(
 BEST, MIDDLE, WORST = np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([1.0, 0.0])
 
 
-def watch(patience: int, *scores: np.ndarray) -> tuple[Monitor, list[bool]]:
-    monitor = Monitor(EarlyStopping("mrr", patience), VALID)
+def watch(
+    patience: int, *scores: np.ndarray, minimum: Sequence[list[float]] = ()
+) -> tuple[Monitor, list[bool]]:
+    monitor = Monitor(EarlyStopping("mrr", patience, minimum=list(minimum)), VALID)
     return monitor, [monitor.should_stop(number, None, item) for number, item in enumerate(scores, start=1)]
 
 
@@ -66,3 +78,46 @@ def test_a_wrong_rule_is_refused() -> None:
         EarlyStopping(convention="ranklab")
     with pytest.raises(ConfigError, match=naming("early_stopping.patience", "is 0", "early_stopping=null")):
         EarlyStopping(patience=0)
+
+
+@pytest.mark.parametrize(
+    "pair", [[], [5], [5, 0.4, 0.5], 5, [0, 0.4], [2.5, 0.4], [5, float("nan")], [True, 0.4], ["5", 0.4]]
+)
+def test_a_minimum_that_is_no_pair_of_trees_and_value_is_refused(pair: Any) -> None:
+    with pytest.raises(ConfigError, match=naming("early_stopping.minimum[1]", pair, "[[50,0.4]]")):
+        EarlyStopping(minimum=[[3, 0.1], pair])
+
+
+def test_a_fit_below_its_minimum_ends_there() -> None:
+    monitor, stops = watch(9, WORST, MIDDLE, WORST, BEST, minimum=[[1, 0.5], [3, 0.8]])
+    assert stops == [False, False, True, False]
+    monitor, stops = watch(9, WORST, MIDDLE, WORST, minimum=[[3, 0.8]])
+    assert monitor.is_pruned
+    assert (monitor.best_iteration, monitor.best_value) == (2, 0.75)
+
+
+def test_a_fit_at_its_minimum_goes_on() -> None:
+    monitor, stops = watch(9, WORST, MIDDLE, WORST, minimum=[[3, 0.75]])
+    assert not any(stops)
+    assert not monitor.is_pruned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker])
+def test_every_backend_ends_a_fit_below_its_minimum(kind: type[BoostingRanker], tmp_path: Path) -> None:
+    splits = Synthetic(name="synthetic", num_queries=60).load()
+    rule = EarlyStopping(minimum=[[3, 0.0], [7, 1.1], [8, 1.1]])
+    ranker = kind(num_trees=20, learning_rate=0.1, num_leaves=4, early_stopping=rule, num_threads=1)
+    curve: list[int] = []
+    ranker.fit(splits.train, splits.valid, lambda iteration: curve.append(iteration.number))
+    free = replace(ranker, early_stopping=EarlyStopping(), num_trees=7).fit(splits.train, splits.valid)
+
+    assert ranker.summary is not None
+    assert free.summary is not None
+    assert curve == list(range(1, 8))
+    assert ranker.summary.num_iterations == 7
+    assert ranker.summary.num_trees == free.summary.num_trees
+    features = splits.test.features
+    np.testing.assert_array_equal(ranker.predict(features), free.predict(features))
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(kind.load(tmp_path).predict(features), ranker.predict(features))
