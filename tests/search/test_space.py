@@ -1,0 +1,135 @@
+"""Spaces: the shipped YAMLs for every model, ranges from the configuration, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from messages import naming
+
+from ltrbench.conf_folder import conf_dir
+from ltrbench.config import build, register_schema, resolved
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import Ranker
+from ltrbench.search.base import Search
+from ltrbench.search.grid import FullGrid
+from ltrbench.search.halving import SuccessiveHalving
+from ltrbench.search.random import RandomSearch
+from ltrbench.search.space import Range, Space, settings_of
+from ltrbench.search.tpe import TpeSearch
+
+SHARED = ("learning_rate", "num_leaves", "min_docs_in_leaf", "min_sum_hessian", "l2", "truncation")
+NATIVE = ("split_criterion", "sigma", "queries_per_tree", "features_per_tree")
+RATE = {"low": 0.02, "high": 0.3, "log": True}
+
+
+def composed(*overrides: str) -> dict[str, Any]:
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base=None):
+        return resolved(compose("config", list(overrides)))
+
+
+def searched(space: dict[str, Any], **settings: Any) -> Search:
+    target = "ltrbench.search.random.RandomSearch"
+    return build({"search": {"_target_": target, "space": space, **settings}}, "search", Search)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("random", RandomSearch), ("tpe", TpeSearch), ("grid", FullGrid), ("halving", SuccessiveHalving)],
+)
+def test_the_yaml_of_a_search_has_every_field_and_its_default(name: str, kind: type[Search]) -> None:
+    config = composed(f"+search={name}", "seed=7")
+    search = build(config, "search", Search)
+    assert type(search) is kind
+    assert search == kind(space=search.space, seed=7)
+    assert set(config["search"]) - {"_target_"} == set(vars(search))
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("native", (*SHARED, *NATIVE)),
+        ("native_best", SHARED),
+        ("lightgbm", SHARED),
+        ("xgboost", [name for name in SHARED if name != "min_docs_in_leaf"]),
+        ("catboost", ["learning_rate", "num_leaves", "truncation"]),
+        ("random", []),
+    ],
+)
+def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str]) -> None:
+    config = composed(f"model={model}", "+search=random", "search/space=native")
+    ranker = build(config, "model", Ranker)
+    space = build(config, "search", Search).space.of(model, ranker)
+    assert list(space) == list(names)
+    assert settings_of(ranker, space) == {name: getattr(ranker, name) for name in names}
+
+
+def test_the_shared_space_has_whole_numbers_where_the_setting_has() -> None:
+    space = build(composed("+search=random"), "search", Search).space
+    assert not space.own
+    assert [name for name, values in space.shared.items() if values.is_integer] == [
+        "num_leaves",
+        "min_docs_in_leaf",
+        "truncation",
+    ]
+    assert all(values.log for values in space.shared.values())
+
+
+def test_ranges_of_a_configuration_keep_their_types() -> None:
+    ranges = {
+        "num_leaves": {"low": 4, "high": 8},
+        "learning_rate": {"low": 1, "high": 2.0},
+        "l2": {"values": [0, 0.5, None]},
+    }
+    of_native = {"sigma": RATE, "gain": {"values": ["linear"]}}
+    space = searched({"shared": ranges, "own": {"native": of_native}}).space
+    assert space.shared["num_leaves"].is_integer
+    assert not space.shared["learning_rate"].is_integer
+    assert repr(space.shared["l2"].values) == "[0, 0.5, None]"
+    assert space.own == {"native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}}
+
+
+@pytest.mark.parametrize(
+    ("space", "parts"),
+    [
+        ({"sharde": {}}, ("search", "space", "sharde")),
+        ({"shared": {"learning_rat": RATE}}, ("search.space.shared.learning_rat", "learning_rate")),
+        ({"shared": {"sigma": RATE}}, ("search.space.shared.sigma", "search.space.own.MODEL.sigma")),
+        ({"shared": {"l2": {"lo": 1}}}, ("search.space.shared.l2.lo",)),
+        ({"shared": {"l2": {"low": "x", "high": 1}}}, ("search.space.shared.l2.low", "'x'")),
+        ({"shared": {"l2": {"low": 1}}}, ("search.space.shared.l2.high", "low and high")),
+        ({"shared": {"l2": {"low": 2, "high": 1}}}, ("search.space.shared.l2", "2 to 1", "low below high")),
+        ({"shared": {"l2": {"low": 1, "high": 1}}}, ("search.space.shared.l2", "1 to 1")),
+        ({"shared": {"l2": {"low": 0, "high": 1, "log": True}}}, ("shared.l2.low", "is 0", "log=false")),
+        ({"shared": {"l2": {"low": 0, "high": float("inf")}}}, ("shared.l2.high", "inf", "a number")),
+        ({"shared": {"l2": {"values": []}}}, ("search.space.shared.l2.values", "[]")),
+        ({"shared": {"l2": {"values": [[1]]}}}, ("search.space.shared.l2.values", "[1]")),
+        ({"shared": {"l2": {"values": [1], "low": 1}}}, ("search.space.shared.l2", "values", "leave out")),
+        ({"own": {"native": {"sigma": {"lwo": 1}}}}, ("search.space.own.native.sigma.lwo", "'low'")),
+        ({"own": {"native": {"sigma": {"low": "x"}}}}, ("search.space.own.native.sigma.low", "'x'")),
+        ({"own": {"native": {"sigma": {"low": 1, "high": True}}}}, ("own.native.sigma.high", "True")),
+        ({"own": {"native": {"sigma": {"values": 3}}}}, ("search.space.own.native.sigma.values", "3")),
+        ({"own": {"native": {"sigma": 3}}}, ("search.space.own.native", "3")),
+        ({"own": {"native": 3}}, ("search.space.own.native", "3")),
+    ],
+)
+def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        searched(space)
+
+
+def test_a_setting_that_a_model_does_not_have_is_refused() -> None:
+    ranker = build(composed("model=native"), "model", Ranker)
+    with pytest.raises(ConfigError, match=naming("search.space.own.native.sigmaa", "'sigma'")):
+        Space(own={"native": {"sigmaa": Range(1, 2)}}).of("native", ranker)
+    with pytest.raises(ConfigError, match=naming("sigma", "0.0")):
+        Space(own={"native": {"sigma": Range(0.0, 2.0)}}).of("native", ranker)
+
+
+def test_a_misspelt_field_of_a_search_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("search.pruninng", "'pruning'")):
+        searched({}, pruninng="median")
+    with pytest.raises(ConfigError, match=naming("search.choose", "'per_fodl'", "'per_fold'")):
+        searched({}, choose="per_fodl")
