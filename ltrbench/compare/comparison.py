@@ -49,7 +49,7 @@ from ltrbench.compare.settings import BEST, Settings
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import parse_metric
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult
+from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.statistics import WORSE, Interval, system_intervals
 from ltrbench.tables import one_line
 
@@ -210,10 +210,12 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
 
     Raises:
         ConfigError: The metric or the baseline is unknown.
-        ResultError: No run is finished, or runs have different data or splits and `settings.allow_mismatch`
-            is not set.
+        ResultError: No run is finished, a run is a trial of a search, or runs have different data or splits
+            and `settings.allow_mismatch` is not set.
     """
     settings = settings or Settings()
+    for run in runs:
+        refuse_trial(run, "metrics of test")
     finished = [run for run in runs if run.result.status == FINISHED]
     if not finished:
         errors = "; ".join(str(_failure(run)) for run in runs)

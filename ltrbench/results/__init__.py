@@ -40,7 +40,7 @@ from ltrbench.results.files import (
     TRIALS_FILE,
 )
 from ltrbench.results.lease import Holder, Lease, LeaseHeldError, LeaseLostError, hold, holder
-from ltrbench.results.reading import find_runs, holds_runs, read_run
+from ltrbench.results.reading import find_runs, find_runs_and_trials, holds_runs, read_run
 from ltrbench.results.record import (
     FAILED,
     FINISHED,
@@ -53,7 +53,15 @@ from ltrbench.results.record import (
     RunResult,
     check_readable,
 )
-from ltrbench.results.run import LearningCurve, Run, ScoredSplit, TrialRow, mean_importances, naming
+from ltrbench.results.run import (
+    LearningCurve,
+    Run,
+    ScoredSplit,
+    TrialRow,
+    mean_importances,
+    naming,
+    refuse_trial,
+)
 from ltrbench.results.writing import claim, copy_run, rewrite_result, tidy, write_run
 
 __all__ = [
@@ -87,12 +95,14 @@ __all__ = [
     "claim",
     "copy_run",
     "find_runs",
+    "find_runs_and_trials",
     "hold",
     "holder",
     "holds_runs",
     "mean_importances",
     "naming",
     "read_run",
+    "refuse_trial",
     "rewrite_result",
     "tidy",
     "write_run",

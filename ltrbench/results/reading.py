@@ -53,9 +53,36 @@ def read_run(folder: Path) -> Run:
 def find_runs(folders: Iterable[Path]) -> list[Run]:
     """Returns every run in or below the folders, each once, in the order of the folders and then by path.
 
+    The trials of searches are left out: they have no metrics of test and cannot be compared.
+
     Raises:
-        ResultError: A folder does not exist, contains no run, or contains a run that cannot be read; the
-            message describes the first unreadable runs.
+        ResultError: A folder does not exist, contains no run, contains only trials, or contains a run that
+            cannot be read; the message describes the first unreadable runs.
+    """
+    folders = list(folders)
+    every = find_runs_and_trials(folders)
+    runs = [run for run in every if not run.result.trial]
+    for folder in folders:
+        trials = [run.path for run in every if run.result.trial and _is_in(run.path, folder)]
+        if trials and not any(_is_in(run.path, folder) for run in runs):
+            raise ResultError(
+                f"{folder} contains no run, only trials of a search ({len(trials)}, such as {trials[0]}), "
+                "which have no metrics of test. Name the folder of the sweep with the final runs of the "
+                "search; if the search was interrupted before them, repeat its command."
+            )
+    return runs
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
+    """Returns the runs of `find_runs` and the trials of searches, for example to log them.
+
+    Raises:
+        ResultError: A folder does not exist, contains neither, or contains one that cannot be read; the
+            message describes the first unreadable ones.
     """
     runs: dict[Path, Run] = {}
     refused: list[str] = []

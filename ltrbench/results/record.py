@@ -313,13 +313,13 @@ def check_readable(result: RunResult) -> None:
     """Checks before a run that its result.json will be readable; fields of a user's class may prevent it.
 
     Raises:
-        ConfigError: A field has the wrong type; the message names it.
+        ConfigError: A field has the wrong type or is missing; the message names it.
     """
     values = json.loads(json.dumps(result_as_json(result), default=str))
-    reason = _mistyped({name: values[name] for name in types_of(RunResult)})
+    reason = reason_to_refuse({name: values[name] for name in types_of(RunResult)})
     if reason:
         raise ConfigError(
-            f"the {RESULT_FILE} of this run would not be readable: {reason}. Change the type of this field."
+            f"the {RESULT_FILE} of this run would not be readable: {reason}. Change this field."
         )
 
 
@@ -349,7 +349,7 @@ _NEEDED_OF_FINISHED = (
     *("data.train.fingerprint", "data.train.features", "data.test.fingerprint"),
     *("data.test.queries_without_relevant_document", "convention.name", "convention.gain"),
 )
-_NEEDED_OF_TRIAL = ("data.valid.fingerprint", "data.valid.queries_without_relevant_document")
+_NEEDED_OF_TRIAL = ("data.valid.fingerprint",)
 
 
 def _incomplete(values: Mapping[str, Any]) -> str | None:
@@ -359,6 +359,8 @@ def _incomplete(values: Mapping[str, Any]) -> str | None:
     needed += _NEEDED_OF_TRIAL if is_finished and is_trial else ()
     if "valid" in values.get("data", ()):
         needed += ("data.valid.fingerprint",)
+    if values.get("search"):
+        needed += tuple(f"search.{key}" for key in SearchRecord.__annotations__)
     # Both are empty if nothing was fitted.
     needed += tuple(
         f"{name}.{key}" for name in ("ranker", "source") if values.get(name) for key in ("class", "fields")

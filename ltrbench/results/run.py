@@ -146,6 +146,8 @@ class Run:
         Raises:
             ResultError: The run has no scores of that split, or the file cannot be read.
         """
+        if split != "valid":
+            refuse_trial(self, f"scores of {split}")
         if self.held is not None:
             if split not in self.held:
                 raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
@@ -184,7 +186,7 @@ class Run:
         if table is None:
             return LearningCurve()
         numbers = table.numbers(0)
-        odd = ~((np.diff(numbers, prepend=-1) > 0) & (numbers == np.floor(numbers)) & (numbers < 2**31))
+        odd = ~_are_ascending(numbers)
         if odd.any():
             row = int(odd.argmax())
             raise table.refusal(
@@ -227,10 +229,12 @@ class Run:
         return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
 
     def trials(self) -> list[TrialRow]:
-        """Returns the trials of the search that chose the settings; empty without a search."""
+        """Returns the trials of the search that chose the settings, in the order of their numbers; empty
+        without a search."""
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
         if table is None:
             return []
+        _check_trials(table, self.result.search.get("chosen"))
         places = {name: place for place, name in enumerate(table.header)}
         numbers = {name: table.numbers(places[name]).tolist() for name in TRIAL_COLUMNS if name != "state"}
         states = table.texts(places["state"])
@@ -281,6 +285,65 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
     if scored.file_rows is not None:
         check_file_rows(scored.file_rows, count)
     check_query_keys(scored.query_keys, scored.judgments.num_queries)
+
+
+_KNOWN_STATES = (COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL)
+
+
+def _check_trials(table: RunTable, chosen: int | None) -> None:
+    """Raises ResultError for the first row of trials.csv that no search writes, or if the chosen trial is
+    missing."""
+    columns = {name: table.numbers(place) for place, name in enumerate(TRIAL_COLUMNS) if name != "state"}
+    states = np.array(table.texts(TRIAL_COLUMNS.index("state")))
+    low, high = columns["low"], columns["high"]
+    is_known = np.isin(states, _KNOWN_STATES)
+    odd = {
+        "is not an integer greater than that of the line before": (
+            "trial",
+            ~_are_ascending(columns["trial"]),
+        ),
+        f"is not one of {', '.join(_KNOWN_STATES)}": ("state", ~is_known),
+        f"does not fit the state: a trial has a value unless it is {UNSUCCESSFUL}": (
+            "value",
+            np.isnan(columns["value"]) != (states == UNSUCCESSFUL),
+        ),
+        "is not a number of iterations": ("iterations", ~_are_counts(columns["iterations"])),
+        "is not a number of seconds": ("seconds", ~(columns["seconds"] >= 0)),
+        "is not the lower end of an interval up to the column high": (
+            "low",
+            (np.isnan(low) != np.isnan(high)) | (low > high),
+        ),
+    }
+    for reason, (name, rows) in odd.items():
+        if rows.any():
+            row = int(rows.argmax())
+            cell = table.rows[row][TRIAL_COLUMNS.index(name)]
+            raise table.refusal(f"{name} {cell!r} {reason}", row)
+    if chosen is not None and chosen not in columns["trial"]:
+        raise table.refusal(f"it lacks trial {chosen}, which {RESULT_FILE} names as search.chosen")
+
+
+def _are_counts(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    are_counts: NDArray[np.bool_] = (numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2**31)
+    return are_counts
+
+
+def _are_ascending(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Returns whether each number is a count greater than the number before it."""
+    return _are_counts(numbers) & (np.diff(numbers, prepend=-1) > 0)
+
+
+def refuse_trial(run: Run, needed: str) -> None:
+    """Raises ResultError if a run is a trial of a search.
+
+    Args:
+        needed: what a trial does not have, such as "model".
+    """
+    if run.result.trial:
+        raise ResultError(
+            f"{run.path} is a trial of a search, which has no {needed}. Name the final run of the search, in "
+            "the folder of its sweep."
+        )
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
 """Logs run folders to MLflow: one parent run per sweep, one child run per job, the run folder as artifacts.
 
 A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
-importances as tables and pictures, and its model. The parent has the title and parameters of the sweep, and
-the comparison. `mlflow_entities.py` converts a run to MLflow's entities, `mlflow_models.py` its model;
-`mlflow_view.py` defines the columns of the run list, `mlflow_store.py` the connection.
+importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`, and
+without tables, pictures and model. The parent has the title and parameters of the sweep, and the comparison.
+`mlflow_entities.py` converts a run to MLflow's entities, `mlflow_models.py` its model; `mlflow_view.py`
+defines the columns of the run list, `mlflow_store.py` the connection.
 
 Each content of a run folder is stored once (`mlflow_copies.py`), however often it is logged, as long as one
 process at a time logs the folders of a sweep. A call that fails leaves at most an incomplete copy, which the
@@ -299,8 +300,9 @@ class MLflowTracker(Tracker):
         self._extend_view(client, metrics)
 
     def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
-        """Sets the title and the parameters of the sweep, from the first logged job."""
-        if not self._parent or self._parent_is_described:
+        """Sets the title and the parameters of the sweep, from the first logged job that is not a trial: the
+        settings of a trial do not hold for all jobs."""
+        if not self._parent or self._parent_is_described or result.trial:
             return
         client.update_run(self._parent, name=sweep_title(result))
         tags = [RunTag("command", shortened(sweep_command(result), MAX_TAG_LENGTH))]
@@ -494,7 +496,8 @@ def _stage(run: Run, content: Content, folder: Path) -> list[str]:
             _link(run.path / name, folder / name)
     tables = []
     if run.result.status == FINISHED:
-        draw_run(run, folder / "pictures")
+        if not run.result.trial:  # a search has many trials, and MLflow draws their learning curves itself
+            draw_run(run, folder / "pictures")
         for name, table in _tables(content):
             (folder / "tables").mkdir(exist_ok=True)
             # The form of MLflow's own tables, which the UI compares between runs.

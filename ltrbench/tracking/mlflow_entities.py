@@ -76,6 +76,7 @@ def run_name(result: RunResult) -> str:
         what = f"{result.model} on {result.data['name']}" if "name" in result.data else result.model
     named.pop("model", None)
     short = short_names(named)
+    what = f"{what} trial" if result.trial else what
     words = [f"{short[key]}={value}" for key, value in named.items()]
     return _name(" ".join([what, *words]))
 
@@ -217,6 +218,8 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "sweep": result.sweep,
         "reused": result.reused,
         "shared_machine": "true" if result.shared_machine else None,
+        "trial": "true" if result.trial else None,
+        "search": result.search.get("name"),
         "commit": result.commit,
     }
     for split in ("train", "valid", "test"):
@@ -281,8 +284,17 @@ def _drift(result: RunResult) -> str:
     )
 
 
+_OF_SEARCH = (
+    *("name", "seed", "metric", "choose", "budget", "trials", "iterations", "seconds", "chosen", "settings"),
+)
+
+
 def run_params(result: RunResult) -> list[Param]:
-    return _params(dict(_flatten(result.settings)))
+    """Returns the settings that ran. Those of a search are replaced by its outcome: its cost and choice."""
+    settings = result.settings
+    if result.search:
+        settings["search"] = {name: result.search[name] for name in _OF_SEARCH if name in result.search}
+    return _params(dict(_flatten(settings)))
 
 
 def _params(settings: Mapping[str, Any]) -> list[Param]:

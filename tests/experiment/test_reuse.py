@@ -15,6 +15,7 @@ from command_line import run as run_command
 from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 from plan_cases import SETTINGS
+from search_records import search_record
 from test_experiment import Recorder, Toy
 
 from ltrbench.conf_folder import conf_dir
@@ -294,7 +295,7 @@ def test_a_copied_trial_is_a_trial(tmp_path: Path) -> None:
 
 def test_a_copy_has_its_search_and_not_that_of_the_copied_run(tmp_path: Path) -> None:
     trials = [(TrialRow(0, "complete", value, 3, 1.0, 0.0, 0.0, {"l2": "1"}),) for value in (0.25, 0.5)]
-    of = [{"search": {"name": "random", "seed": seed}, "trials": trials[seed]} for seed in (0, 1)]
+    of = [{"search": search_record(seed=seed, chosen=0), "trials": trials[seed]} for seed in (0, 1)]
     first = run(experiment(1, **of[0]), tmp_path / "0")
     run(experiment(2, **of[1]), tmp_path / "1", trained=("0", first))
     run(experiment(3), tmp_path / "2", trained=("0", first))

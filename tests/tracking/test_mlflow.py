@@ -16,6 +16,7 @@ import pytest
 from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
+from search_records import search_record
 
 from ltrbench.compare.scores.imported import Import, import_like
 from ltrbench.data import Judgments
@@ -605,3 +606,64 @@ def test_a_deleted_experiment_is_told_apart_from_an_absent_one(tracker: MLflowTr
     client.delete_experiment(experiment.experiment_id)
     with pytest.raises(TrackingError, match=naming("'ltrbench'", "was deleted", "tracking.experiment=NAME")):
         tracker.open(None)
+
+
+def make_trial(folder: Path) -> Run:
+    """A trial of a search in the sweep over `SWEPT`."""
+    job = make_job(folder.parent, "native", 31, 1).result
+    data = {**job.data, "valid": {"fingerprint": "beef", "documents": 2, "queries": 1, "features": 3}}
+    result = replace(job, trial=True, metrics={"valid/ndcg@10": 0.75}, data=data, best_iteration=2)
+    judged = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
+    scored = {"valid": ScoredSplit(judged, np.array([0.5, 0.25]), np.array(["0" * 32]))}
+    curve = LearningCurve([1, 2, 3], {"valid/ndcg@10": [0.5, 0.75, 0.25]})
+    return write_run(folder, result, scored=scored, curve=curve)
+
+
+def test_a_trial_is_a_child_with_its_validation_metrics_and_without_test_pictures_and_model(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    tracker.open("multirun/today")
+    trial = make_trial(tmp_path / "trials/0")
+    for _ in range(2):
+        tracker.log(trial)
+    parent, child = logged(tracker)
+    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert child.data.tags["trial"] == "true"
+    assert "trial" in child.info.run_name.split()
+    assert child.data.params["model.num_leaves"] == "31"
+    assert child.data.metrics["valid/ndcg_at_10"] == 0.75
+    assert not any(name.startswith("test/") for name in child.data.metrics)
+    client = MlflowClient(tracker.uri)
+    artifacts = {item.path for item in client.list_artifacts(child.info.run_id)}
+    assert artifacts == {"result.json", "learning_curve.csv", "scores.npz"}
+    assert not client.search_logged_models([child.info.experiment_id])
+
+
+def test_the_parent_is_described_by_a_job_and_not_by_a_trial(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open("multirun/today")
+    tracker.log(make_trial(tmp_path / "trials/0"))
+    assert not logged(tracker)[0].data.params
+    tracker.log(make_job(tmp_path, "lightgbm", 31, 1))
+    assert logged(tracker)[0].data.params["model"] == "native, lightgbm"
+
+
+def test_a_final_run_names_its_search_and_what_it_chose(tracker: MLflowTracker, tmp_path: Path) -> None:
+    tracker.open(None)
+    config = {"model": {"l2": 0.5}, "search": {"trials": 50, "space": {"l2": [0, 100]}}}
+    tracker.log(make_run(tmp_path / "0", search=search_record(), config=config))
+    (child,) = logged(tracker)
+    assert child.data.tags["search"] == "random"
+    assert "trial" not in child.data.tags
+    of_search = {name: value for name, value in child.data.params.items() if name.startswith("search.")}
+    assert of_search == {
+        "search.name": "random",
+        "search.seed": "0",
+        "search.metric": "ndcg@10",
+        "search.choose": "per_fold",
+        "search.budget.trials": "3",
+        "search.trials": "3",
+        "search.iterations": "40",
+        "search.seconds": "2.5",
+        "search.chosen": "1",
+        "search.settings.l2": "0.5",
+    }

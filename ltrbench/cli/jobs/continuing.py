@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ltrbench.cli.program import program
-from ltrbench.results import Run, find_runs, holds_runs
+from ltrbench.results import Run, find_runs_and_trials, holds_runs
 from ltrbench.results.overrides import as_products
 from ltrbench.sweep.job import Job, in_ranges
 from ltrbench.sweep.plan import Plan
@@ -18,12 +18,22 @@ SWEEP_FILE = "multirun.yaml"
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Returns the runs in the folder of a sweep, possibly none, without the runs of sweeps in its subfolders.
+    """Returns the runs in the folder of a sweep, possibly none, without the runs of sweeps in its subfolders
+    and without trials of searches.
 
     Raises:
         ResultError: A run is damaged.
     """
-    runs = find_runs([folder]) if holds_runs(folder) else []
+    return [run for run in runs_and_trials_of(folder) if not run.result.trial]
+
+
+def runs_and_trials_of(folder: Path) -> list[Run]:
+    """Returns the runs of `runs_of`, and the trials of searches.
+
+    Raises:
+        ResultError: A run is damaged.
+    """
+    runs = find_runs_and_trials([folder]) if holds_runs(folder) else []
     return [run for run in runs if not _is_of_another_sweep(run.path, folder)]
 
 

@@ -105,10 +105,12 @@ def best_of(comparisons: Sequence[Comparison]) -> Choice | None:
 
 
 def _compare(tracker: Tracker, runs: Sequence[Run], folder: Path) -> None:
-    """Compares the finished runs and passes the comparison to the tracker; a warning if there is none."""
+    """Compares the finished runs without the trials of searches, and passes the comparison to the tracker; a
+    warning if there is none."""
     from ltrbench.compare import compare
     from ltrbench.compare.output.publish import publish
 
+    runs = [run for run in runs if not run.result.trial]
     if all(run.result.status != FINISHED for run in runs):
         return
     try:

@@ -24,7 +24,7 @@ from ltrbench.cli.files import terminal_width
 from ltrbench.cli.jobs.continuing import (
     announcement,
     interruption,
-    runs_of,
+    runs_and_trials_of,
     unplanned_runs,
     waiting_for,
 )
@@ -287,7 +287,7 @@ class Session:
                 "another command still tracks it. When that command has ended: "
                 f"{program()} sync {shlex.quote(str(self.sweep))}"
             )
-        for run in self.runs:
+        for run in self.runs_and_trials:
             tracker.log(run)
         if self.comparison_folder is not None:
             log_comparison(tracker, self.comparisons, self.comparison_folder)
@@ -301,13 +301,18 @@ class Session:
             )
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 
-    @cached_property
+    @property
     def runs(self) -> list[Run]:
-        """The runs on disk after the last job. For a sweep: all runs in its folder, as `compare` reads
-        them."""
+        """The runs on disk after the last job, without trials of searches. For a sweep: all runs in its
+        folder, as `compare` reads them."""
+        return [run for run in self.runs_and_trials if not run.result.trial]
+
+    @cached_property
+    def runs_and_trials(self) -> list[Run]:
+        """The runs on disk after the last job, with trials of searches."""
         if self.sweep is not None:
             try:
-                return runs_of(self.sweep)
+                return runs_and_trials_of(self.sweep)
             except ResultError as error:
                 log.warning("comparing only the runs of this command: %s", error)
         folders = [*map(relative, self.folders), *(Path(self.sweep or "", job.folder) for job in self.jobs)]

@@ -18,7 +18,7 @@ from ltrbench.compare.scores.derived import Origin, derived_run, reported_metric
 from ltrbench.data.formats.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.results import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, write_run
+from ltrbench.results import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, refuse_trial, write_run
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")
 
@@ -92,11 +92,12 @@ def import_like(system: Import, like: Run, folder: Path) -> Run:
     """Writes the scores as a run with the data of `like` into a folder.
 
     Raises:
-        ResultError: The folder already holds a run, or `like` is not finished.
+        ResultError: The folder already holds a run, or `like` is not finished or a trial.
         DataError: The file does not exist, or does not match the documents.
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
+    refuse_trial(like, "judgments of test")
     (run,) = _imported_in([like], system, folder)
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(like)).per_query

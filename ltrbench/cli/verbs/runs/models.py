@@ -6,7 +6,7 @@ import click
 
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ranker
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run
+from ltrbench.results import FINISHED, MODEL_FOLDER, Run, refuse_trial
 
 RANKER_OPTION = click.option(
     "--ranker", help="Class of the model if it is not part of ltrbench: my_module.MyRanker."
@@ -17,13 +17,14 @@ def load_model(run: Run, named: str | None) -> Ranker:
     """Loads the model of a run. The class of the model must be part of ltrbench, or be given in `named`.
 
     Raises:
-        ResultError: The run failed, or has no model because its scores were imported.
+        ResultError: The run failed, or has no model because its scores were imported or it is a trial.
         ConfigError: The class is not part of ltrbench and `named` is None.
     """
     from ltrbench.config import find_class
 
     if run.result.status != FINISHED:
         raise ResultError(f"{run.path} failed and has no model; name a finished run.")
+    refuse_trial(run, "model")
     if not (run.path / MODEL_FOLDER).is_dir():
         raise ResultError(
             f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."

@@ -14,7 +14,7 @@ import click
 from ltrbench.cli.files import PATH
 from ltrbench.cli.jobs.mirroring import recorded_store
 from ltrbench.errors import ResultError, TrackingError
-from ltrbench.results import find_runs
+from ltrbench.results import find_runs_and_trials
 
 
 @click.command("ui")
@@ -77,7 +77,7 @@ def _newest_store(folder: Path) -> tuple[str, str]:
         ResultError: There is no tracked run, or its store does not exist.
     """
     try:
-        runs = find_runs([folder])
+        runs = find_runs_and_trials([folder])
     except ResultError as error:
         raise ResultError(f"{error} Or give a store with --uri.") from None
     store = recorded_store(runs)

@@ -10,7 +10,7 @@ import click
 from ltrbench.cli.files import PATH
 from ltrbench.cli.jobs.continuing import SWEEP_FILE
 from ltrbench.cli.jobs.mirroring import TRACKING, Store, mirror, recorded_store, status_of, sweep_identity
-from ltrbench.results import FAILED, Run, find_runs, hold
+from ltrbench.results import FAILED, Run, find_runs_and_trials, hold
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
 _SECONDS_TO_WAIT = 60.0
@@ -23,7 +23,7 @@ _SECONDS_TO_WAIT = 60.0
 )
 @click.option("--experiment", help="MLflow experiment; default: the one that the runs recorded, or ltrbench.")
 def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
-    """Stores the runs in DIR in MLflow, each exactly once.
+    """Stores the runs and the trials of searches in DIR in MLflow, each exactly once.
 
     DIR is the folder of a run or of a sweep, or contains several of them. Runs that are stored already stay
     as they are, so the command can be repeated, for example after a tracking server was unreachable. The
@@ -35,7 +35,7 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     """
     from ltrbench.tracking.mlflow import MLflowTracker
 
-    runs = find_runs([folder])
+    runs = find_runs_and_trials([folder])
     store = _store(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
     for sweep, members in _by_sweep(runs, folder).items():

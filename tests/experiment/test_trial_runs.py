@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from messages import naming
+from search_records import search_record
 from test_experiment import Recorder, Toy, native
 
 from ltrbench.data import Splits
@@ -141,7 +142,6 @@ def test_a_trial_is_tracked_like_every_run(tmp_path: Path) -> None:
     assert [seen.result.trial for seen in tracker.seen] == [True]
 
 
-SEARCH = {"name": "random", "seed": 0, "metric": "ndcg@10", "choose": "per_fold", "trials": 2, "chosen": 1}
 TRIALS = (
     TrialRow(0, "complete", 0.5, 30, 1.5, -0.2, 0.1, {"num_leaves": "31", "objective": "a,b"}),
     TrialRow(1, "complete", 0.25, 12, 0.5, 0.0, 0.0, {"num_leaves": "7", "objective": "c"}),
@@ -149,17 +149,28 @@ TRIALS = (
 
 
 def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
-    run(Experiment(model="native", ranker=native(), source=Toy(), search=SEARCH, trials=TRIALS), tmp_path)
+    run(
+        Experiment(model="native", ranker=native(), source=Toy(), search=search_record(), trials=TRIALS),
+        tmp_path,
+    )
     done = read_run(tmp_path)
-    assert (done.result.search, done.result.trial) == (SEARCH, False)
+    assert (done.result.search, done.result.trial) == (search_record(), False)
     assert tuple(done.trials()) == TRIALS
 
 
 def test_a_failed_final_run_carries_its_search_too(tmp_path: Path) -> None:
     experiment = Experiment(
-        model="native", ranker=native(), source=Toy(broken=True), search=SEARCH, trials=TRIALS
+        model="native", ranker=native(), source=Toy(broken=True), search=search_record(), trials=TRIALS
     )
     with pytest.raises(DataError, match=naming("toy.txt:3")):
         run(experiment, tmp_path)
-    assert read_run(tmp_path).result.search == SEARCH
+    assert read_run(tmp_path).result.search == search_record()
     assert tuple(read_run(tmp_path).trials()) == TRIALS
+
+
+def test_an_incomplete_record_of_a_search_is_refused_before_the_fit(tmp_path: Path) -> None:
+    search = {name: value for name, value in search_record().items() if name != "budget"}
+    experiment = Experiment(model="native", ranker=native(), source=Toy(), search=search)
+    with pytest.raises(ConfigError, match=naming("result.json", "search.budget")):
+        run(experiment, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
