@@ -6,7 +6,7 @@
     paired         two systems: difference, interval, randomisation, t, Wilcoxon, effect size
     multiplicity   Holm, Benjamini-Hochberg
     repeated       repeated training: folds, seeds, resampled training sets; power
-    search         settings of a search: simultaneous intervals to the winner
+    search         settings of a search: intervals to the winner, expected best value by trials
     claims         claims from intervals, and the scopes of claims
     datasets       over data sets: Friedman, Nemenyi, Wilcoxon-Holm
     groups         over groups of queries: Welch's test of equal mean differences
@@ -64,6 +64,7 @@ from ltrbench.statistics.repeated.replicates import (
 )
 from ltrbench.statistics.risk import Risk, geo_risk, risks, t_risk, u_risk
 from ltrbench.statistics.sample import PairedSample
+from ltrbench.statistics.search.expected_best import expected_best
 from ltrbench.statistics.search.winner import winner_intervals
 
 __all__ = [
@@ -103,6 +104,7 @@ __all__ = [
     "design_of_folds",
     "design_of_replicates",
     "equal_means",
+    "expected_best",
     "fewest",
     "fold_replicates",
     "friedman",
