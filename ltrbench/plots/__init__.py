@@ -12,7 +12,7 @@ The files:
     importances       feature importances
     costs             metrics against times and sizes, with the Pareto front
     tree_views        trees as text, JSON and a picture
-    report            pictures of the report only
+    report            pictures of the report only, and of searches
     drawing           shared by all pictures
 
 A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
@@ -42,7 +42,7 @@ from ltrbench.results import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Series", "draw_run", "draw_series", "short_name"]
+__all__ = ["Series", "draw_run", "draw_series", "short_name", "write_figures"]
 
 
 def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Path]:
@@ -55,7 +55,7 @@ def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Pat
     Returns:
         The files written.
     """
-    return _write(folder, figures_of(finished(series), metric))
+    return write_figures(folder, figures_of(finished(series), metric))
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
@@ -75,7 +75,7 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
         "learning_curve.png": curves_by_iteration(series, str(stopping.get("metric", ""))),
         "importances.png": importance_bars(series),
     }
-    return _write(folder, figures)
+    return write_figures(folder, figures)
 
 
 def figures_of(series: Sequence[Series], metric: str) -> dict[str, Figure | None]:
@@ -87,7 +87,8 @@ def figures_of(series: Sequence[Series], metric: str) -> dict[str, Figure | None
     }
 
 
-def _write(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
+def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
+    """Writes figures by file name, without those that are None; returns the files written."""
     written = []
     for name, figure in figures.items():
         if figure is not None:

@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 
 from ltrbench.plots.drawing.panels import (
     HEIGHT,
-    LONGEST_LABEL,
     PAPER,
     SMALL,
     TEXT,
     Page,
+    keys_of_bars,
     short_name,
     titled_panels,
 )
 from ltrbench.plots.drawing.series import Series, data_of, over, to_one
-from ltrbench.plots.drawing.styles import Style, styles_of
+from ltrbench.plots.drawing.styles import Style, bar_fill, styles_of
 from ltrbench.rankers.models.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
 from ltrbench.results import mean_importances
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -78,7 +77,7 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
     figure, panels = titled_panels(
         f"{data_of(drawn)}: most important features{to_one(drawn)}{over(drawn)}",
-        _keys_of_bars(drawn) if len(drawn) > 1 else [],
+        keys_of_bars(drawn) if len(drawn) > 1 else [],
         height,
         page,
         ncols=len(kinds),
@@ -122,7 +121,7 @@ def _bars(
         return percent * np.array([importances[kind].get(feature, 0.0) for feature in features])
 
     widths = of(kind)
-    axes.barh(rows, widths, thickness, **_fill(style))
+    axes.barh(rows, widths, thickness, **bar_fill(style))
     axes.barh(rows, widths, thickness, facecolor="none", edgecolor=style.colour, linewidth=0.5)
     if kind + HIGH in importances:
         halves = of(kind + HIGH) - widths
@@ -141,23 +140,6 @@ def _label(kind: str, series: Sequence[Series], recorded: Sequence[_Importances]
     if marked and kind == WITHIN:
         keys.append(_MARK)
     return "\n".join([label, *keys])
-
-
-def _fill(style: Style) -> dict[str, Any]:
-    from matplotlib.colors import to_rgb
-
-    full = np.array(to_rgb(style.colour))
-    tinted = tuple((1 - style.tint * (1 - full)).tolist())
-    # The hatch has the color of the edge: white on the full color, the full color on a pale tint.
-    edge = "white" if style.tint > 0.7 else style.colour
-    return {"facecolor": tinted, "edgecolor": edge, "hatch": style.hatch, "linewidth": 0}
-
-
-def _keys_of_bars(series: Sequence[Series]) -> list[Artist]:
-    from matplotlib.patches import Patch
-
-    looks = zip(series, styles_of(series), strict=True)
-    return [Patch(label=short_name(item.label, LONGEST_LABEL), **_fill(style)) for item, style in looks]
 
 
 def _importances(item: Series) -> _Importances:

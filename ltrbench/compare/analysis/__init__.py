@@ -7,5 +7,6 @@ next_step        the command that would allow a claim
 slices           differences by kinds of queries
 across           tests over several data sets
 aa               each model against itself
+tuning           searches: budgets, tunability, importance of settings, settings as good as the chosen
 importances      features of several models side by side
 """

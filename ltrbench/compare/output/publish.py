@@ -28,15 +28,17 @@ from pathlib import Path
 from ltrbench.compare.analysis.across import across, across_in_words
 from ltrbench.compare.analysis.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.analysis.slices import Slice
+from ltrbench.compare.analysis.tuning import tunings
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.output.report import write_report
 from ltrbench.compare.output.report.shown import series_of
+from ltrbench.compare.output.search_pictures import search_pictures
 from ltrbench.compare.output.tables import as_csv, as_latex, render, terms_of
 from ltrbench.errors import ResultError
 from ltrbench.glossary import GLOSSARY_FILE, extract
-from ltrbench.plots import draw_series
+from ltrbench.plots import draw_series, write_figures
 from ltrbench.results import Run
 from ltrbench.tables import Table, TableRow, figure, listed
 from ltrbench.untrusted.escaping import in_markdown
@@ -124,6 +126,7 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
         pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
         pictures.mkdir(exist_ok=True)
         draw_series(series_of(comparison), comparison.metric, pictures)
+        write_figures(pictures, search_pictures(tunings(comparison)))
     write_report(comparisons, folder / "report.html", slices, over, command)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.plots.drawing.series import Series
-from ltrbench.plots.drawing.styles import styles_of
+from ltrbench.plots.drawing.styles import bar_fill, styles_of
 from ltrbench.untrusted.escaping import visible
 
 if TYPE_CHECKING:
@@ -115,6 +115,13 @@ def keys_of(series: Sequence[Series]) -> list[Artist]:
         )
         for item, style in zip(series, styles_of(series), strict=True)
     ]
+
+
+def keys_of_bars(series: Sequence[Series]) -> list[Artist]:
+    from matplotlib.patches import Patch
+
+    looks = zip(series, styles_of(series), strict=True)
+    return [Patch(label=short_name(item.label, LONGEST_LABEL), **bar_fill(style)) for item, style in looks]
 
 
 def short_name(text: str, most: int) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ltrbench.plots.drawing.series import Series
 
 LineStyle = tuple[int, tuple[float, ...]]
@@ -84,6 +86,17 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
         )
         chosen.append(style)
     return chosen
+
+
+def bar_fill(style: Style) -> dict[str, Any]:
+    """Returns the fill of a bar, as arguments of matplotlib."""
+    from matplotlib.colors import to_rgb
+
+    full = np.array(to_rgb(style.colour))
+    tinted = tuple((1 - style.tint * (1 - full)).tolist())
+    # The hatch has the color of the edge: white on the full color, the full color on a pale tint.
+    edge = "white" if style.tint > 0.7 else style.colour
+    return {"facecolor": tinted, "edgecolor": edge, "hatch": style.hatch, "linewidth": 0}
 
 
 def _rank(model: str) -> int:

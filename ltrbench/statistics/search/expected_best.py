@@ -16,7 +16,8 @@ def expected_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     That estimator is too low, because a drawn maximum repeats values (Tang et al., 2020, ACL, "Showing Your
     Work Doesn't Always Work"). This function has their correction, the mean over all subsets of n values
-    drawn without replacement, which is unbiased. With the values v_1 <= ... <= v_N:
+    drawn without replacement. It is unbiased, and its variance is a little larger (Dodge et al., 2021, EMNLP
+    Findings). With the values v_1 <= ... <= v_N:
 
         E[max of n] = sum_(i >= n) v_i C(i - 1, n - 1) / C(N, n)
 

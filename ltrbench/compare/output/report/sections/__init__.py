@@ -10,6 +10,7 @@ write such a function in a file of one of these folders; nothing else changes:
 
     evidence   claims and their evidence
     queries    single queries and kinds of queries
+    search     searches for settings: budgets, values, importance of settings
     runs       quality by cutoff and iteration, costs, features, settings, data, notes
 """
 
