@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import toy_runs
@@ -45,8 +46,9 @@ def finished_run(
     skill: float = 1.0,
     valid: bool = True,
     file_rows: list[int] | None = None,
+    **fields: Any,
 ) -> Run:
-    """A toy run with scores of these queries, of valid too."""
+    """A toy run with scores of these queries, of valid too, and with these fields of RunResult."""
     rows = None if file_rows is None else np.array(file_rows)
     scored = {
         split: ScoredSplit(
@@ -70,4 +72,4 @@ def finished_run(
         "queries_without_relevant_document": 0.0,
     }
     data = {**toy.data, **{split: {**sizes, **toy.data[split]} for split in ("train", "valid", "test")}}
-    return write_run(folder, replace(toy, metrics=metrics, data=data), scored=scored)
+    return write_run(folder, replace(toy, metrics=metrics, data=data, **fields), scored=scored)

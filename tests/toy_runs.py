@@ -91,6 +91,41 @@ def write(
     return write_run(folder, result, scored=scored, curve=curve)
 
 
+SPACE = {"num_leaves": "4 to 64 (log)", "learning_rate": "0.01 to 0.3 (log)"}
+
+
+def searched(*, seed: int = 0, trials: int = 16, **fields: Any) -> dict[str, Any]:
+    """The record of a search that varied `SPACE`, for `RunResult.search`."""
+    return {
+        "name": "random",
+        "seed": seed,
+        "metric": "ndcg@10",
+        "choose": "per_fold",
+        "budget": {"trials": trials, "seconds": None},
+        "space": SPACE,
+        "trials": trials,
+        "iterations": 100 * trials,
+        "seconds": 2.5 * trials,
+        "chosen": 3,
+        "settings": {"num_leaves": 8, "learning_rate": 0.1},
+        "default": {"num_leaves": 31, "learning_rate": 0.1},
+        "importance": {},
+        **fields,
+    }
+
+
+def tuned(folder: Path, model: str = "native", *, leaves: int = 8, **fields: Any) -> Run:
+    """Writes a run whose settings a search chose: `num_leaves`, and the fields of `write`."""
+    settings = {"num_leaves": leaves, "learning_rate": 0.1, **fields.pop("settings", {})}
+    seed = fields.get("seed", 0)
+    ranker = {
+        "class": model,
+        "fields": {"seed": seed, **settings, "early_stopping": {"minimum": [[leaves, 0.2]]}},
+    }
+    fields = {"search": searched(seed=seed), "ranker": ranker, **fields}
+    return write(folder, model, **fields)
+
+
 def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> ScoredSplit:
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
     return ScoredSplit(judged, scores, query_keys=keys_of(judged))

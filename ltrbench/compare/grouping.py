@@ -1,9 +1,10 @@
 """Groups runs into tables, rows and cells.
 
 A table holds the runs on one data set with one set of splits. A row is a model, or a model with its settings
-if its runs have different settings. A cell is a fold with the fingerprints of its training, validation and
-test sets. The runs of a row in one cell are its replicates: they differ in the seed, or in the resample of
-the training queries.
+if its runs have different settings. The settings that a search chose distinguish no rows: a tuned row is a
+model with its search, whatever setting each fold chose. A cell is a fold with the fingerprints of its
+training, validation and test sets. The runs of a row in one cell are its replicates: they differ in the seed,
+or in the resample of the training queries.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ from typing import Any, NamedTuple, TypeVar
 
 from ltrbench.compare.notes import ON_DATA, Note
 from ltrbench.results import Run
+from ltrbench.tables import listed
 
 DATA_SPLITS = ("train", "valid", "test")
 
 # Settings that differ between the runs of one row, and between the folds of one data set.
 _OF_A_REPLICATE = {"seed"}
+# The limit that ends a trial of a search early; a run that is compared has none.
+_OF_A_TRIAL = "early_stopping.minimum"
 _OF_A_FOLD = {"fold", "train", "valid", "test"}
 # Settings of a data set that do not change its documents: descriptions and paths.
 _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published"}
+# `SearchRecord.choose` of a search for each fold.
+_PER_FOLD = "per_fold"
 _WORDS = {"_target_": "class"}
+# The value of a setting that a search chose, and of a setting of a search that a run does not have: it
+# differs from no other value.
+_ANY = object()
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -143,7 +152,13 @@ def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, An
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Returns row label -> runs; a label is the model's name and the settings that vary between its runs."""
-    settings_of_runs = [_settings_of(run, "model", _OF_A_REPLICATE) | _resample_settings(run) for run in runs]
+    searches = {
+        model: _search_settings(of_model)
+        for model, of_model in grouped(runs, lambda run: run.result.model).items()
+    }
+    settings_of_runs = [
+        _model_settings(run) | _resample_settings(run) | searches[run.result.model][id(run)] for run in runs
+    ]
     kinds = [(run.result.model, run.result.params) for run in runs]
     rows: dict[str, list[Run]] = {}
     for run, settings, kind in zip(runs, settings_of_runs, kinds, strict=True):
@@ -163,6 +178,56 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return rows
 
 
+def _model_settings(run: Run) -> dict[str, Any]:
+    """Returns the settings of the model; those that a search chose have the value `_ANY`."""
+    settings = _settings_of(run, "model", _OF_A_REPLICATE)
+    settings.pop(_OF_A_TRIAL, None)
+    return settings | dict.fromkeys(run.result.search.get("space", ()), _ANY)
+
+
+def _search_settings(runs: Sequence[Run]) -> dict[int, dict[str, Any]]:
+    """Returns id of a run -> the settings that distinguish its search from others; empty without searches.
+
+    Args:
+        runs: All runs of a model.
+    """
+    with_seed, with_budget = _has_swept_search_seed(runs), _has_swept_budget(runs)
+    searches = {id(run): _settings_of_search(run, with_seed, with_budget) for run in runs}
+    keys = {key for settings in searches.values() for key in settings}
+    if not keys:
+        return searches
+    # An untuned run differs from a tuned one in `search` alone.
+    untuned = dict.fromkeys(keys, _ANY) | {"search": "none"}
+    absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
+    return {place: absent | settings if settings else untuned for place, settings in searches.items()}
+
+
+def _settings_of_search(run: Run, with_seed: bool, with_budget: bool) -> dict[str, Any]:
+    search = run.result.search
+    if not search:
+        return {}
+    shown = ["metric", "choose", *(["seed"] if with_seed else [])]
+    settings = {key: search.get(key) for key in shown} | {"space": search.get("space", {})}
+    budget = search.get("budget", {}) if with_budget else {}
+    return {"search": search.get("name"), **flatten(settings | budget, "search.")}
+
+
+def _has_swept_search_seed(runs: Iterable[Run]) -> bool:
+    """Returns whether searches with different seeds chose the settings of runs with the same seed.
+
+    Otherwise seeds repeat the search together with the training, or all runs have one search.
+    """
+    tuned = [run for run in runs if run.result.search]
+    same = grouped(tuned, lambda run: (run.result.search.get("name"), cell_of(run), replicate_of(run)))
+    return any(len({run.result.search.get("seed") for run in repeated}) > 1 for repeated in same.values())
+
+
+def _has_swept_budget(runs: Iterable[Run]) -> bool:
+    return any(
+        f"search.{key}" in run.result.swept for run in runs for key in run.result.search.get("budget", ())
+    )
+
+
 def _resample_settings(run: Run) -> dict[str, Any]:
     """Returns the kind of resampling as settings, so that resampled and other runs are different rows."""
     resample = resample_of(run)
@@ -180,6 +245,11 @@ def replicate_of(run: Run) -> Replicate:
     return Replicate(run.result.data.get("resample", {}).get("index"), run.result.seed)
 
 
+def is_per_fold(run: Run) -> bool:
+    """Returns whether a search chose the settings by the validation set of the run's own fold."""
+    return run.result.search.get("choose") == _PER_FOLD
+
+
 def fold_of(run: Run) -> int | None:
     """Returns the number of the fold; None without folds."""
     fold: int | None = run.result.data.get("fold")
@@ -192,11 +262,19 @@ def _has_params(run: Run) -> bool:
 
 
 def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
-    """Returns the last run of each row, cell and replicate, and a note for each repeated run."""
+    """Returns the run that counts for each row, cell and replicate, and notes on the others.
+
+    Of several searches, the one with the most trials counts; of repeated runs, the last one.
+    """
     same: dict[tuple[str, DataCell, Replicate], list[Run]] = {}
     for label, runs_of_row in runs_by_label(runs).items():
         for run in runs_of_row:
             same.setdefault((label, cell_of(run), replicate_of(run)), []).append(run)
+    shorter: dict[str, list[Run]] = {}
+    for (label, _, _), repeated in same.items():
+        most = max(map(_num_trials, repeated))
+        shorter.setdefault(label, []).extend(run for run in repeated if _num_trials(run) < most)
+        repeated[:] = [run for run in repeated if _num_trials(run) == most]
     last = {key: max(repeated, key=lambda run: run.result.started) for key, repeated in same.items()}
     notes = [
         Note(
@@ -209,8 +287,33 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
         for (label, cell, replicate), repeated in same.items()
         if len(repeated) > 1
     ]
+    for label, left_out in shorter.items():
+        counted = [run for (other, _, _), run in last.items() if other == label]
+        notes += [_of_shorter_searches(label, counted, left_out)] if left_out else []
     kept = {id(run) for run in last.values()}
     return [run for run in runs if id(run) in kept], notes
+
+
+def _num_trials(run: Run) -> int:
+    """Returns the number of trials of the search that chose the settings; 0 without a search."""
+    number: int = run.result.search.get("trials", 0)
+    return number
+
+
+def _of_shorter_searches(label: str, counted: Sequence[Run], left_out: Sequence[Run]) -> Note:
+    """Returns the note on the runs of a row that searches with fewer trials chose."""
+    most, fewer = (
+        listed([str(number) for number in sorted(set(map(_num_trials, searched)))])
+        for searched in (counted, left_out)
+    )
+    return Note(
+        ON_DATA,
+        "searches with fewer trials",
+        f"The search with the most trials counts, {most} trials; left out: {len(left_out)} "
+        f"run{'s' * (len(left_out) > 1)} of searches with {fewer} trials. To compare budgets, sweep "
+        "search.trials in one command.",
+        label,
+    )
 
 
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -218,7 +321,10 @@ def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) ->
     return [
         f"{_WORDS.get(key, key)}={_first_equal(settings[key], key, rivals)}"
         for key in sorted(settings)
-        if any(rival.get(key) != settings[key] for rival in rivals)
+        if any(
+            _ANY not in (rival.get(key), settings[key]) and rival.get(key) != settings[key]
+            for rival in rivals
+        )
     ]
 
 

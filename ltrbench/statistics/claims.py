@@ -15,14 +15,19 @@ UNDECIDED = "undecided"
 
 MODELS = "models"
 RETRAINED = "retrained"
+RETUNED = "retuned"
 METHODS = "methods"
+TUNED_METHODS = "tuned methods"
 SCOPES = {
     MODELS: "these trained models",
     RETRAINED: "trained again on these queries",
+    RETUNED: "trained and tuned again on these queries",
     METHODS: "trained on other queries",
+    TUNED_METHODS: "trained and tuned again on other queries",
 }
 """Scope -> name in sentences and tables. `MODELS`: queries vary, training does not. `RETRAINED`: queries and
-training randomness (seeds) vary. `METHODS`: queries and training sets vary."""
+training randomness (seeds) vary. `METHODS`: queries and training sets vary. `RETUNED` and `TUNED_METHODS`:
+the searches that chose the settings have several seeds as well."""
 
 
 def claim_of(interval: Interval | None, rope: float) -> str:

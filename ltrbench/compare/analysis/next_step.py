@@ -1,10 +1,11 @@
 """Next step if there is no claim about the methods: the command that would allow one.
 
     resamples      train every model on resamples of the training queries
-    more_seeds     train with more seeds, into the folder of the sweep
+    more_seeds     train with more seeds, into the folder of the sweep; tuned models are tuned again
     _other_folds   train on the remaining folds
 
-The cheapest of these is returned. Its time is estimated from the times that the runs recorded.
+The cheapest of these is returned; if models were tuned only once, `more_seeds`. Its time is estimated from
+the times that the runs recorded.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ltrbench.compare.analysis.verdict import tuned_once
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.grouping import first_by, fold_of, replicate_of, resample_of
 from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.pairing.searches import searches_of
 from ltrbench.results import FUSED, IMPORTED, Run
 from ltrbench.results.overrides import as_products, quoted
 from ltrbench.statistics import FEWEST_REPLICATES
@@ -25,6 +28,12 @@ from ltrbench.untrusted.escaping import in_markdown, visible
 
 ENOUGH = 5
 """Number of replicates after a next step."""
+
+_ENOUGH_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
+_TUNE_AGAIN = (
+    f"Tuning was not repeated. Train and tune with {_ENOUGH_SEARCHES} seeds for claims that cover the "
+    "variation between searches"
+)
 
 _REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
@@ -55,21 +64,25 @@ class NextStep:
 def next_step(comparison: Comparison) -> NextStep | None:
     """Returns the cheapest step to a claim about the methods, or about the models trained again.
 
-    None if training was repeated often enough, even if pairs are undecided; also if the rows have several
-    test or training sets, or only some of them were trained on resamples.
+    None if training and tuning were repeated often enough, even if pairs are undecided; also if untuned rows
+    have several test or training sets, or only some rows were trained on resamples.
     """
     queries = comparison.queries
-    pairs = [pair for pair in comparison.family if _lacks_replicates(pair)]
-    if not pairs or queries is None or len(queries.cells) > 1 or queries.cells[0].train is None:
+    if queries is None or any(cell.train is None for cell in queries.cells):
         return None
     rows = {label: comparison.row(label).runs for label in queries.labels}
-    if len({resample_of(runs[0]) is None for runs in rows.values()}) > 1:
-        return None
+    resampled = {resample_of(runs[0]) is not None for runs in rows.values()}
     constant = {
         label
-        for label, (trainings,) in zip(queries.labels, queries.trainings, strict=True)
-        if trainings.is_constant
+        for label, of_row in zip(queries.labels, queries.trainings, strict=True)
+        if all(trainings.is_constant for trainings in of_row)
     }
+    if tuned_once(comparison) and not any(resampled):
+        varied = [runs for label, runs in rows.items() if label not in constant]
+        return more_seeds(varied, _ENOUGH_SEARCHES, _TUNE_AGAIN)
+    pairs = [pair for pair in comparison.family if _lacks_replicates(pair)]
+    if not pairs or len(queries.cells) > 1 or len(resampled) > 1:
+        return None
     why = "Training was not repeated"
     if all(pair.inference is not None for pair in pairs):
         why = "Some models were trained only twice"
@@ -122,29 +135,32 @@ def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextSt
     """
     runs = [run for row in rows for run in _one_a_fold(row)]
     jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for run in runs]
-    return _step(runs, jobs, None, number * sum(run.result.total_seconds for run in runs), reason)
+    return _step(runs, jobs, None, number * sum(_seconds(_one_a_fold(row)) for row in rows), reason)
 
 
 def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step to `number` seeds per row.
+    """Returns the step to `number` seeds per row, each of which repeats the search of a tuned row.
 
     If one sweep made all runs, only the missing seeds are trained, into its folder; otherwise all of them,
-    into a new folder.
+    into a new folder, and also if all seeds of the sweep have one search.
     """
     everything = [run for row in rows for run in row]
-    folder = _folder_of_sweep(everything)
+    folder = None if any(map(_has_search_of_another_seed, everything)) else _folder_of_sweep(everything)
     seeds = sorted({run.result.seed for run in everything})
     seeds = [*seeds, *range(seeds[-1] + 1, seeds[-1] + 1 + number)][:number]
-    wanted = [
-        (run, seed)
-        for row in rows
-        for run in _one_a_fold(row)
+    wanted = {
+        (place, seed): [
+            run for run in _one_a_fold(row) if folder is None or seed not in _seeds_of_fold(row, fold_of(run))
+        ]
+        for place, row in enumerate(rows)
         for seed in seeds
-        if folder is None or seed not in _seeds_of_fold(row, fold_of(run))
+    }
+    jobs = [
+        [*_without(run, ("seed", "search.seed")), f"seed={seed}"]
+        for (_, seed), runs in wanted.items()
+        for run in runs
     ]
-    jobs = [[*_without(run, ("seed",)), f"seed={seed}"] for run, seed in wanted]
-    seconds = sum(run.result.total_seconds for run, _ in wanted)
-    return _step(everything, jobs, folder, seconds, reason)
+    return _step(everything, jobs, folder, sum(map(_seconds, wanted.values())), reason)
 
 
 def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
@@ -160,9 +176,21 @@ def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
     folder = None if has_others else _folder_of_sweep(runs)
     folds = [number for number in range(1, num_folds + 1) if folder is None or number != fold]
     jobs = [[*_without(run, ("data.fold",)), f"data.fold={number}"] for run in runs for number in folds]
-    seconds = len(folds) * sum(run.result.total_seconds for run in runs if run.result.reused is None)
+    seconds = len(folds) * sum(_seconds([run for run in row if run.result.reused is None]) for row in rows)
     what = f"Train on {'all' if folder is None else 'the other'} folds for claims about the methods"
     return _step(runs, jobs, folder, seconds, f"{why}. {what}")
+
+
+def _seconds(runs: Sequence[Run]) -> float:
+    """Returns the time of runs of one row, and of their searches."""
+    searches: float = sum(search.get("seconds", 0.0) for search in searches_of(runs))
+    return sum(run.result.total_seconds for run in runs) + searches
+
+
+def _has_search_of_another_seed(run: Run) -> bool:
+    """Returns whether the search does not have the seed of the training."""
+    search = run.result.search
+    return bool(search) and search.get("seed") != run.result.seed
 
 
 def _lacks_replicates(pair: Pair) -> bool:

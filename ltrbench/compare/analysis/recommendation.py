@@ -22,7 +22,16 @@ from ltrbench.compare.pairing.fairness import (
 )
 from ltrbench.compare.pairing.pairs import against
 from ltrbench.rankers.models.importance import YARDSTICKS
-from ltrbench.statistics import BETTER, EQUIVALENT, METHODS, MODELS, RETRAINED, WORSE
+from ltrbench.statistics import (
+    BETTER,
+    EQUIVALENT,
+    METHODS,
+    MODELS,
+    RETRAINED,
+    RETUNED,
+    TUNED_METHODS,
+    WORSE,
+)
 from ltrbench.tables import listed
 
 _CLEARLY_CHEAPER = 1.5
@@ -35,7 +44,9 @@ _SHORTEST = 0.01
 _TIMES = {"predict": ("predict the test set", ".3f"), "fit": ("fit", ".2f")}
 
 _SCOPES_IN_WORDS = {
+    TUNED_METHODS: "for the models trained and tuned again on other queries",
     METHODS: "for the models trained again on other queries",
+    RETUNED: "for the models trained and tuned again on the same training queries",
     RETRAINED: "for the models trained again on the same training queries",
     MODELS: "for these trained models only: trained again, they may rank in another order",
 }
@@ -113,8 +124,9 @@ def _setting(comparison: Comparison, model: str, rows: Sequence[ModelRow]) -> tu
     """Returns the row of a model that validation chooses, None if it cannot, and a remark."""
     if len(rows) == 1:
         return rows[0].label, ""
-    count = f"{len(rows)} settings of {model}"
     groups = [row.group for row in rows]
+    is_tuned = any(group.is_tuned for group in groups)
+    count = f"{len(rows)} {'rows' if is_tuned else 'settings'} of {model}"
     seen = seen_by_choice([item for group in groups for item in group.evaluated])
     if seen:
         return None, f"The {count} are not considered: {seen}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.pairing.inference import is_tuned, is_tuned_again
 from ltrbench.compare.pairing.pairs import Pair, against
 from ltrbench.statistics import BETTER, EQUIVALENT, MODELS, SCOPES, UNDECIDED, WORSE
 from ltrbench.tables import listed
@@ -32,7 +33,8 @@ def verdict(comparison: Comparison) -> str:
     sentences += [_declared(comparison, metric) for metric in comparison.declared]
     if reasons:
         sentences.append(f"Undecided because of too few data: {listed(sorted(reasons))}.")
-    return " ".join([lead, *sentences])
+    sentences += [about_tuning(comparison)]
+    return " ".join(filter(None, [lead, *sentences]))
 
 
 def _declared(comparison: Comparison, metric: str) -> str:
@@ -105,3 +107,26 @@ def about_training(comparison: Comparison) -> str:
     rows = [row for label, row in zip(queries.labels, queries.trainings, strict=True) if label in labels]
     repeated = len(queries.cells) > 1 or any(len(trainings.keys) > 1 for row in rows for trainings in row)
     return NOT_ALIKE if repeated else NOT_REPEATED
+
+
+def about_tuning(comparison: Comparison) -> str:
+    """Returns which models were tuned with one search seed only; empty if there are none."""
+    labels = tuned_once(comparison)
+    if not labels:
+        return ""
+    return (
+        f"Tuning was not repeated: {listed(labels)} {'has' if len(labels) == 1 else 'have'} one search seed, "
+        "so that no claim covers the variation between searches."
+    )
+
+
+def tuned_once(comparison: Comparison) -> list[str]:
+    """Returns the labels of the paired rows that were tuned, but not again with other search seeds."""
+    queries = comparison.queries
+    if queries is None:
+        return []
+    return [
+        label
+        for number, label in enumerate(queries.labels)
+        if is_tuned(queries, number) and not is_tuned_again(queries, number)
+    ]

@@ -6,7 +6,7 @@
     table.csv           one row per model, numbers in full precision
     per_query.csv       one row per test query, one column per run: primary metric; empty cell if skipped
     comparison.json     rows, pairs with their tests, slices; the output of `compare --json`
-    environment.json    commands, commit, versions, machine; metrics and fingerprints of each run
+    environment.json    commands, commit, versions, machine; metrics, fingerprints and search of each run
     importances.csv     importances of every kind for each model, one row per feature
     importances.md      most important features, rank correlations, features that single models ignore
     report.html         the whole comparison as one page without references to other files
@@ -185,6 +185,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
                     for split in DATA_SPLITS
                     if split in run.result.data
                 },
+                **({"search": dict(run.result.search)} if run.result.search else {}),
             }
             for run in runs
         ],

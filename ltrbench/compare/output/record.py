@@ -16,6 +16,7 @@ from ltrbench.compare.analysis.verdict import claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.pairing.cells import EvaluatedRun
 from ltrbench.compare.pairing.pairs import OverFolds, Pair
+from ltrbench.compare.pairing.searches import SearchTotals, search_totals
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.statistics import Inference, Interval
 
@@ -116,6 +117,7 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
         "ranker": dict(result.ranker),
         "params": result.params,
         "own_settings": dict(result.own_settings),
+        "search": dict(result.search) or None,
         "label": row.label,
         "data": comparison.data,
         "fold": result.data.get("fold"),
@@ -139,6 +141,7 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "data": comparison.data,
         "label": row.label,
         "trainings": comparison.replicates[row.label],
+        "search": _fields(search_totals(row.group)),
         "baseline": comparison.baseline,
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
@@ -188,5 +191,7 @@ def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-def _fields(item: Across | NextStep | Recommendation | Inference | OverFolds | None) -> dict[str, Any] | None:
+def _fields(
+    item: Across | NextStep | Recommendation | Inference | OverFolds | SearchTotals | None,
+) -> dict[str, Any] | None:
     return None if item is None else asdict(item)

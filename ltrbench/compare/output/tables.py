@@ -14,7 +14,7 @@ from ltrbench.compare.analysis.methods import about_claims, about_folds, about_i
 from ltrbench.compare.analysis.next_step import as_paragraphs, in_one_line
 from ltrbench.compare.analysis.recommendation import recommend
 from ltrbench.compare.analysis.slices import Slice, interaction_sentence, interactions
-from ltrbench.compare.analysis.verdict import about_training, claim_with_scope, verdict
+from ltrbench.compare.analysis.verdict import about_training, about_tuning, claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.notes import by_group
 from ltrbench.glossary import anchor
@@ -115,7 +115,12 @@ def as_latex(comparison: Comparison) -> str:
     A mean is bold if its row is claimed to be better than every other row. Times, sizes and memory are left
     out.
     """
-    sentences = [about_intervals(comparison), about_claims(comparison), about_training(comparison)]
+    sentences = [
+        about_intervals(comparison),
+        about_claims(comparison),
+        about_training(comparison),
+        about_tuning(comparison),
+    ]
     how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
     return heading + _main_table(comparison, with_costs=False).latex()

@@ -24,6 +24,7 @@ from ltrbench.compare.grouping import (
     cells_in_words,
     first_by,
     grouped,
+    is_per_fold,
     replicate_of,
     resample_of,
 )
@@ -80,6 +81,11 @@ class EvaluatedRow:
     def model(self) -> str:
         return self.evaluated[0].run.result.model
 
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a search chose the settings."""
+        return bool(self.evaluated[0].run.result.search)
+
     @cached_property
     def cells(self) -> dict[DataCell, list[EvaluatedRun]]:
         """Cell -> its runs, which differ only in the seed or the resample."""
@@ -124,8 +130,9 @@ class Trainings:
         resample: Kind of resampling, without the number of the resample; None without resampling.
         is_constant: Whether several seeds gave the same scores, which count as one training.
         ranker_class: Class of the trained ranker.
-        seconds: Mean wall time of a run with one training; 0 if not available. It is for estimates, to which
-            runs that shared the machine contribute.
+        seconds: Mean wall time of a run with one training, and of its search if each training has another
+            one; 0 if not available. It is for estimates, to which runs that shared the machine contribute.
+        search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
     """
 
     values: NDArray[np.float64]
@@ -134,6 +141,7 @@ class Trainings:
     is_constant: bool
     ranker_class: str
     seconds: float
+    search_seeds: frozenset[int]
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
         """Returns the values of the trainings with these keys, (len(keys), Q)."""
@@ -265,9 +273,12 @@ def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
     return all(np.array_equal(items[0].scores, item.scores) for item in items[1:])
 
 
-def _trainings(items: Sequence[EvaluatedRun], metric: str) -> Trainings:
+def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
     """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
+    items = row.cells[cell]
     first = items[0].run
+    searches = [item.run.result.search for item in items if item.run.result.search]
+    search_seeds = frozenset(int(search.get("seed", 0)) for search in searches)
     resample = resample_of(first)
     is_constant = resample is None and len(items) > 1 and _have_same_scores(items)
     if resample is not None:
@@ -283,8 +294,18 @@ def _trainings(items: Sequence[EvaluatedRun], metric: str) -> Trainings:
         resample=resample,
         is_constant=is_constant,
         ranker_class=str(first.result.ranker.get("class", first.result.model)),
-        seconds=fmean(sum(run.run.result.total_seconds for run in runs) for runs in by_key.values()),
+        seconds=fmean(
+            sum(_seconds(run.run, search_seeds, len(row.cells)) for run in runs) for runs in by_key.values()
+        ),
+        search_seeds=search_seeds,
     )
+
+
+def _seconds(run: Run, search_seeds: Collection[int], num_cells: int) -> float:
+    """Returns the time of a run, with its part of its search if a further training needs another search."""
+    search = run.result.search if len(search_seeds) > 1 else {}
+    shared_by = 1 if is_per_fold(run) else num_cells
+    return run.result.total_seconds + float(search.get("seconds", 0.0)) / shared_by
 
 
 class Arranged(NamedTuple):
@@ -406,7 +427,7 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
 def _queries_of_cell(rows: Sequence[EvaluatedRow], cell: DataCell, metric: str) -> _CellQueries:
     first = rows[0].cells[cell][0]
     weighting = first.evaluation.weightings[metric]
-    trainings = [_trainings(row.cells[cell], metric) for row in rows]
+    trainings = [_trainings(row, cell, metric) for row in rows]
     values = np.concatenate([training.values for training in trainings])
     numbers = np.flatnonzero(~np.isnan(values).any(axis=0))
     counting = [

@@ -16,7 +16,7 @@ from statistics import fmean
 
 import numpy as np
 
-from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of, grouped
+from ltrbench.compare.grouping import DATA_SPLITS, DataCell, GroupedRuns, cell_of, grouped, is_per_fold
 from ltrbench.compare.notes import ON_BACKENDS, ON_CLAIMS, ON_CONVENTIONS, ON_COSTS, ON_DATA, Note
 from ltrbench.compare.pairing.cells import EvaluatedRow, EvaluatedRun, first_of_cells
 from ltrbench.compare.pairing.overlap import (
@@ -27,6 +27,7 @@ from ltrbench.compare.pairing.overlap import (
     shared,
     sharing,
 )
+from ltrbench.compare.pairing.searches import search_notes
 from ltrbench.data.query_keys import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
@@ -115,7 +116,8 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         *_circumstances(results),
         *_shared_machine(rows),
         *_changed_plugins(evaluated),
-        *_budgets(rows, metric, convention),
+        *search_notes(rows),
+        *_budgets([row for row in rows if not row.is_tuned], metric, convention),
         *_chosen_over_folds(rows),
         *_chosen_on_test(results),
         *_backend_notes(results),
@@ -248,19 +250,26 @@ def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
 
 
 def parameters(results: Sequence[RunResult]) -> str:
-    """Returns a sentence: the set of shared parameters, and the models with other values.
+    """Returns a sentence: the set of shared parameters, the models with other values, and the tuned models.
 
     Empty if all models are yardsticks, which have no parameters.
     """
     kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
+    tuned = dict.fromkeys(result.model for result in results if result.search)
     settings: dict[str, dict[str, None]] = {}
     for result in results:
-        if result.own_settings or result.params == OWN:
-            settings.setdefault(result.model, {})[assignments(result.own_settings)] = None
+        chosen = result.search.get("space", {})
+        fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
+        if fixed or (result.params == OWN and not result.search):
+            settings.setdefault(result.model, {})[assignments(fixed)] = None
     models = [f"{model} ({'; '.join(filter(None, texts)) or 'none'})" for model, texts in settings.items()]
+    parts = []
     if kinds:
-        return f"Parameters: {', '.join(kinds)}{f', except in {listed(models)}' if models else ''}."
-    return f"Parameters: each model's own, {listed(models)}." if models else ""
+        parts.append(f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}")
+    elif models:
+        parts.append(f"each model's own, {listed(models)}")
+    parts += [f"tuned by a search in {listed([*tuned])}"] if tuned else []
+    return f"Parameters: {'; '.join(parts)}." if parts else ""
 
 
 def _several(values: Iterable[str]) -> list[str]:
@@ -268,7 +277,11 @@ def _several(values: Iterable[str]) -> list[str]:
 
 
 def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
-    """Yields notes on models with several settings: the best of many is partly lucky."""
+    """Yields notes on models with several settings: the best of many is partly lucky.
+
+    Args:
+        rows: Rows that were not tuned; `search_notes` has those that were.
+    """
     rows_of_model = grouped((row for row in rows if row.runs[0].result.seconds), lambda row: row.model)
     tried = {model: len(of_model) for model, of_model in rows_of_model.items()}
     if max(tried.values(), default=1) == 1:
@@ -290,8 +303,13 @@ def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
 
 def _chosen_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields a note if validation queries that settings are chosen by are test queries of other folds."""
-    several = [model for model, count in Counter(row.model for row in rows).items() if count > 1]
-    seen = seen_by_choice([item for row in rows if row.model in several for item in row.evaluated])
+    counts = Counter(row.model for row in rows if not row.is_tuned)
+    # A search that chooses per fold sees no other fold.
+    chosen = [
+        row for row in rows if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
+    ]
+    several = list(dict.fromkeys(row.model for row in chosen))
+    seen = seen_by_choice([item for row in chosen for item in row.evaluated])
     if seen:
         yield Note(
             ON_CLAIMS,

@@ -1,7 +1,9 @@
 """Scope and inference of the claim about a pair of rows.
 
 The scope follows from what varied between the runs: only queries, also seeds, or also training sets (folds,
-or resamples of the training queries). `ltrbench.statistics.repeated.replicates` has the formulas.
+or resamples of the training queries). If the replicates of tuned rows have searches with different seeds, the
+variance of tuning is a part of theirs, and the scope says so. `ltrbench.statistics.repeated.replicates` has
+the formulas.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from ltrbench.statistics import (
     METHODS,
     MODELS,
     RETRAINED,
+    RETUNED,
+    TUNED_METHODS,
     Inference,
     fold_replicates,
     independent_replicates,
     resampling_factor,
     shared_replicates,
 )
+
+_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS}
 
 
 def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
@@ -29,6 +35,24 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     The inference is None if training was not repeated: the scope is then the trained models, and
     `statistics.simultaneous_intervals` over queries decide.
     """
+    scope, inference = _infer(queries, a, b)
+    tuned = [row for row in (a, b) if is_tuned(queries, row)]
+    tuned_again = bool(tuned) and all(is_tuned_again(queries, row) for row in tuned)
+    return _WITH_TUNING.get(scope, scope) if tuned_again else scope, inference
+
+
+def is_tuned(queries: PairedQueries, row: int) -> bool:
+    """Returns whether searches chose the settings of a row."""
+    return all(of_cell.search_seeds for of_cell in queries.trainings[row])
+
+
+def is_tuned_again(queries: PairedQueries, row: int) -> bool:
+    """Returns whether a row has searches with several seeds in each cell."""
+    return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
+
+
+def _infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
+    """Returns the scope by the trainings alone, and the inference."""
     if are_folds(queries):
         return METHODS, _infer_over_folds(queries, a, b)
     # Models with different training sets allow no claim about training on either of them.
