@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from claim_cases import only
-from messages import naming
 from run_cases import finished_run
 from toy_runs import SPACE, judgments, mentions, searched, tuned, write
 
@@ -21,7 +20,6 @@ from ltrbench.compare.output.publish import publish
 from ltrbench.compare.output.record import comparisons_as_json
 from ltrbench.compare.output.reproduce import reproduce
 from ltrbench.compare.output.tables import as_latex
-from ltrbench.errors import ResultError
 from ltrbench.results import Run, find_runs
 from ltrbench.statistics import METHODS, MODELS, RETRAINED, RETUNED, SCOPES, TUNED_METHODS
 
@@ -123,13 +121,6 @@ def test_searches_with_swept_budgets_are_rows(tmp_path: Path) -> None:
     comparison = only(runs)
     assert labels(comparison) == ["native search.trials=16", "native search.trials=32"]
     assert not any(note.term == "searches with fewer trials" for note in comparison.note_entries)
-
-
-def test_trials_are_not_compared(tmp_path: Path) -> None:
-    final, trial = tuned(tmp_path / "final"), changed(write(tmp_path / "trial", "native"), trial=True)
-    assert [run.path for run in only([final, trial]).rows[0].runs] == [final.path]
-    with pytest.raises(ResultError, match=naming(str(trial.path), "trials", "sweep")):
-        compare([trial])
 
 
 def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
@@ -283,7 +274,7 @@ def test_files_hold_the_searches(tmp_path: Path) -> None:
     assert mentions(
         table, "native 2 settings", "3 searches of 16 trials", "4,800 iterations in 120 s of fits"
     )
-    assert "glossary.md#search" in table
+    assert "glossary.md#tuning-budget" in table
 
 
 def test_a_frame_has_one_row_per_tuned_model(tmp_path: Path) -> None:

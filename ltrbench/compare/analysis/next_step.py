@@ -19,7 +19,7 @@ from ltrbench.compare.analysis.verdict import tuned_once
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.grouping import first_by, fold_of, replicate_of, resample_of
 from ltrbench.compare.pairing.pairs import Pair
-from ltrbench.compare.pairing.searches import searches_of
+from ltrbench.compare.pairing.searches import distinct_searches
 from ltrbench.results import FUSED, IMPORTED, Run
 from ltrbench.results.overrides import as_products, quoted
 from ltrbench.statistics import FEWEST_REPLICATES
@@ -183,7 +183,7 @@ def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
 
 def _seconds(runs: Sequence[Run]) -> float:
     """Returns the time of runs of one row, and of their searches."""
-    searches: float = sum(search.get("seconds", 0.0) for search in searches_of(runs))
+    searches: float = sum(search.get("seconds", 0.0) for search in distinct_searches(runs))
     return sum(run.result.total_seconds for run in runs) + searches
 
 

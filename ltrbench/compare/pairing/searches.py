@@ -42,7 +42,7 @@ class SearchTotals:
         return f"{low}" if low == high else f"{low} to {high}"
 
 
-def searches_of(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
+def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
     """Returns the records of the searches that chose the settings of runs, each once.
 
     Folds can share a search, and several training seeds as well.
@@ -60,7 +60,7 @@ def _search_of(run: Run) -> tuple[object, ...]:
 
 def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     """Returns the searches of a row; None if it was not tuned."""
-    searches = searches_of(row.runs)
+    searches = distinct_searches(row.runs)
     if not searches:
         return None
     first, trials = searches[0], [search.get("trials", 0) for search in searches]
@@ -84,7 +84,7 @@ def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     ).items():
         sizes = "; ".join(f"{label} {_size(totals[label])}" for label in labels)
         lead = f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation"
-        yield Note(ON_CLAIMS, "search", f"{lead}: {sizes}.")
+        yield Note(ON_CLAIMS, "tuning budget", f"{lead}: {sizes}.")
     tuned = [row for row in rows if row.label in totals]
     models = {row.model for row in tuned}
     differences = _differences(totals) if len(models) > 1 else []

@@ -15,11 +15,21 @@ from ltrbench.compare.pairing.fairness import parameters
 from ltrbench.compare.pairing.searches import search_totals
 from ltrbench.results import Run
 
-TERM, BUDGET = "search", "tuning budget"
+SIZES = "Search "
 
 
 def notes(comparison: Comparison, term: str) -> list[str]:
     return [str(note) for note in comparison.note_entries if note.term == term]
+
+
+def sizes(comparison: Comparison) -> list[str]:
+    """The notes on the sizes of the searches."""
+    return [note for note in notes(comparison, "tuning budget") if note.startswith(SIZES)]
+
+
+def inequalities(comparison: Comparison) -> list[str]:
+    """The notes on unequal budgets."""
+    return [note for note in notes(comparison, "tuning budget") if not note.startswith(SIZES)]
 
 
 def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
@@ -30,14 +40,14 @@ def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
 def test_the_sizes_of_all_searches_are_one_note(tmp_path: Path) -> None:
     space = {"num_leaves": SPACE["num_leaves"]}
     comparison = compared(tmp_path, {"space": space, "trials": 3, "seconds": 7.5})
-    (note,) = notes(comparison, TERM)
+    (note,) = sizes(comparison)
     assert mentions(note, "random", "per fold", "ndcg@10")
     assert "native 2 settings, 16 trials, 1,600 iterations in 40 s" in note
     assert "xgboost 1 setting, 3 trials, 300 iterations in 7.5 s" in note
 
 
 def test_other_searches_have_notes_of_their_own(tmp_path: Path) -> None:
-    first, second = notes(compared(tmp_path, {"name": "tpe"}), TERM)
+    first, second = sizes(compared(tmp_path, {"name": "tpe"}))
     assert mentions(first, "random", "native")
     assert mentions(second, "tpe", "xgboost")
 
@@ -64,50 +74,50 @@ def test_a_search_that_training_seeds_share_counts_once(tmp_path: Path) -> None:
 def test_an_untuned_row_has_no_totals(tmp_path: Path) -> None:
     comparison = only([write(tmp_path / "n", "native")])
     assert search_totals(comparison.rows[0].group) is None
-    assert notes(comparison, TERM) == []
+    assert sizes(comparison) == []
 
 
 def test_equal_budgets_need_no_note(tmp_path: Path) -> None:
-    assert notes(compared(tmp_path, {}), BUDGET) == []
+    assert inequalities(compared(tmp_path, {})) == []
 
 
 def test_unequal_trials_are_named(tmp_path: Path) -> None:
-    (note,) = notes(compared(tmp_path, {"trials": 32}), BUDGET)
+    (note,) = inequalities(compared(tmp_path, {"trials": 32}))
     assert mentions(note, "trials (native 16, xgboost 32)", "search.trials")
     assert "settings varied" not in note
 
 
 def test_settings_that_only_one_model_varies_are_named(tmp_path: Path) -> None:
-    (note,) = notes(compared(tmp_path, {"space": {"num_leaves": SPACE["num_leaves"]}}), BUDGET)
+    (note,) = inequalities(compared(tmp_path, {"space": {"num_leaves": SPACE["num_leaves"]}}))
     assert mentions(note, "native 2, xgboost 1", "learning_rate", "search.space")
 
 
 def test_unequal_ranges_are_named(tmp_path: Path) -> None:
-    (note,) = notes(compared(tmp_path, {"space": {**SPACE, "num_leaves": "2 to 8"}}), BUDGET)
+    (note,) = inequalities(compared(tmp_path, {"space": {**SPACE, "num_leaves": "2 to 8"}}))
     assert mentions(note, "range of num_leaves", f"native {SPACE['num_leaves']}", "xgboost 2 to 8")
 
 
 def test_budgets_that_one_model_sweeps_are_no_inequality(tmp_path: Path) -> None:
     swept = {"search.trials": ["16", "32"]}
     runs = [tuned(tmp_path / f"{n}", search=searched(trials=n), swept=swept) for n in (16, 32)]
-    assert notes(only(runs), BUDGET) == []
+    assert inequalities(only(runs)) == []
 
 
 def test_an_untuned_model_beside_a_tuned_one_is_named_with_the_remedy(tmp_path: Path) -> None:
     runs = [tuned(tmp_path / "n"), write(tmp_path / "x", "xgboost"), write(tmp_path / "l", "lightgbm")]
     yardstick = write(tmp_path / "r", "random", params="none")
-    (note,) = notes(only([*runs, yardstick]), BUDGET)
+    (note,) = inequalities(only([*runs, yardstick]))
     assert mentions(
         note, "Tuned: native", "xgboost and lightgbm", "search=random search.trials=16", "search=none"
     )
     assert "random," not in note
-    assert notes(only([runs[0], yardstick]), BUDGET) == []
+    assert inequalities(only([runs[0], yardstick])) == []
 
 
 def test_the_settings_of_a_tuned_and_an_untuned_row_of_one_model_are_no_inequality(tmp_path: Path) -> None:
     comparison = only([tuned(tmp_path / "t"), write(tmp_path / "u", "native")])
     assert len(comparison.rows) == 2
-    assert notes(comparison, BUDGET) == []
+    assert inequalities(comparison) == []
 
 
 def validated(run: Run) -> dict[str, Any]:
@@ -147,10 +157,8 @@ def test_only_a_search_over_folds_can_see_their_test_queries(
 
 def test_the_parameters_of_tuned_models_are_not_listed(tmp_path: Path) -> None:
     runs = [
-        tuned(
-            tmp_path / f"{leaves}", fold=leaves, leaves=leaves, own_settings={"num_leaves": leaves, **fixed}
-        )
-        for leaves, fixed in ((4, {}), (8, {}))
+        tuned(tmp_path / f"{leaves}", fold=leaves, leaves=leaves, own_settings={"num_leaves": leaves})
+        for leaves in (4, 8)
     ]
     sentence = parameters([run.result for run in runs])
     assert mentions(sentence, "matched", "tuned", "native")
