@@ -332,7 +332,10 @@ def _load_and_fit(experiment: Experiment, begun: RunResult, on_progress: OnProgr
     if experiment.is_trial:
         _check_validation("a trial of a search", "run without a search (search=none)", splits)
     _check_stopping(ranker, splits)
-    log.info("%s: fitting on %s, %d threads", experiment.model, _size(splits.train), begun.threads)
+    # A search has hundreds of trials on the same data.
+    level = logging.DEBUG if experiment.is_trial else logging.INFO
+    threads = f"{begun.threads} {'thread' if begun.threads == 1 else 'threads'}"
+    log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), threads)
     with seconds.taking("warm_up"):
         warm_up_metrics(experiment.metrics)
         if isinstance(ranker, SupportsWarmUp):

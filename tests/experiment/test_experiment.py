@@ -242,6 +242,16 @@ def test_unpickling_works_as_before_after_a_run(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(Toy())) == Toy()
 
 
+@pytest.mark.parametrize(("num_threads", "named"), [(1, ", 1 thread\n"), (2, ", 2 threads\n")])
+def test_the_log_has_the_number_of_threads(
+    num_threads: int, named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    ranker = LightGBMRanker(num_trees=1, num_threads=num_threads)
+    run(Experiment(model="lightgbm", ranker=ranker, source=Toy()), tmp_path)
+    assert named in caplog.text
+
+
 def test_a_lost_tracker_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path, Recorder(lost=True))
     assert read_run(tmp_path).result.status == FINISHED
