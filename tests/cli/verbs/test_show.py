@@ -221,3 +221,12 @@ def test_a_long_command_is_one_that_a_shell_takes_back(finished: Run) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(tmp_path)]) == 2
     assert re.search(naming(tmp_path, "result.json", "outputs/DATE/TIME"), capsys.readouterr().err)
+
+
+def test_the_folder_of_a_sweep_is_refused_with_the_verb_that_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = tmp_path / "my sweep"
+    (sweep / "plan").mkdir(parents=True)
+    assert main(["show", str(sweep)]) == 2
+    assert re.search(naming(sweep, RESULT_FILE, f"status '{sweep}'"), capsys.readouterr().err)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ltrbench.cli.files import PATH, echo, echo_json, terminal_width
+from ltrbench.cli.program import program
+from ltrbench.errors import ResultError
 from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure, paragraph
 from ltrbench.tables.numbers import DASH
 
@@ -37,13 +39,24 @@ def show_verb(run: Path, as_object: bool) -> None:
     \b
         python -m ltrbench show outputs/2026-01-31/12-00-00
     """
-    from ltrbench.results import read_run
-
-    run_of_folder = read_run(run)
+    run_of_folder = _read(run)
     if as_object:
         echo_json(_record(run_of_folder))
     else:
         echo("\n\n".join(_parts(run_of_folder, terminal_width())))
+
+
+def _read(folder: Path) -> Run:
+    from ltrbench.results import RESULT_FILE, read_run
+    from ltrbench.sweep.job import PLAN_FOLDER
+
+    try:
+        return read_run(folder)
+    except ResultError as error:
+        if (folder / RESULT_FILE).exists() or not (folder / PLAN_FOLDER).is_dir():
+            raise
+        status = f"{program()} status {shlex.quote(str(folder))}"
+        raise ResultError(f"{error} {folder} is the folder of a sweep; {status} shows its jobs.") from error
 
 
 def _record(run: Run) -> dict[str, Any]:
