@@ -20,7 +20,7 @@ from ltrbench.compare.pairing.fairness import (
     stopped_on_test,
     values_on_validation,
 )
-from ltrbench.compare.pairing.pairs import against
+from ltrbench.compare.pairing.pairs import Pair, against
 from ltrbench.rankers.models.importance import YARDSTICKS
 from ltrbench.statistics import (
     BETTER,
@@ -252,11 +252,20 @@ def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
 def _certainty(comparison: Comparison) -> str:
     queries = comparison.queries
     count = 0 if queries is None else queries.num_distinct
-    decided = [pair.scope for pair in comparison.family if pair.interval is not None]
-    scopes = [words for scope, words in _SCOPES_IN_WORDS.items() if scope in decided]
+    decided = [pair for pair in comparison.family if pair.interval is not None]
+    of_scope = grouped(decided, lambda pair: pair.scope)
+    scopes = [
+        words if len(of_scope) == 1 else words.replace("models", f"models ({_rows_of(of_scope[scope])})", 1)
+        for scope, words in _SCOPES_IN_WORDS.items()
+        if scope in of_scope
+    ]
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
     together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
     return (
         f"How sure: 95 % confidence{together}, {'; '.join(scopes)}. Data: "
         f"{count:,} test queries; trainings: {trainings}."
     )
+
+
+def _rows_of(pairs: Sequence[Pair]) -> str:
+    return listed(list(dict.fromkeys(label for pair in pairs for label in (pair.a, pair.b))))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claim_cases import only, runs_of
+from claim_cases import deterministic, only, runs_of
 from toy_runs import judgments, mentions, write
 
 from ltrbench.compare import Comparison, Settings, compare, render
@@ -180,6 +180,19 @@ def test_the_certainty_names_confidence_scope_queries_and_trainings(
     runs = [*runs_of(tmp_path, "native", seeds, skill=3.0), *runs_of(tmp_path, "xgboost", seeds)]
     certainty = recommended(only(runs)).certainty
     assert mentions(certainty, "95 %", "150 test queries", f"{len(seeds)} seed", scope)
+
+
+def test_with_several_scopes_the_certainty_names_the_models_of_each(tmp_path: Path) -> None:
+    runs = [
+        *deterministic(tmp_path, "native", skill=3.0),
+        *deterministic(tmp_path, "lightgbm"),
+        *runs_of(tmp_path, "xgboost"),
+    ]
+    certainty = recommended(only(runs)).certainty
+    retrained, of_models = certainty.split(";")[:2]
+    assert mentions(retrained, "native", "lightgbm", "xgboost", "the same")
+    assert mentions(of_models, "native", "lightgbm", "only")
+    assert "xgboost" not in of_models
 
 
 def test_the_recommendation_is_the_first_thing_in_every_form(tmp_path: Path) -> None:
