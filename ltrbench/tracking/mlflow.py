@@ -116,6 +116,7 @@ class MLflowTracker(Tracker):
         models: whether the model of a run is also logged as an MLflow model, to load, serve and register it.
         system_metrics: whether CPU, memory, disk and network usage are measured during a run. Needs the extra
             `system`, and slightly increases the measured times.
+        num_stored: number of runs that this tracker has stored, without those that the store had already.
     """
 
     uri: str = "sqlite:///mlflow.db"
@@ -124,6 +125,7 @@ class MLflowTracker(Tracker):
     system_metrics: bool = False
 
     def __post_init__(self) -> None:
+        self.num_stored = 0
         self._client: MlflowClient | None = None
         self._database: Path | None = None
         self._experiment_id = ""
@@ -254,6 +256,7 @@ class MLflowTracker(Tracker):
                         client.finalize_logged_model(model_id, "READY")
                     status = "FINISHED" if run.result.status == FINISHED else "FAILED"
                     client.set_terminated(copy.run_id, status, milliseconds(run.result.finished))
+        self.num_stored += 1
         return copy._replace(is_complete=True, models=(model_id,) if model_id else ())
 
     def _create(self, client: MlflowClient, run: Run, identity: RunIdentity, tables: list[str]) -> Copy:

@@ -48,13 +48,18 @@ def stored(uri: str = "sqlite:///mlflow.db") -> dict[str, list[MlflowRun]]:
     return {kind: [run for run in runs if run.data.tags["kind"] == kind] for kind in ("sweep", "run")}
 
 
-def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(tmp_path: Path) -> None:
+def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number, model in enumerate(("native", "lightgbm")):
         write(tmp_path / "sweep" / str(number), model)
     write(tmp_path / "sweep/2", "xgboost", status=FAILED, error="no memory")
     before = sorted((tmp_path / "sweep").rglob("*"))
-    for _ in range(2):
+    for num_new in (3, 0):
         assert main(["sync", "sweep"]) == 0
+        assert mentions(
+            capsys.readouterr().err, "3 runs of sweep", "sqlite:///mlflow.db", f"{num_new} of them"
+        )
     # Nothing but the lease of the command that tracks the sweep.
     after = sorted((tmp_path / "sweep").rglob("*"))
     assert [path for path in after if not path.name.startswith(f".{TRACKING}-")] == before
@@ -69,6 +74,7 @@ def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(tmp_path: Pat
     shutil.rmtree(tmp_path / "sweep/2")
     write(tmp_path / "sweep/2", "xgboost")
     assert main(["sync", "sweep"]) == 0
+    assert mentions(capsys.readouterr().err, "3 runs of sweep", "1 of them new")
     runs = stored()
     assert [run.info.status for run in (*runs["sweep"], *runs["run"])] == ["FINISHED"] * 4
 
@@ -105,7 +111,9 @@ def test_the_store_of_the_runs_is_the_default(
     write(tmp_path / "sweep/0", "a", config={"tracking": recorded}, started_in=str(elsewhere))
     # The store was on another machine.
     assert main(["sync", "sweep"]) == 0
-    assert mentions(capsys.readouterr().err, elsewhere, "--uri", "sqlite:///mlflow.db", "'ltrbench'")
+    assert mentions(
+        capsys.readouterr().err, elsewhere, "--uri", "sqlite:///mlflow.db", "'ltrbench'", "1 run of"
+    )
     (elsewhere / "kept").mkdir(parents=True)
     shutil.copy(empty_database, elsewhere / "kept/mlflow.db")
     assert main(["sync", "sweep"]) == 0

@@ -44,7 +44,9 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
             continue
         with hold(sweep, TRACKING, wait=_SECONDS_TO_WAIT):
             mirror(tracker, sweep, sweep_identity(sweep), members, _status(sweep, members))
-    click.echo(f"number of runs in {tracker.where}: {len(runs)}", err=True)
+    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {folder}"
+    are = "is" if len(runs) == 1 else "are"
+    click.echo(f"{count} {are} in {tracker.where}, {tracker.num_stored} of them new", err=True)
 
 
 def _store(runs: Sequence[Run]) -> Store:
