@@ -91,7 +91,8 @@ class Outcome:
         state: finished, failed, or running: another process runs the job.
         error: message of the failure, as the command line prints it; empty for other states.
         is_user_error: whether the user can fix the error.
-        summary: metrics and fit time of a run that finished in this process.
+        summary: metrics and fit time of a run that finished in this process, and the job whose training it
+            copied.
     """
 
     state: str
@@ -171,7 +172,9 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     watching = contextlib.nullcontext() if showing is None else showing(task.progress, experiment.model)
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
-    return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}"
+    reused = done.result.reused
+    copied = "" if reused is None else f"; the training of job {reused} is reused"
+    return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}{copied}"
 
 
 def _trained(task: JobTask) -> tuple[str, Run] | None:

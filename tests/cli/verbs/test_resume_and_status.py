@@ -49,6 +49,14 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: 
     assert mentions(run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting")
 
 
+def test_a_job_of_a_worker_names_the_job_whose_training_it_copied(sweep: Path) -> None:
+    shutil.rmtree(sweep / "s/1")
+    executor = ("executor=processes", "executor.workers=1")
+    done = run(*SWEEP, *executor, "model=native", "seed=1,2", folder=sweep)
+    (ended,) = [line for line in done.stderr.splitlines() if line.startswith("job 1 finished")]
+    assert mentions(ended, "fit in", "training of job 0")
+
+
 def test_resume_refuses_finished_jobs_that_have_changed_and_runs_nothing(sweep: Path) -> None:
     for path in sweep.glob("s/plan/[0-9]*.json"):
         record = json.loads(path.read_text())
