@@ -86,7 +86,7 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     for state in states:
         if state.name in left:
             expected = fmean(taken.get(str(state.job.choices.get("model")), [overall]))
-            left[state.name] += max(expected - _elapsed(state.holder), 0.0)
+            left[state.name] += max(expected - elapsed(state.holder), 0.0)
     num_running = sum(state.name == RUNNING for state in states)
     return sum(left.values()) / max(num_running, 1)
 
@@ -95,7 +95,8 @@ def _seconds(run: Run) -> float:
     return _between(run.result.started, run.result.finished)
 
 
-def _elapsed(working: Holder | None) -> float:
+def elapsed(working: Holder | None) -> float:
+    """Returns the seconds since a process acquired a lease; 0 without one."""
     return 0.0 if working is None else _between(working.since, now())
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from command_line import TINY, run
 from toy_runs import mentions
+
+from ltrbench.results import hold
 
 SWEEP = [*TINY, "hydra.sweep.dir=s", "-m"]
 
@@ -55,6 +59,14 @@ def test_a_job_of_a_worker_names_the_job_whose_training_it_copied(sweep: Path) -
     done = run(*SWEEP, *executor, "model=native", "seed=1,2", folder=sweep)
     (ended,) = [line for line in done.stderr.splitlines() if line.startswith("job 1 finished")]
     assert mentions(ended, "fit in", "training of job 0")
+
+
+def test_status_shows_for_how_long_a_process_has_worked_on_a_job(sweep: Path) -> None:
+    shutil.rmtree(sweep / "s/1")
+    with hold(sweep / "s/1"):
+        shown = run("status", "s", folder=sweep).stdout
+    assert mentions(shown, "1 running", f"process {os.getpid()}")
+    assert re.search(r"\(process .* for \d+ s\)$", shown, re.MULTILINE)
 
 
 def test_resume_refuses_finished_jobs_that_have_changed_and_runs_nothing(sweep: Path) -> None:

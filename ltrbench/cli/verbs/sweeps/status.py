@@ -47,7 +47,7 @@ def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
         began = time.monotonic()
         states, text = _look(sweep, as_object)
         if text != shown:
-            echo(text)
+            echo(_with_elapsed(text, states))
         shown = text
         if not watch or not _are_open(states):
             return OK
@@ -115,6 +115,18 @@ def _line(state: JobState) -> str:
     detail = f" ({state.holder})" if state.holder is not None else ""
     reason = f": {state.reason.strip().splitlines()[0]}" if state.reason else ""
     return f"{state.job.folder}  {' '.join(state.job.settings_of_job)}{detail}{reason}"
+
+
+def _with_elapsed(text: str, states: Sequence[JobState]) -> str:
+    """Returns the text with the elapsed time of each running job instead of the time of its start.
+
+    The elapsed time is not part of the text before, because it alone is no change that --watch shows.
+    """
+    from ltrbench.sweep.state import elapsed
+
+    for working in [state.holder for state in states if state.holder is not None]:
+        text = text.replace(f"since {working.since}", f"for {_duration(elapsed(working))}")
+    return text
 
 
 def _duration(seconds: float) -> str:
