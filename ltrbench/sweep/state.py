@@ -73,7 +73,8 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     """Returns an estimate of the time until all jobs have ended; None if no job has finished yet.
 
     A job takes as long as the finished jobs of its model on average, or else as all finished jobs. Running
-    jobs share the work that is left.
+    jobs share the work that is left. A job that copies the training of another takes no time, unless that
+    training failed.
     """
     taken: dict[str, list[float]] = {}
     for state in states:
@@ -83,8 +84,9 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
         return None
     overall = fmean(value for values in taken.values() for value in values)
     left = {RUNNING: 0.0, WAITING: 0.0}
+    failed = {state.job.folder for state in states if state.name == FAILED}
     for state in states:
-        if state.name in left:
+        if state.name in left and state.job.same_training in (None, *failed):
             expected = fmean(taken.get(str(state.job.choices.get("model")), [overall]))
             left[state.name] += max(expected - elapsed(state.holder), 0.0)
     num_running = sum(state.name == RUNNING for state in states)

@@ -53,6 +53,19 @@ def test_the_time_left_is_that_of_finished_jobs_for_each_job_that_waits(plan: Pl
     assert seconds_left([state for state in states if state.name != "finished"]) is None
 
 
+@pytest.mark.parametrize(("outcome", "left"), [("waiting", 2 * 30.0), ("failed", 3 * 30.0)])
+def test_a_job_that_copies_a_training_takes_no_time(tmp_path: Path, outcome: str, left: float) -> None:
+    prepare_sweep(tmp_path)
+    drafts = [*jobs("seed=0"), *jobs("seed=1", "seed=2", "seed=3", training="same"), *jobs("seed=4")]
+    plan_jobs(read_plan(tmp_path), drafts, numbered)
+    plan = read_plan(tmp_path)
+    assert [job.same_training for job in plan.jobs.values()] == [None, None, "1", "1", None]
+    finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
+    if outcome == "failed":
+        fail(plan, plan.jobs[1], "MemoryError: no memory")
+    assert seconds_left(states_of(tmp_path, plan.jobs.values())) == left
+
+
 def test_the_state_of_1000_jobs_is_read_in_two_seconds(tmp_path: Path) -> None:
     prepare_sweep(tmp_path)
     plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(1000))), numbered)
