@@ -112,5 +112,22 @@ def interruption(sweep: Path, states: Sequence[JobState]) -> str:
     return "\n".join(lines)
 
 
+def timing_announcement(states: Sequence[JobState], timed: Sequence[Job]) -> str:
+    """Returns the message about the jobs whose times are taken again.
+
+    Args:
+        states: the jobs of the sweep.
+        timed: the jobs that run again.
+    """
+    again = f"times of {len(timed)} of {len(states)} jobs are taken again"
+    if not timed:
+        return f"{again}: no training shared the machine or had fewer threads"
+    folders = {job.folder for job in timed}
+    copies = sum(state.run is not None and state.run.result.reused in folders for state in states)
+    if not copies:
+        return again
+    return f"{again} ({copies} {'other copies' if copies == 1 else 'others copy'} their training)"
+
+
 def _in_states(states: Sequence[JobState]) -> str:
     return ", ".join(f"{count} {name}" for name, count in _counts(states) if count)

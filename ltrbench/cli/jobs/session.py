@@ -25,6 +25,7 @@ from ltrbench.cli.jobs.continuing import (
     announcement,
     interruption,
     runs_and_trials_of,
+    timing_announcement,
     unplanned_runs,
     waiting_for,
 )
@@ -148,7 +149,7 @@ class Session:
         """
         _, states = self._planned(order)
         jobs = untimed(states)
-        click.echo(f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True)
+        click.echo(timing_announcement(states, jobs), err=True)
         self._open_tracker(build_tracker(order.settings))
         for job in jobs:
             try:
