@@ -112,6 +112,14 @@ def interruption(sweep: Path, states: Sequence[JobState]) -> str:
     return "\n".join(lines)
 
 
+def partial_table(states: Sequence[JobState]) -> str:
+    """Returns the line above the table of an interrupted sweep; empty if all of its jobs have finished."""
+    count = sum(state.name == DONE for state in states)
+    if count == len(states):
+        return ""
+    return f"{count} of {len(states)} jobs {'has' if count == 1 else 'have'} finished; the table is partial."
+
+
 def timing_announcement(states: Sequence[JobState], timed: Sequence[Job]) -> str:
     """Returns the message about the jobs whose times are taken again.
 

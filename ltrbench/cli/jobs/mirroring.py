@@ -14,7 +14,7 @@ from ltrbench.results import FINISHED, Run
 from ltrbench.sweep.job import COMPARISON_FOLDER
 from ltrbench.sweep.plan import read_plan, sweep_id
 from ltrbench.sweep.state import FAILED as JOB_FAILED
-from ltrbench.sweep.state import RUNNING, WAITING, states_of
+from ltrbench.sweep.state import RUNNING, WAITING, JobState, states_of
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -40,10 +40,15 @@ def sweep_identity(folder: Path) -> str:
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
 
 
+def planned_states(sweep: Path) -> list[JobState]:
+    """Returns the state of each planned job of a sweep; empty for a sweep without a plan."""
+    return states_of(sweep, read_plan(sweep).jobs.values())
+
+
 def status_of(sweep: Path) -> str:
     """Returns the status of a sweep: "interrupted" if planned jobs have not ended, else "failed" if a job
     failed, else "finished"."""
-    names = {state.name for state in states_of(sweep, read_plan(sweep).jobs.values())}
+    names = {state.name for state in planned_states(sweep)}
     if names & {RUNNING, WAITING}:
         return "interrupted"
     return "failed" if JOB_FAILED in names else "finished"

@@ -24,6 +24,7 @@ from ltrbench.cli.files import terminal_width
 from ltrbench.cli.jobs.continuing import (
     announcement,
     interruption,
+    partial_table,
     runs_and_trials_of,
     timing_announcement,
     unplanned_runs,
@@ -33,6 +34,7 @@ from ltrbench.cli.jobs.mirroring import (
     TRACKING,
     best_of,
     log_comparison,
+    planned_states,
     status_of,
     sweep_identity,
 )
@@ -353,6 +355,11 @@ class Session:
             where.append(f"Registered:  {self.registered}")
         click.echo("\n".join(where), err=True)
 
+    @property
+    def incompleteness(self) -> str:
+        """The line above the table of a sweep whose jobs have not all finished; else empty."""
+        return "" if self.sweep is None else partial_table(planned_states(self.sweep))
+
     def interruption(self, again: str) -> str:
         """Returns the message after an interruption: what is finished, what is lost, and how to continue.
 
@@ -395,6 +402,8 @@ def conduct(session: Session, again: str, work: Callable[[], None]) -> int:
     try:
         _closing(session, work)
     except KeyboardInterrupt:
+        if session.comparisons and (remark := session.incompleteness):
+            click.echo(f"\n{remark}")
         session.report()
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED

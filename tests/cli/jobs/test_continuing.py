@@ -22,7 +22,13 @@ from messages import naming
 from plan_cases import job as drafted
 from run_cases import finished_run
 
-from ltrbench.cli.jobs.continuing import announcement, interruption, runs_of, unplanned_runs
+from ltrbench.cli.jobs.continuing import (
+    announcement,
+    interruption,
+    partial_table,
+    runs_of,
+    unplanned_runs,
+)
 from ltrbench.cli.jobs.session import Session
 from ltrbench.cli.run.launch import _Command
 from ltrbench.errors import ResultError
@@ -240,6 +246,8 @@ def test_an_interruption_names_the_state_of_every_job(tmp_path: Path) -> None:
     ]
     without_failure = interruption(folder, [JobState(jobs[0], DONE), JobState(jobs[2], RUNNING)])
     assert without_failure.endswith(resume)
+    assert "1 of 2 jobs" in partial_table([JobState(jobs[0], DONE), JobState(jobs[2], RUNNING)])
+    assert partial_table([JobState(jobs[0], DONE)]) == ""
     done = interruption(folder, [JobState(jobs[0], DONE)])
     assert done.endswith(f"python -m ltrbench compare '{folder}'")
     assert "resume" not in done
@@ -375,6 +383,8 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     words = ("--config-dir", "conf", "model=sleepy,random", "seed=0,1,2", "-m", *CHEAP, "hydra.sweep.dir=out")
     done = interrupted(words, tmp_path)
     # The job that was interrupted lost its work, and waits like the others.
+    table = (tmp_path / "stdout.txt").read_text()
+    assert table.index("1 of 6 jobs") < table.index("| sleepy ")
     assert "of 6 jobs: 1 finished, 5 waiting" in done
     assert re.search(r"finished: model=sleepy seed=0 ", done)
     assert re.search(r"waiting: +model=sleepy seed=1,2 ", done)
@@ -412,16 +422,17 @@ def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
 
 def interrupted(words: tuple[str, ...], folder: Path) -> str:
     """What a command says on standard error that gets SIGINT while the model that sleeps is fitted."""
-    process = subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=folder,
-        env={**os.environ},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    with (folder / "stdout.txt").open("w") as table:
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=folder,
+            env={**os.environ},
+            stderr=subprocess.PIPE,
+            stdout=table,
+            text=True,
+            # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
     assert process.stderr is not None
     sweeping = "-m" in words
     for line in process.stderr:
