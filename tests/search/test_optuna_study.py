@@ -99,7 +99,7 @@ def test_the_journal_has_every_trial(tmp_path: Path) -> None:
         assert stored.duration.total_seconds() == pytest.approx(trial.seconds)
     assert first.trials[0].user_attrs == {"learning_rate": None}  # outside its range
     assert first.trials[0].state == TrialState.COMPLETE
-    assert first.trials[1].state == TrialState.PRUNED  # 25 trees only
+    assert first.trials[1].state == TrialState.PRUNED  # 15 trees only
     assert first.trials[-1].state == TrialState.FAIL
 
 
