@@ -1,7 +1,7 @@
 """Successive halving: many settings get few trees and folds, and only the best of them get more.
 
-Jamieson and Talwalkar, 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", figure
-3. With n settings, rungs k = 0, ..., K - 1 and the settings S_0 of the first one,
+Jamieson and Talwalkar, 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization".
+With n settings, rungs k = 0, ..., K - 1 and the settings S_0 of the first one,
 
     S_{k+1} = the ceil(|S_k| / eta) best of S_k, trained anew with r_{k+1} trees,
 

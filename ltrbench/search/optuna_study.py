@@ -81,11 +81,11 @@ def ask(
     """
     with _quiet():
         study = _study(space, trials, seed, numbers[0])
+        distributions = {name: _distribution(values) for name, values in space.items()}
         proposed = []
         for number in numbers:
             study.sampler = _tpe(seed, number)
-            names = sorted(space)
-            trial = study.ask({name: _distribution(space[name]) for name in names})
+            trial = study.ask(distributions)
             proposed.append(_rounded(space, {name: trial.params[name] for name in space}))
         return proposed
 
@@ -99,7 +99,7 @@ def setting_importances(space: Mapping[str, Range], trials: Sequence[Trial]) -> 
         sum over x of q(x) (p(x) / q(x) - 1)^2.
 
     Watanabe et al., 2023, "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary
-    Subspaces", theorem 1. The best trials are the best tenth, but at least 5 trials and at most half of all.
+    Subspaces". The best trials are the best tenth, but at least 5 trials and at most half of all.
 
     Args:
         trials: trials of one search. Only those that are complete and within the space are used.

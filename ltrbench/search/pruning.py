@@ -28,7 +28,7 @@ def median_minima(number: int, trials: Sequence[Trial], num_trees: int) -> dict[
     """Returns, for each checkpoint s, the median of the best values so far of the trials that reached it.
 
     A fit ends at s if its best value so far is below. Golovin et al., 2017, "Google Vizier: A Service for
-    Black-Box Optimization", section 3.2.1 (median automated stopping rule).
+    Black-Box Optimization", section 3.2 (median stopping rule), which takes the median of running averages.
     """
     checkpoints = sorted({math.ceil(share * num_trees) for share in CHECKPOINTS} - {num_trees})
     values = {trees: _values(trials, trees) for trees in checkpoints}
