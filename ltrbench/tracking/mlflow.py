@@ -479,6 +479,7 @@ def read_all(run: Run) -> Content:
     for path in _files(run.path):
         check_regular(path)
     run.input_example()
+    run.trials()
     return Content(run_metrics(run), run.per_query(), run.importances())
 
 

@@ -46,6 +46,7 @@ from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.results import TrialRow
 
 SECONDS = 1.0
 """Maximum processor time of a verb, which does not depend on the load of the machine."""
@@ -63,6 +64,17 @@ ODD_CELLS = (
     *("", "nan", "inf", "-1", "1e999", "1e30", "text", "=1+1", "\x1b[31m<b>|$x^$", "\0", "x" * 200_000),
     *('"', "a,b", "a\nb", "1_0", "\ud83d".encode("utf-8", "surrogatepass").decode("latin-1"), "9" * 400),
 )
+
+SEARCH = {
+    **{"name": "random", "seed": 0, "metric": "ndcg@10", "choose": "per_fold", "budget": {"trials": 3}},
+    **{"space": {"l2": "0 to 2"}, "trials": 3, "iterations": 12, "seconds": 3.0, "chosen": 1},
+    **{
+        "settings": {"l2": 1, "num_leaves": 4},
+        "default": {"l2": 0, "num_leaves": 31},
+        "importance": {"l2": 0.5},
+    },
+}
+"""The search that chose the settings of a run; its trials vary l2."""
 
 _OF_TWO_RUNS = ("were not made on the same data", "nothing is fused", "there is nothing to fuse")
 """Parts of the messages about runs that are readable but cannot be compared."""
@@ -86,10 +98,19 @@ def make_runs(folder: Path) -> None:
         "importance": {"metric": "ndcg@10"},
         "tracking": {"uri": "http://localhost:5000"},
     }
+    trials = [
+        TrialRow(n, "complete", 0.5, 4, 1.0, -0.1, 0.0, {"l2": str(n), "num_leaves": "4"}) for n in range(3)
+    ]
     for name, ranker in (("lightgbm", boosted), ("random", RandomRanker(seed=1))):
         described = settings if name == "lightgbm" else {}
+        searched: dict[str, Any] = {"search": SEARCH, "trials": trials} if described else {}
         experiment = Experiment(
-            model=name, ranker=ranker, source=source, overrides=(f"model={name}",), config=described
+            model=name,
+            ranker=ranker,
+            source=source,
+            overrides=(f"model={name}",),
+            config=described,
+            **searched,
         )
         run(experiment, folder / "runs" / name)
 
@@ -102,12 +123,13 @@ def mutate(folder: Path, rng: Rng) -> str:
         "result.json": (_odd_value, _odd_value, _odd_value, _lost_key),
         "scores.npz": (_odd_array, _odd_array, _forged_shape),
         **dict.fromkeys(
-            ("per_query.csv", "learning_curve.csv", "importances.csv", "input_example.csv"), (_odd_table,)
+            ("per_query.csv", "learning_curve.csv", "importances.csv", "input_example.csv", "trials.csv"),
+            (_odd_table,),
         ),
     }
     names = list(kinds)
     # The first two files contain most of the fields that readers validate.
-    name = names[rng.choice(len(names), p=[0.45, 0.25, 0.05, 0.1, 0.1, 0.05])]
+    name = names[rng.choice(len(names), p=[0.45, 0.2, 0.05, 0.1, 0.1, 0.05, 0.05])]
     mutations = kinds[name]
     if rng.random() < 0.3:
         mutations = (_odd_bytes, _odd_bytes, _odd_place)

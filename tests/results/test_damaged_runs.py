@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
+from search_records import search_record
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
@@ -36,6 +37,8 @@ from ltrbench.results import (
     PER_QUERY_FILE,
     RESULT_FILE,
     SCORES_FILE,
+    TRIALS_FILE,
+    TrialRow,
     find_runs,
     read_run,
     write_run,
@@ -50,14 +53,20 @@ CONFIG = {
 }
 
 
+TRIALS = [TrialRow(number, "complete", 0.5, 3, 1.0, -0.1, 0.0, {"l2": str(number)}) for number in range(3)]
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two finished runs on one data set."""
     folder = tmp_path_factory.mktemp("whole")
     source = Synthetic(name="synthetic", num_queries=20)
     rankers = {"lightgbm": LightGBMRanker(num_trees=3), "random": RandomRanker()}
+    of_search = {"search": search_record(), "trials": TRIALS}
     for model, ranker in rankers.items():
-        run(Experiment(model=model, ranker=ranker, source=source, config=CONFIG), folder / "runs" / model)
+        chosen = of_search if model == "lightgbm" else {}
+        experiment = Experiment(model=model, ranker=ranker, source=source, config=CONFIG, **chosen)
+        run(experiment, folder / "runs" / model)
     return folder
 
 
@@ -363,6 +372,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     CURVE_FILE: lambda folder: read_run(folder).learning_curve(),
     IMPORTANCES_FILE: lambda folder: read_run(folder).importances(),
     EXAMPLE_FILE: lambda folder: read_run(folder).input_example(),
+    TRIALS_FILE: lambda folder: read_run(folder).trials(),
 }
 
 
@@ -385,7 +395,7 @@ def test_a_damaged_table_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize("cell", ["text", "inf", "1e999", "=1+1", "\0"])
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", [name for name in READERS if name != TRIALS_FILE])  # it ends in settings
 def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
     damaged: Path, name: str, cell: str
 ) -> None:

@@ -224,3 +224,14 @@ def test_a_comparison_never_takes_a_trial(sweep: Path) -> None:
         compare([read_run(sweep / "0"), read_run(sweep / "trials/1")])
     with pytest.raises(ResultError, match=naming(sweep / "trials/1", "is a trial", "final run")):
         read_run(sweep / "trials/1").to_frame()
+
+
+def test_a_final_run_is_shown_with_its_search(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(sweep / "0")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("search ")]
+    assert all(
+        part in line for part in ("random", "seed 0", "3 trials", "40 iterations", "ndcg@10", "trial 1")
+    )
+    assert main(["show", str(sweep / "trials/0")]) == 0
+    title, *_ = capsys.readouterr().out.splitlines()
+    assert title.endswith("finished, a trial of a search")

@@ -149,7 +149,7 @@ def test_trials_are_stored_exactly_once_and_not_compared(tmp_path: Path) -> None
     write(tmp_path / "sweep/1", "lightgbm")
     for number in ("0", "1"):
         folder = tmp_path / "sweep/trials" / number
-        write(folder, "native", trial=True, metrics={"valid/ndcg@10": 0.5})
+        write(folder, "native", trial=True, seed=int(number), metrics={"valid/ndcg@10": 0.5})
     for _ in range(2):
         assert main(["sync", "sweep"]) == 0
     runs = stored()

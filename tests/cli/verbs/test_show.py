@@ -190,7 +190,7 @@ def test_the_traceback_of_a_failure_stands_as_it_was(tmp_path: Path, shown: Call
 def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown: Callable[..., str]) -> None:
     record = json.loads(shown(finished.path, "--json"))
     stored = json.loads((finished.path / RESULT_FILE).read_text())
-    assert stored.pop("format") == 2
+    assert stored.pop("format") == 3
     assert stored.items() <= record.items()
     assert record["path"] == str(finished.path)
     worth = finished.importances()

@@ -72,7 +72,8 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
     result, columns = run.result, width or _LINE
     fold = result.data.get("fold")
     of_fold = "" if fold is None else f", fold {fold}"
-    yield f"{result.model} on {result.data['name']}{of_fold}: {result.status}\n{run.path}"
+    of_search = ", a trial of a search" if result.trial else ""
+    yield f"{result.model} on {result.data['name']}{of_fold}: {result.status}{of_search}\n{run.path}"
     if result.error is not None:
         reason, _, trace = result.error.partition("\n")
         # A traceback is not wrapped.
@@ -123,7 +124,7 @@ def _command(result: RunResult, width: int | None) -> str:
 
 
 def _making(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yields the sweep, time, class, parameters and seed of the run."""
+    """Yields the sweep, time, class, parameters, search and seed of the run."""
     if result.sweep is not None:
         yield "sweep", result.sweep
     yield "when", _when(result)
@@ -132,7 +133,19 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "class", str(model["_target_"])
     settings = _settings(model)
     yield "params", f"{result.params}{': ' if settings else ''}{settings}"
+    if result.search:
+        yield "search", _search(result.search)
     yield "seed", str(result.seed)
+
+
+def _search(search: Mapping[str, Any]) -> str:
+    """Returns the name and cost of a search, and the trial that it chose."""
+    cost = f"{search['trials']} trials, {search['iterations']:,} iterations, fits {search['seconds']:.1f} s"
+    chosen = assignments(search["settings"]) or "no setting varied"
+    return (
+        f"{search['name']}, seed {search['seed']}: {cost}; chosen by {search['metric']} on valid: "
+        f"trial {search['chosen']} ({chosen})"
+    )
 
 
 def _when(result: RunResult) -> str:
