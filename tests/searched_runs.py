@@ -43,7 +43,7 @@ def trials(
                 trial=number,
                 state=UNSUCCESSFUL if np.isnan(value) else COMPLETE,
                 value=value,
-                iterations=100 - 10 * number if iterations is None else iterations[number],
+                iterations=100 - 5 * number if iterations is None else iterations[number],
                 seconds=1.0 + number,
                 low=difference - half,
                 high=difference + half,

@@ -130,17 +130,17 @@ def _make_logarithmic(axes: Axes, width: float, least: float) -> None:
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
-    ticks = _ticks(*axes.get_xlim(), width, least)
-    axes.set_xticks(ticks, [f"{'≤ ' * (tick == least)}{_decimal(tick)}" for tick in ticks])
+    ticks = log_ticks(*axes.get_xlim(), width, least)
+    axes.set_xticks(ticks, [f"{'≤ ' * (tick == least)}{decimal(tick)}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _ticks(low: float, high: float, width: float, least: float) -> list[float]:
+def log_ticks(low: float, high: float, width: float, least: float) -> list[float]:
     """Returns as many round numbers as fit with their labels on a logarithmic axis from `low` to `high`.
 
     No tick is below `least`, where nothing is drawn.
 
-    >>> _ticks(0.8, 12, 5.0, 0.01), _ticks(0.00005, 0.3, 5.0, 0.0001)
+    >>> log_ticks(0.8, 12, 5.0, 0.01), log_ticks(0.00005, 0.3, 5.0, 0.0001)
     ([1.0, 2.0, 5.0, 10.0], [0.0001, 0.001, 0.01, 0.1])
     """
     first, last = math.floor(math.log10(max(low, least))), math.ceil(math.log10(high))
@@ -161,9 +161,9 @@ def _ticks(low: float, high: float, width: float, least: float) -> list[float]:
     return ticks
 
 
-def _decimal(number: float) -> str:
+def decimal(number: float) -> str:
     """
-    >>> _decimal(5e-05), _decimal(1000.0)
+    >>> decimal(5e-05), decimal(1000.0)
     ('0.00005', '1000')
     """
     return np.format_float_positional(number, trim="-")

@@ -12,10 +12,10 @@ from ltrbench.plots.drawing.series import Series, data_of
 from ltrbench.plots.drawing.styles import styles_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
-_TEST: dict[str, Any] = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2}
+_TEST: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "markeredgewidth": 1.2}
 _MOST_MARKS = 8  # on a line
 
 
@@ -36,7 +36,7 @@ class BudgetCurve:
 def best_by_trials(
     drawn: Sequence[BudgetCurve], metric: str, is_expected: bool, page: Page = PAPER
 ) -> Figure | None:
-    """Draws one line per row, and a large mark for its value on test; None if no row has a line.
+    """Draws one line per row, and its value on test in a panel beside it; None if no row has a line.
 
     Args:
         is_expected: whether the values are expected over the order of the trials, for the label of the axis.
@@ -45,26 +45,35 @@ def best_by_trials(
     if not shown:
         return None
     series = [item.series for item in shown]
-    keys = [*keys_of(series), *([_key_of_test()] if any(item.test for item in shown) else [])]
     best = "expected best" if is_expected else "best"
-    title = f"{data_of(series)}: {best} {metric} on validation by number of trials"
-    figure, (axes,) = titled_panels(title, keys, page.height(HEIGHT), page)
+    title = f"{data_of(series)}: {best} {metric} on validation by number of trials, and {metric} on test"
+    tested = any(item.test for item in shown)
+    # A common axis would flatten the lines, because validation and test have different queries.
+    grid = {"ncols": 2, "width_ratios": (3, 1)} if tested else {}
+    figure, panels = titled_panels(title, keys_of(series), page.height(HEIGHT), page, **grid)
     for item, style in zip(shown, styles_of(series), strict=True):
         marks = {"markersize": 4.5, "markevery": max(1, len(item.best) // _MOST_MARKS), **style.points}
         numbers = range(1, len(item.best) + 1)
-        axes.plot(numbers, item.best, linewidth=1.4, linestyle=style.line, **marks)
+        panels[0].plot(numbers, item.best, linewidth=1.4, linestyle=style.line, **marks)
         if item.test is not None:
-            axes.plot(*item.test, linestyle="none", zorder=5, clip_on=False, **{**style.points, **_TEST})
-    axes.locator_params(axis="x", integer=True)
-    axes.set_xlabel("number of trials", fontsize=TEXT)
-    axes.set_ylabel(f"{best} {metric}", fontsize=TEXT)
-    axes.margins(x=0.03)
-    axes.grid(**GRID)
+            panels[1].plot(*item.test, linestyle="none", **{**style.points, **_TEST})
+    panels[0].locator_params(axis="x", integer=True)
+    panels[0].set_ylabel(f"{best} {metric} on validation", fontsize=TEXT)
+    if tested:
+        budgets = {item.test[0] for item in shown if item.test}
+        panels[1].set_xticks(sorted(budgets), [f"{budget:g}" for budget in sorted(budgets)])
+        panels[1].set_ylabel(f"{metric} of the chosen settings on test", fontsize=TEXT)
+        panels[1].margins(x=0.3)
+        _give_one_scale(panels)
+    for axes in panels:
+        axes.set_xlabel("number of trials" if axes is panels[0] else "trials", fontsize=TEXT)
+        axes.grid(**GRID)
     return figure
 
 
-def _key_of_test() -> Line2D:
-    from matplotlib.lines import Line2D
-
-    label = "chosen settings on test"
-    return Line2D([], [], color="#777777", linestyle="none", marker="o", label=label, **_TEST)
+def _give_one_scale(panels: Sequence[Axes]) -> None:
+    """Gives all vertical axes the same length in the metric, each around its own values."""
+    ends = [axes.get_ylim() for axes in panels]
+    half = max(high - low for low, high in ends) / 2
+    for axes, (low, high) in zip(panels, ends, strict=True):
+        axes.set_ylim((low + high) / 2 - half, (low + high) / 2 + half)

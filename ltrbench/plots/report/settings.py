@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ltrbench.plots.costs import decimal, log_ticks
 from ltrbench.plots.drawing.panels import (
     GRID,
     PAPER,
@@ -115,6 +116,8 @@ def values_by_setting(
     )
     for axes, (setting, values) in zip(panels, space.items(), strict=False):
         _draw_slice(axes, setting, values, trials, colour)
+        if axes.get_xscale() == "log":
+            _label_log_axis(axes, page.width / columns)
     for axes in panels[::columns]:
         axes.set_ylabel("minus the chosen trial", fontsize=SMALL)
     for axes in panels[len(space) :]:
@@ -123,17 +126,13 @@ def values_by_setting(
 
 
 def _draw_slice(axes: Axes, setting: str, values: str, trials: Sequence[TrialPoint], colour: str) -> None:
-    """Draws one panel; a trial whose value is no number is left out of a panel of an interval."""
+    """Draws one panel; a trial whose value has no place on the axis, as null, is left out."""
     texts = [trial.settings[setting] for trial in trials]
     places: list[float | None]
     if " to " in values:
         places = [_number(text) for text in texts]
-        positive = [place for place in places if place is not None and place > 0]
-        if values.endswith("(log)") and positive:
-            # Zero, which a default may be, has a place left of the smallest positive value.
-            linear = any(place is not None and place <= 0 for place in places)
-            scale = {"linthresh": min(positive)} if linear else {}
-            axes.set_xscale("symlog" if linear else "log", **scale)
+        if values.endswith("(log)"):
+            places = _on_log_axis(axes, places)
     else:
         categories = sorted(set(texts), key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
         places = [float(categories.index(text)) for text in texts]
@@ -147,6 +146,25 @@ def _draw_slice(axes: Axes, setting: str, values: str, trials: Sequence[TrialPoi
             axes.plot(place, trial.value, color=shade, zorder=2 + trial.is_chosen, **look)
     axes.set_xlabel(short_name(setting, _LONGEST_SETTING), fontsize=SMALL, parse_math=False)
     axes.grid(**GRID)
+
+
+def _on_log_axis(axes: Axes, places: Sequence[float | None]) -> list[float | None]:
+    """Makes the axis logarithmic; returns the places without those of 0 or less, which only a default has."""
+    positive = [place for place in places if place is not None and place > 0]
+    if positive:
+        axes.set_xscale("log")
+        axes.set_xlim(min(positive) / 1.2, max(positive) * 1.2)
+    return [place if place is not None and place > 0 else None for place in places]
+
+
+def _label_log_axis(axes: Axes, width: float) -> None:
+    """Labels round numbers; `width` is the width of the panel with its labels, inches."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = axes.get_xlim()
+    ticks = log_ticks(low, high, width, low)
+    axes.set_xticks(ticks, [decimal(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _number(text: str) -> float | None:

@@ -49,8 +49,9 @@ def _reading(searched: Sequence[Tuning]) -> str:
         "value is not defined, because not every search drew its trials independently and trained them fully."
     )
     return (
-        f"{kind} Lines are means over folds and searches. A large mark is the value on test of the chosen "
-        "settings; there is no line for test, because trials are not evaluated on test."
+        f"{kind} Lines are means over folds and searches. The marks beside them are the values on test of "
+        "the chosen settings, on an axis of the same scale; there is no line for test, because trials are "
+        "not evaluated on test."
     )
 
 

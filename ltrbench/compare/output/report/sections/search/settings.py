@@ -11,6 +11,9 @@ from ltrbench.compare.output.report.svg import PAGE, WIDE_PAGE, inlined
 from ltrbench.compare.output.search_pictures import share_picture, slice_picture
 from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, numbers
 
+_LONGEST_NUMBER = 6
+"""Number of characters of a setting that is not shortened."""
+
 _LEAD = (
     "Which settings matter: the share of the variance of the value on validation that each setting explains, "
     "and the value of each complete trial against each setting, minus the value of the chosen trial of the "
@@ -61,10 +64,24 @@ def _cells(search: SearchedRun, which: str) -> list[TableCell]:
     return [
         TableCell(
             numbers.setting_in_words(record[which].get(name)),
+            text=shortened(record[which].get(name)),
             emphasis="" if record[which].get(name) == record["default"].get(name) else CHANGED,
         )
         for name in record["space"]
     ]
+
+
+def shortened(value: object) -> str:
+    """Returns a setting with four significant figures; trials.csv and result.json have all digits.
+
+    >>> shortened(0.0857272), shortened("0.0857272"), shortened(31), shortened("31"), shortened(None)
+    ('0.08573', '0.08573', '31', '31', 'null')
+    """
+    text = numbers.setting_in_words(value)
+    try:
+        return text if len(text) <= _LONGEST_NUMBER else f"{float(text):.4g}"
+    except ValueError:
+        return text
 
 
 def name_of_search(item: Tuning, search: SearchedRun) -> str:
