@@ -144,6 +144,21 @@ def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -
     assert next_step(comparison) is None
 
 
+def test_searches_that_choose_the_same_setting_are_still_repeated_trainings(tmp_path: Path) -> None:
+    runs = both(tmp_path, SEEDS)
+    same = [
+        Run(run.path, run.result, held={"test": runs[number // 3 * 3].scored("test")})
+        for number, run in enumerate(runs)
+    ]
+    comparison = only(same)
+    (pair,) = comparison.pairs
+    assert (pair.scope, pair.claim) == (RETUNED, "better")
+    assert set(comparison.replicates.values()) == {"3 seeds"}
+    assert not any(note.term == "seeds that change nothing" for note in comparison.note_entries)
+    assert pair.inference is not None
+    assert pair.inference.standard_error == pytest.approx(pair.statistics.standard_error, rel=0.01)
+
+
 def test_one_search_for_all_seeds_is_no_repeated_tuning(tmp_path: Path) -> None:
     comparison = only(both(tmp_path, SEEDS, search=searched(seed=0)))
     assert [pair.scope for pair in comparison.pairs] == [RETRAINED]

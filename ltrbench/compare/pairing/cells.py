@@ -93,7 +93,13 @@ class EvaluatedRow:
 
     @cached_property
     def seeds_change_nothing(self) -> bool:
-        """Whether the row has several seeds on one training set, and all of them gave the same scores."""
+        """Whether the row has several seeds on one training set, and all of them gave the same scores.
+
+        Searches with several seeds can choose one setting by chance, which does not show that seeds have no
+        effect.
+        """
+        if any(len(_search_seeds(items)) > 1 for items in self.cells.values()):
+            return False
         repeated = [runs for items in self.cells.values() for runs in _by_resample(items).values()]
         return any(len(runs) > 1 for runs in repeated) and all(map(_have_same_scores, repeated))
 
@@ -273,14 +279,21 @@ def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
     return all(np.array_equal(items[0].scores, item.scores) for item in items[1:])
 
 
+def _search_seeds(items: Sequence[EvaluatedRun]) -> frozenset[int]:
+    """Returns the seeds of the searches that chose the settings of runs; empty for untuned runs."""
+    searches = [item.run.result.search for item in items if item.run.result.search]
+    return frozenset(int(search.get("seed", 0)) for search in searches)
+
+
 def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
     """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
     items = row.cells[cell]
     first = items[0].run
-    searches = [item.run.result.search for item in items if item.run.result.search]
-    search_seeds = frozenset(int(search.get("seed", 0)) for search in searches)
+    search_seeds = _search_seeds(items)
     resample = resample_of(first)
-    is_constant = resample is None and len(items) > 1 and _have_same_scores(items)
+    # As in `EvaluatedRow.seeds_change_nothing`.
+    may_be_constant = resample is None and len(items) > 1 and len(search_seeds) < 2
+    is_constant = may_be_constant and _have_same_scores(items)
     if resample is not None:
         # Seeds of one resample are averaged, because a replicate is a training set.
         by_key = {int(number or 0): runs for number, runs in _by_resample(items).items()}
