@@ -287,7 +287,7 @@ def test_files_hold_the_searches(tmp_path: Path) -> None:
     assert reproduce(tmp_path / "committed", tmp_path / "rerun").differences == ()
     table = (tmp_path / "committed/table.md").read_text()
     assert mentions(
-        table, "native 2 settings", "3 searches of 16 trials", "4,800 iterations in 120 s of fits"
+        table, "native (2 settings", "3 searches of 16 trials", "4,800 iterations in 120 s of fits"
     )
     assert "glossary.md#tuning-budget" in table
 

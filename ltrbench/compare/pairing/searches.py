@@ -82,7 +82,7 @@ def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     for (name, choose, metric), labels in grouped(
         totals, lambda label: (totals[label].name, totals[label].choose, totals[label].metric)
     ).items():
-        sizes = "; ".join(f"{label} {_size(totals[label])}" for label in labels)
+        sizes = "; ".join(f"{label} ({_size(totals[label])})" for label in labels)
         lead = f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation"
         yield Note(ON_CLAIMS, "tuning budget", f"{lead}: {sizes}.")
     tuned = [row for row in rows if row.label in totals]

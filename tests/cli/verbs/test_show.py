@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import naming
+from toy_runs import searched
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import show
@@ -230,3 +231,27 @@ def test_the_folder_of_a_sweep_is_refused_with_the_verb_that_shows_it(
     (sweep / "plan").mkdir(parents=True)
     assert main(["show", str(sweep)]) == 2
     assert re.search(naming(sweep, RESULT_FILE, f"status '{sweep}'"), capsys.readouterr().err)
+
+
+def test_a_tuned_run_has_its_search_with_the_chosen_settings(
+    finished: Run, tmp_path: Path, shown: Callable[..., str]
+) -> None:
+    search = searched(seed=3, chosen=5, settings={"num_leaves": 8}, default={"num_leaves": 31})
+    result = replace(finished.result, search=search, own_settings={"num_leaves": 8, "l2": 2.0})
+    text = shown(write_run(tmp_path / "run", result).path)
+    (line,) = re.findall(r"^search +(\S.*\n(?: .*\n)*)", text, re.MULTILINE)
+    parts = (
+        "random",
+        "seed 3",
+        "16 trials",
+        "per_fold",
+        "ndcg@10",
+        "trial 5",
+        "num_leaves=8",
+        "num_leaves=31",
+    )
+    assert all(part in line for part in parts)
+    (fixed,) = re.findall(r"^own +(\S.*)", text, re.MULTILINE)
+    assert "l2=2.0" in fixed
+    assert "num_leaves" not in fixed
+    assert "\nsearch" not in shown(finished.path)

@@ -42,8 +42,8 @@ def test_the_sizes_of_all_searches_are_one_note(tmp_path: Path) -> None:
     comparison = compared(tmp_path, {"space": space, "trials": 3, "seconds": 7.5})
     (note,) = sizes(comparison)
     assert mentions(note, "random", "per fold", "ndcg@10")
-    assert "native 2 settings, 16 trials, 1,600 iterations in 40 s" in note
-    assert "xgboost 1 setting, 3 trials, 300 iterations in 7.5 s" in note
+    assert "native (2 settings, 16 trials, 1,600 iterations in 40 s" in note
+    assert "xgboost (1 setting, 3 trials, 300 iterations in 7.5 s" in note
 
 
 def test_other_searches_have_notes_of_their_own(tmp_path: Path) -> None:

@@ -136,6 +136,17 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.search:
         yield "search", _search(result.search)
     yield "seed", str(result.seed)
+    if result.search:
+        yield "search", _search(result.search)
+
+
+def _search(search: Mapping[str, Any]) -> str:
+    """Returns the search, the settings that it chose, and those of the default trial."""
+    return (
+        f"{search.get('name')}, seed {search.get('seed')}, {search.get('trials')} trials, choose="
+        f"{search.get('choose')} by {search.get('metric')} on validation: trial {search.get('chosen')}, "
+        f"{assignments(search.get('settings', {}))}; default: {assignments(search.get('default', {}))}"
+    )
 
 
 def _search(search: Mapping[str, Any]) -> str:
@@ -278,11 +289,13 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "commit", result.commit or DASH
     if result.drift:
         yield "drift", _drift(result.drift)
-    if result.own_settings:
-        yield "own", f"set instead of the shared parameters: {assignments(result.own_settings)}"
+    chosen = result.search.get("space", {})
+    fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
+    if fixed:
+        yield "own", f"set instead of the shared parameters: {assignments(fixed)}"
     if result.unmatched:
         yield "unmatched", "differences between this backend and the shared parameters:"
-    elif not result.own_settings and result.params not in ("own", "none"):
+    elif not fixed and result.params not in ("own", "none"):
         yield "unmatched", "none: every shared parameter has its common meaning in this backend"
 
 
