@@ -16,7 +16,10 @@ from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.data.formats.table.tables import read_table
 from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError, DataError, require_choice
+
+TEST, VALID = "test", "valid"
+"""Values of `SplitSource.cv_split`."""
 
 
 @dataclass(kw_only=True)
@@ -60,6 +63,10 @@ class SplitSource(DataSource):
     The test set is held out first, then the validation set from the remaining queries. The test set therefore
     does not depend on `valid_share`, and neither set depends on `subset`.
 
+    With `cv`, each fold in turn is the test set. With `cv_split="valid"` it is the validation set instead;
+    the test set is then the same for every fold, and settings can be chosen by the validation sets of all
+    folds without seeing test queries.
+
     Args:
         valid_share: share of the queries, without the test queries, held out for validation; 0: no
             validation.
@@ -67,10 +74,12 @@ class SplitSource(DataSource):
         split_seed: random seed of the splits.
         subset: share of the training queries to keep; validation and test sets stay whole.
         cv: number of cross-validation folds; None: no cross-validation.
-        fold: fold that is the test set, from one.
+        cv_split: split that a fold becomes, "test" or "valid".
+        fold: number of that fold, from one.
 
     Raises:
-        ConfigError: `cv` is below 2 or set without a fold, or the fold does not exist.
+        ConfigError: `cv` is below 2 or set without a fold, the fold does not exist, or `cv_split` is neither
+            split.
     """
 
     valid_share: float = 0.2
@@ -78,9 +87,11 @@ class SplitSource(DataSource):
     split_seed: int = 0
     subset: float = 1.0
     cv: int | None = None
+    cv_split: str = TEST
     fold: int | None = None
 
     def __post_init__(self) -> None:
+        require_choice("data.cv_split", self.cv_split, (TEST, VALID))
         if self.cv is not None:
             self._check_dealt_fold(self.cv)
         elif self.fold is not None:
@@ -117,11 +128,14 @@ class SplitSource(DataSource):
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
                 splits share a query.
         """
-        if test is None and self.cv is not None and self.fold is not None:
-            train, test = take_fold(train, self.fold, self.cv, self.split_seed)
+        folds = {} if self.cv is None or self.fold is None else {self.cv_split: (self.fold, self.cv)}
+        if test is None and TEST in folds:
+            train, test = take_fold(train, *folds[TEST], self.split_seed)
         elif test is None:
             train, test = split_queries(train, self.test_share, self.split_seed, "test")
-        if valid is None and self.valid_share != 0:
+        if valid is None and VALID in folds:
+            train, valid = take_fold(train, *folds[VALID], self.split_seed)
+        elif valid is None and self.valid_share != 0:
             train, valid = split_queries(train, self.valid_share, self.split_seed, "valid")
         return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
 
@@ -164,9 +178,11 @@ class FileSource(SplitSource):
                 f"cv is {self.cv}, but {self.name} has published folds; remove cv and choose a fold with "
                 f"data.fold=1 to {self.num_folds}."
             )
-        if self.cv is not None and self.test is not None:
+        published = {TEST: self.test, VALID: self.valid}.get(self.cv_split)
+        if self.cv is not None and published is not None:
             raise ConfigError(
-                f"cv is {self.cv}, but {self.name} has a test set; remove cv, or set data.test=null."
+                f"cv is {self.cv}, but {self.name} has a {self.cv_split} set; remove cv, or set "
+                f"data.{self.cv_split}=null."
             )
         super().__post_init__()
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,33 @@ def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(fi
 def test_a_fold_is_refused_where_the_data_set_has_none() -> None:
     with pytest.raises(ConfigError, match=naming("data.fold is 1", "made-up", "cv=5")):
         Synthetic(name="made-up", fold=1)
+
+
+def test_folds_of_the_validation_set_share_a_test_set_that_none_of_them_validates_on(files: Path) -> None:
+    source = LetorFiles(name="mine", train=f"{files}/train.txt", cv=4, cv_split="valid", fold=1)
+    of_folds = [replace(source, fold=fold).load() for fold in (1, 2, 3, 4)]
+    tests = {splits.test.fingerprint for splits in of_folds}
+    assert len(tests) == 1
+    validated = [query for splits in of_folds if splits.valid for query in splits.valid.query_ids.tolist()]
+    assert len(validated) == len(set(validated))
+    for splits in of_folds:
+        assert splits.valid is not None
+        parts = [part.query_ids.tolist() for part in (splits.train, splits.valid, splits.test)]
+        assert set(parts[0]) | set(parts[1]) == set(validated)
+        assert not set(parts[2]) & set(validated)
+        assert not set(parts[0]) & set(parts[1])
+
+
+def test_folds_of_the_validation_set_may_have_a_published_test_set_but_no_other_validation_set(
+    files: Path,
+) -> None:
+    train, test = f"{files}/train.txt", f"{files}/test.txt"
+    splits = LetorFiles(name="mine", train=train, test=test, cv=3, cv_split="valid", fold=2).load()
+    assert splits.test.fingerprint == LetorFiles(name="mine", train=train, test=test).load().test.fingerprint
+    with pytest.raises(ConfigError, match=naming("cv is 3", "mine", "valid set", "data.valid=null")):
+        LetorFiles(name="mine", train=train, valid=test, cv=3, cv_split="valid", fold=1)
+    with pytest.raises(ConfigError, match=naming("data.cv_split is 'tset'", "test", "valid")):
+        LetorFiles(name="mine", train=train, cv=3, cv_split="tset", fold=1)
 
 
 def test_cv_needs_a_fold_and_no_other_test_set(files: Path) -> None:
@@ -355,8 +383,23 @@ LAYOUTS = {
 """Data set -> files in its published layout, those of fold 2 if it has folds."""
 
 
+INNER = ("mq2007_inner", "mq2008_inner")
+"""Data sets made of the training queries of fold 1 of another one."""
+
+
 def test_every_named_data_set_has_its_layout_here() -> None:
-    assert set(LAYOUTS) == set(YAMLS) - {"synthetic", "letor", "table"}
+    assert set(LAYOUTS) == set(YAMLS) - {"synthetic", "letor", "table", *INNER}
+
+
+@pytest.mark.parametrize("yaml", INNER)
+def test_inner_folds_have_the_queries_of_the_training_file_of_fold_1_only(yaml: str, tmp_path: Path) -> None:
+    file = tmp_path / yaml.removesuffix("_inner").upper() / "Fold1/train.txt"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(f"{label} qid:{q} 1:{q} 2:{label}\n" for q in range(20) for label in (0, 1)))
+    for fold in (1, 2, 3):
+        node = composed(f"data={yaml}", f"data.fold={fold}", f"data.root={tmp_path}")
+        splits = instantiate(node, _convert_="all").load()
+        assert [split.num_queries for _, split in splits] == [12, 6, 2]
 
 
 def of_layout(yaml: str, root: Path) -> DataSource:
