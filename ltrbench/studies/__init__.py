@@ -3,5 +3,6 @@
 base          interface of a study
 parity        compares the presets of the native engine with the libraries
 search        grid search on validation data
+ablation      trains a tuned model with one setting at a time back at its default
 calibration   measures the error rates of the statistics
 """
