@@ -1,0 +1,257 @@
+"""The regret of successive halving, against the full search with the same settings.
+
+A pool of settings is fitted once on every fold, fully, and its validation curves are kept. Each seed draws
+settings from the pool, and searches with them twice: by successive halving, replayed on the curves, and by
+the full search, which fits every setting with all trees. The regret is the validation metric of the full
+search's winner minus that of the setting that halving chooses, both fitted fully. Early stopping applies to
+all fits. An iteration counts whenever it is fitted, again if a setting is fitted again with more trees.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from ltrbench.data import Splits
+from ltrbench.data.sources import DataSource
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.metrics import DEFAULT
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.search.base import OVERALL, PER_FOLD, Proposal, Trial
+from ltrbench.search.halving import SuccessiveHalving
+from ltrbench.search.space import Range, Space, Value, settings_of
+from ltrbench.studies.base import Study, publish_study
+from ltrbench.studies.curves import Curve, curve_of, drawn_settings, stopping_rule
+from ltrbench.tables import Table, listed
+
+log = logging.getLogger("ltrbench")
+
+Curves = Sequence[Sequence[Curve]]
+"""Setting -> fold -> its curve."""
+
+_NAME = "setting"
+_STAND_IN = {_NAME: Range(0, 2**31 - 1)}
+"""So many numbers that no two settings get the same."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Both searches of one seed, on one fold or on all folds together.
+
+    Attributes:
+        iterations: number of iterations that halving fits.
+        full_iterations: number of iterations of the full search.
+        regret: validation metric of the full search's winner minus that of halving's choice.
+        shorter_regret: the same for a full search that ends when it has fitted as many iterations as halving.
+    """
+
+    iterations: int
+    full_iterations: int
+    regret: float
+    shorter_regret: float
+
+    @property
+    def share(self) -> float:
+        """Iterations of halving as a share of those of the full search."""
+        return self.iterations / self.full_iterations
+
+
+Outcomes = Mapping[str, Mapping[str, Sequence[Sequence[Outcome]]]]
+"""Data set -> how settings are chosen -> seed -> its outcomes, one per choice."""
+
+
+@dataclass(kw_only=True)
+class HalvingStudy(Study):
+    """Replays successive halving on recorded curves, and writes the table.
+
+    Args:
+        output: output folder.
+        curves: folder that keeps the curves, so that an interrupted study continues.
+        space: ranges of the settings of the pool.
+        pool: number of settings in the pool; the first one has the model's own.
+        halving: the search; every seed draws `halving.trials` settings, the first one always the model's own.
+        seeds: number of seeds.
+        seed: random seed of the pool.
+    """
+
+    output: str
+    curves: str
+    space: Space
+    pool: int
+    seeds: int
+    seed: int
+    halving: SuccessiveHalving = field(default_factory=SuccessiveHalving)
+
+    def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
+        """Fits the pool and replays the searches; returns the path of the table.
+
+        Args:
+            data: the folds of one or more data sets; folds with the same `name` are one data set.
+
+        Raises:
+            ConfigError: The model has no trees or no early stopping, or the pool is too small.
+            DataError: A data set is not available or has no validation set.
+        """
+        ((name, ranker),) = models.items()
+        if not isinstance(ranker, BoostingRanker):
+            raise ConfigError(f"study.models.{name} has no trees; give a boosted model, such as native.")
+        if self.pool < self.halving.trials:
+            raise ConfigError(
+                f"study.what.pool is {self.pool}, but each seed draws {self.halving.trials} settings; set "
+                "it to at least study.what.halving.trials."
+            )
+        space = self.space.of(name, ranker)
+        pool = [settings_of(ranker, space), *drawn_settings(space, self.pool - 1, self.seed)]
+        splits = {key: source.load() for key, source in data.items()}
+        curves = self._fitted(ranker, pool, {key: (data[key].name, item) for key, item in splits.items()})
+        outcomes = {of: self._outcomes(of_data, ranker.num_trees) for of, of_data in curves.items()}
+        return publish_study(
+            Path(self.output),
+            f"{self._how(name, ranker, space)}\n\n{_summary(outcomes)}\n\n{_by_seed(outcomes)}",
+            command="python -m ltrbench experiment=halving",
+            packages=ranker.packages,
+            conventions=[DEFAULT],
+            data=splits,
+        )
+
+    def _fitted(
+        self,
+        ranker: BoostingRanker,
+        pool: Sequence[Mapping[str, Value]],
+        data: Mapping[str, tuple[str, Splits]],
+    ) -> dict[str, list[list[Curve]]]:
+        """Returns data set -> setting -> fold -> curve."""
+        curves: dict[str, list[list[Curve]]] = {}
+        for number, settings in enumerate(pool):
+            log.info("halving: setting %d of %d, %s", number + 1, self.pool, settings)
+            of_setting: dict[str, list[Curve]] = {}
+            for key, (name, splits) in data.items():
+                if splits.valid is None:
+                    raise DataError(f"study.data.{key} has no validation set; set its valid_share above 0.")
+                model = _with_settings(ranker, settings)
+                curve = curve_of(model, splits.train, splits.valid, Path(self.curves))
+                of_setting.setdefault(name, []).append(curve)
+            for name, of_data in of_setting.items():
+                curves.setdefault(name, []).append(of_data)
+        return curves
+
+    def _outcomes(self, curves: Curves, num_trees: int) -> dict[str, list[list[Outcome]]]:
+        """Returns how settings are chosen -> seed -> its outcomes on one data set."""
+        outcomes: dict[str, list[list[Outcome]]] = {PER_FOLD: [], OVERALL: []}
+        for seed in range(self.seeds):
+            rng = np.random.default_rng([self.seed, seed])
+            others = 1 + rng.choice(self.pool - 1, self.halving.trials - 1, replace=False)
+            drawn = [curves[number] for number in (0, *others.tolist())]
+            for choose, of_seeds in outcomes.items():
+                search = replace(self.halving, seed=seed, choose=choose)
+                num_folds = len(drawn[0])
+                groups = [slice(fold, fold + 1) for fold in range(num_folds)]
+                groups = [slice(num_folds)] if choose == OVERALL else groups
+                of_seeds.append(
+                    [replay(search, [item[group] for item in drawn], num_trees) for group in groups]
+                )
+        return outcomes
+
+    def _how(self, name: str, ranker: BoostingRanker, space: Mapping[str, Range]) -> str:
+        ranges = ", ".join(f"{setting} {values}" for setting, values in space.items())
+        rule, search, num_trees = stopping_rule(ranker), self.halving, ranker.num_trees
+        rungs = listed([str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)])
+        return (
+            f"{name}, at most {num_trees} trees, early stopping on validation {rule.metric} with patience "
+            f"{rule.patience}. Pool of {self.pool} settings: {ranges}; the first one is the default. Each of "
+            f"{self.seeds} seeds draws {search.trials} settings, the default among them. Rungs of halving: "
+            f"{rungs} trees; one in {search.eta} settings is kept. {PER_FOLD}: one choice for each fold; "
+            f"{OVERALL}: one choice for all folds, by the mean over them, with fewer folds in early rungs. "
+            f"Regret: validation {rule.metric} of the full search's winner minus that of the chosen "
+            "setting, both fitted fully. The iterations of halving include those of settings that are fitted "
+            "again with more trees. The shorter search fits the same settings fully, in their order, within "
+            "the iterations of halving. These are measurements on these data sets, not a guarantee."
+        )
+
+
+def _with_settings(ranker: BoostingRanker, settings: Mapping[str, Any]) -> BoostingRanker:
+    return replace(ranker, **settings)
+
+
+def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Outcome:
+    """Returns the outcome of both searches on recorded curves.
+
+    Halving compares values only, never settings: a number that it draws stands for each setting.
+
+    Args:
+        curves: of every setting, fitted with `num_trees`, the default first.
+    """
+    places: dict[Value, int] = {}
+    trials: list[Trial] = []
+    while proposals := halving.propose(_STAND_IN, {_NAME: None}, trials, num_trees, len(curves[0])):
+        for proposal in proposals:
+            place = places.setdefault(proposal.settings[_NAME], len(places))
+            trials.append(_replayed(proposal, curves[place]))
+    best = max((trial for trial in trials if trial.is_complete), key=lambda trial: trial.value or 0.0)
+    values = [fmean(curve.max() for curve in of_setting) for of_setting in curves]
+    fitted = np.cumsum([sum(map(len, of_setting)) for of_setting in curves])
+    iterations = sum(trial.iterations for trial in trials)
+    num_affordable = max(int(np.searchsorted(fitted, iterations, side="right")), 1)
+    return Outcome(
+        iterations=iterations,
+        full_iterations=int(fitted[-1]),
+        regret=max(values) - values[places[best.proposal.settings[_NAME]]],
+        shorter_regret=max(values) - max(values[:num_affordable]),
+    )
+
+
+def _replayed(proposal: Proposal, curves: Sequence[Curve]) -> Trial:
+    """Returns the trial that fits the beginning of the curves of a setting, on the first folds."""
+    fitted = [curve[: proposal.num_trees] for curve in curves[: proposal.num_folds]]
+    return Trial(
+        proposal=proposal, value=fmean(curve.max() for curve in fitted), iterations=sum(map(len, fitted))
+    )
+
+
+def _summary(outcomes: Outcomes) -> str:
+    """Returns the table over seeds and folds."""
+    header = ["data", "chosen", "choices", "iterations %", "highest %", "mean regret", "median", "worst"]
+    header += ["same winner %", "shorter search: mean regret", "worst"]
+    rows = []
+    for data, of_data in outcomes.items():
+        for choose, of_seeds in of_data.items():
+            all_of = [outcome for of_seed in of_seeds for outcome in of_seed]
+            shares = [outcome.share for outcome in all_of]
+            regrets = [outcome.regret for outcome in all_of]
+            shorter = [outcome.shorter_regret for outcome in all_of]
+            same = fmean(regret == 0 for regret in regrets)
+            rows.append(
+                [
+                    data,
+                    choose,
+                    str(len(all_of)),
+                    *(f"{100 * share:.1f}" for share in (fmean(shares), max(shares))),
+                ]
+                + [f"{value:.4f}" for value in (fmean(regrets), median(regrets), max(regrets))]
+                + [f"{100 * same:.0f}", f"{fmean(shorter):.4f}", f"{max(shorter):.4f}"]
+            )
+    return Table.of(header, rows).markdown()
+
+
+def _by_seed(outcomes: Outcomes) -> str:
+    """Returns the table with a row per seed: iterations and regrets, means over the choices of the seed."""
+    columns = [
+        (f"{data} {choose}", of_seeds)
+        for data, of_data in outcomes.items()
+        for choose, of_seeds in of_data.items()
+    ]
+    header = ["seed", *(f"{name}: {what}" for name, _ in columns for what in ("iterations %", "regret"))]
+    rows = []
+    for seed in range(len(columns[0][1])):
+        row = [str(seed)]
+        for _, of_seeds in columns:
+            row.append(f"{100 * fmean(outcome.share for outcome in of_seeds[seed]):.1f}")
+            row.append(f"{fmean(outcome.regret for outcome in of_seeds[seed]):.4f}")
+        rows.append(row)
+    return Table.of(header, rows).markdown()
