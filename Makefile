@@ -87,25 +87,36 @@ fuzz: setup ## fuzz the readers of models and run folders with seeded mutations;
 	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
 	$(BIN)/python tests/fuzz/fuzz_runs.py --seed 1 --count 5000
 
-STUDIES = smoke mq2008 mq2007 clueweb09
-# Folder of the data of each study below $(DATA); not set for a study without data files.
-FOLDER_mq2008 = MQ2008
-FOLDER_mq2007 = MQ2007
-FOLDER_clueweb09 = ClueWeb09
+STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
+# Studies that are not reproduced: choices of settings, and studies that are not sweeps.
+CHOICES = native_best_choice halving ablation
+# Folders of the data of each study below $(DATA); not set for a study without data files.
+FOLDERS_mq2008 = MQ2008
+FOLDERS_mq2007 = MQ2007
+FOLDERS_clueweb09 = ClueWeb09
+FOLDERS_tuned = MQ2007 MQ2008
+FOLDERS_native_best = MQ2007 MQ2008
+FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
+FOLDERS_halving = MQ2007 MQ2008
+FOLDERS_ablation = MQ2007 MQ2008
+ABSENT = $(strip $(foreach folder,$(FOLDERS_$*),$(if $(wildcard $(DATA)/$(folder)),,$(folder))))
+# The experiments whose runs are compared in one table; not set for a study of one experiment.
+EXPERIMENTS_tuned = untuned tuned
+EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
-results: $(STUDIES:%=results-%) results-parity results-native_best results-calibration results-calibration_models ## rerun the committed studies and rewrite results/
+results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models ## rerun the committed studies and rewrite results/
 	$(BIN)/python docs/leaderboard.py
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, and fail if a metric differs
 
 # A study on real data is skipped with a message if the data is not available.
 results-%: setup
-	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory study-$*; else \
-	  echo "results/$* skipped: no $(FOLDER_$*) under $(DATA); docs/lookup/results.md explains how to get it"; fi
+	@if [ -z "$(ABSENT)" ]; then $(MAKE) --no-print-directory study-$*; else \
+	  echo "results/$* skipped: no $(ABSENT) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
 reproduce-%: setup
-	@if [ -z "$(FOLDER_$*)" ] || [ -d "$(DATA)/$(FOLDER_$*)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
-	  echo "results/$* not reproduced: no $(FOLDER_$*) under $(DATA); docs/lookup/results.md explains how to get it"; fi
+	@if [ -z "$(ABSENT)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
+	  echo "results/$* not reproduced: no $(ABSENT) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
 # Compares lambdas and trees, not only runs. It writes its own table, with a row for everything that is not available.
 results-parity: setup
@@ -120,22 +131,36 @@ results-calibration: setup
 results-calibration_models: setup
 	$(RUN) experiment=calibration_models
 
-# The grid search that gave the settings of conf/model/native_best.yaml; about five minutes.
-results-native_best: setup
-	@if [ -d "$(DATA)/MQ2007" ] && [ -d "$(DATA)/MQ2008" ]; then $(RUN) experiment=native_best; else \
-	  echo "results/native_best skipped: no MQ2007 and MQ2008 under $(DATA); docs/lookup/results.md explains how to get them"; fi
-
 study-%: setup
 	rm -rf build/results/$*
-	$(RUN) experiment=$* hydra.sweep.dir=build/results/$*
+	set -e; for experiment in $(EXPERIMENTS); do \
+	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$*; done
 	rm -rf results/$*
 	$(RUN) compare build/results/$* --output results/$*
+
+# All jobs of this search have the same trials. The tables of its runs are not published: their test sets are not reported.
+study-native_best_choice: setup
+	rm -rf build/results/native_best_choice
+	$(RUN) experiment=native_best_choice hydra.sweep.dir=build/results/native_best_choice
+	mkdir -p results/native_best_choice
+	cp build/results/native_best_choice/0/trials.csv results/native_best_choice/trials.csv
+
+# Writes its own table; the curves in build/halving are kept.
+study-halving: setup
+	$(RUN) experiment=halving
+
+study-ablation: setup
+	rm -rf build/results/ablation
+	$(RUN) experiment=ablation
+	rm -rf results/ablation
+	$(RUN) compare build/results/ablation --baseline native_best --output results/ablation
 
 # In a separate folder, so that its runs do not mix with runs of the user.
 rerun-%: setup
 	rm -rf build/reproduce/$*
 	mkdir -p build/reproduce/$*
-	cd build/reproduce/$* && LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$*
+	cd build/reproduce/$* && set -e && for experiment in $(EXPERIMENTS); do \
+	  LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$$experiment; done
 	$(RUN) reproduce results/$* build/reproduce/$*
 
 screenshot: setup ## write the screenshots and the tutorial's output anew; needs Chromium and data/lightgbm-example

@@ -2,7 +2,6 @@
 
 base          interface of a study
 parity        compares the presets of the native engine with the libraries
-search        grid search on validation data
 halving       regret of successive halving
 curves        validation curves of many settings, kept in files
 ablation      trains a tuned model with one setting at a time back at its default
