@@ -136,26 +136,15 @@ def _making(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.search:
         yield "search", _search(result.search)
     yield "seed", str(result.seed)
-    if result.search:
-        yield "search", _search(result.search)
 
 
 def _search(search: Mapping[str, Any]) -> str:
-    """Returns the search, the settings that it chose, and those of the default trial."""
-    return (
-        f"{search.get('name')}, seed {search.get('seed')}, {search.get('trials')} trials, choose="
-        f"{search.get('choose')} by {search.get('metric')} on validation: trial {search.get('chosen')}, "
-        f"{assignments(search.get('settings', {}))}; default: {assignments(search.get('default', {}))}"
-    )
-
-
-def _search(search: Mapping[str, Any]) -> str:
-    """Returns the name and cost of a search, and the trial that it chose."""
+    """Returns the search and its cost, the settings that it chose, and those of the default trial."""
     cost = f"{search['trials']} trials, {search['iterations']:,} iterations, fits {search['seconds']:.1f} s"
-    chosen = assignments(search["settings"]) or "no setting varied"
     return (
-        f"{search['name']}, seed {search['seed']}: {cost}; chosen by {search['metric']} on valid: "
-        f"trial {search['chosen']} ({chosen})"
+        f"{search['name']}, seed {search['seed']}, {cost}; chosen {search['choose']} by {search['metric']} on "
+        f"validation: trial {search['chosen']}, {assignments(search['settings']) or 'no setting varied'}; "
+        f"default: {assignments(search['default'])}"
     )
 
 
