@@ -62,7 +62,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     source = Synthetic(name="synthetic", num_queries=20)
     rankers = {"lightgbm": LightGBMRanker(num_trees=3), "random": RandomRanker()}
-    of_search = {"search": search_record(), "trials": TRIALS}
+    of_search: dict[str, Any] = {"search": search_record(), "trials": TRIALS}
     for model, ranker in rankers.items():
         chosen = of_search if model == "lightgbm" else {}
         experiment = Experiment(model=model, ranker=ranker, source=source, config=CONFIG, **chosen)
