@@ -25,7 +25,7 @@ from ltrbench.data.training_resamples import BOOTSTRAP
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure.provenance import without_password
-from ltrbench.metrics import load_plugins
+from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.rankers.models.importance import ImportanceSettings
 from ltrbench.search.base import Search
@@ -164,10 +164,15 @@ def build_experiment(
 
 def _check_search(search: Search, settings: Mapping[str, Any]) -> None:
     """Raises ConfigError if a search contradicts other settings."""
-    if settings["early_stopping"] is None and getattr(search, "pruning", None) is not None:
+    pruning, rule = getattr(search, "pruning", None), settings["early_stopping"]
+    if pruning is None:
+        return
+    stops_by = None if rule is None else (rule["metric"], rule["convention"])
+    if stops_by != (search.metric, DEFAULT.name):
         raise ConfigError(
-            "search.pruning ends fits by the metric of early stopping, but early_stopping is null. Set "
-            "search.pruning=null, or leave out early_stopping."
+            f"search.pruning is {pruning}, which ends fits by the metric of early stopping, but early_stopping "
+            f"is {'null' if rule is None else ' under '.join(map(str, stops_by or ()))} and search.metric is "
+            f"{search.metric}. Set search.pruning=null, or the same metric and convention=default for both."
         )
 
 

@@ -19,7 +19,7 @@ from ltrbench.errors import require, require_choice
 from ltrbench.metrics import parse_metric
 from ltrbench.search.space import Range, Space, Value
 
-CHOICES = PER_FOLD, OVERALL, ACROSS = "per_fold", "overall", "across"
+CHOICES = PER_FOLD, OVERALL, ACROSS_DATA = "per_fold", "overall", "across"
 """Values of `Search.choose`."""
 
 BATCH = 8

@@ -10,6 +10,8 @@ from typing import Any, TypeGuard
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import SHARED
+from ltrbench.results.files import TRIALS_FILE
+from ltrbench.results.run import TRIAL_COLUMNS
 
 Value = bool | int | float | str | None
 """Value of a setting of a ranker."""
@@ -97,14 +99,14 @@ class Space:
 
     Attributes:
         shared: shared parameter -> its range, the same for every model.
-        own: model -> setting of its own -> its range.
+        models: model -> setting of its own -> its range.
 
     Raises:
         ConfigError: a name in `shared` is not a shared parameter, or a range is not valid.
     """
 
     shared: dict[str, Range] = field(default_factory=dict)
-    own: dict[str, dict[str, Range]] = field(default_factory=dict)
+    models: dict[str, dict[str, Range]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.shared:
@@ -112,15 +114,15 @@ class Space:
                 raise ConfigError(
                     f"search.space.shared.{name}: '{name}' is not a shared parameter"
                     f"{did_you_mean(name, list(SHARED))} Ranges of other settings belong to "
-                    f"search.space.own.MODEL.{name}."
+                    f"search.space.models.MODEL.{name}."
                 )
             self.shared[name].check(f"search.space.shared.{name}")
         # OmegaConf leaves the values of a dict in a dict as they are.
-        self.own = {
+        self.models = {
             model: {
-                name: _range(f"search.space.own.{model}.{name}", values) for name, values in ranges.items()
+                name: _range(f"search.space.models.{model}.{name}", values) for name, values in ranges.items()
             }
-            for model, ranges in self.own.items()
+            for model, ranges in self.models.items()
         }
 
     def of(self, model: str, ranker: Ranker) -> dict[str, Range]:
@@ -130,7 +132,7 @@ class Space:
         numbers of settings.
 
         Raises:
-            ConfigError: `own` names a setting that the model does not have, or a value that it refuses.
+            ConfigError: `models` names a setting that the model does not have, or a value that it refuses.
         """
         if ranker.is_yardstick:
             return {}
@@ -140,12 +142,17 @@ class Space:
             for name, values in self.shared.items()
             if name in known and _takes(ranker, name, values)
         }
-        of_model = self.own.get(model, {})
+        of_model = self.models.get(model, {})
         for name, values in of_model.items():
             if name not in known:
                 raise ConfigError(
-                    f"search.space.own.{model}.{name}: {model} has no setting '{name}'"
+                    f"search.space.models.{model}.{name}: {model} has no setting '{name}'"
                     f"{did_you_mean(name, sorted(known))}"
+                )
+            if name in TRIAL_COLUMNS:
+                raise ConfigError(
+                    f"search.space.models.{model}.{name}: '{name}' is a column of {TRIALS_FILE}, so that a "
+                    "search cannot vary a setting of this name. Rename the field of the backend."
                 )
             for value in _extremes(values):
                 replace(ranker, **{name: value})

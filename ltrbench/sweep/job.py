@@ -146,8 +146,8 @@ class Job:
         overrides = of_job(self.overrides)
         if not self.is_trial:
             return overrides
-        own = (*self.swept, "model.")
-        return [line for line in overrides if line.lstrip("+~").startswith(own)]
+        differing = (*self.swept, "model.")
+        return [line for line in overrides if line.lstrip("+~").startswith(differing)]
 
 
 def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:

@@ -19,14 +19,14 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
 from ltrbench.results import Run
 from ltrbench.results.storage import writing_to
-from ltrbench.search.base import ACROSS, OVERALL, PER_FOLD, Proposal, Search, Trial
+from ltrbench.search.base import ACROSS_DATA, OVERALL, PER_FOLD, Proposal, Search, Trial
 from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
 from ltrbench.search.optuna_study import setting_importances, write_journal
 from ltrbench.search.space import settings_of
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import digest_of, effective_settings
 from ltrbench.sweep.state import DONE, FAILED, state_of
-from ltrbench.sweep.worker import Choice, experiment_of
+from ltrbench.sweep.worker import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
 """Settings of a job that its trials do not take over."""
@@ -62,8 +62,8 @@ class JobSearch:
         if not self.space or not isinstance(ranker, BoostingRanker):
             raise ConfigError(
                 f"the search space has no setting of {experiment.model}. Add ranges of its settings with "
-                f"+search.space.own.{experiment.model}.SETTING={{low: ..., high: ...}}, or set search=none "
-                "for this model."
+                f"+search.space.models.{experiment.model}.SETTING={{low: ..., high: ...}}, or set "
+                "search=none for this model."
             )
         self.num_trees = ranker.num_trees
         self.default = settings_of(ranker, self.space)
@@ -130,7 +130,7 @@ class JobSearch:
         states = [state_of(self.sweep, job) for job in jobs]
         return [state.run for state in states if state.run is not None]
 
-    def choice(self) -> Choice:
+    def choice(self) -> ChosenSettings:
         """Returns the best settings on validation.
 
         Raises:
@@ -140,7 +140,7 @@ class JobSearch:
         name = str(self.jobs[0].choices.get("search"))
         importance = setting_importances(self.space, self.trials)
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
-        return Choice(
+        return ChosenSettings(
             record=record(name, self.search, self.space, self.default, self.trials, best, importance),
             trials=rows(self.trials, best, runs, self.search.metric, self.search.seed),
         )
@@ -170,7 +170,7 @@ class Searches:
     def __post_init__(self) -> None:
         self.open = list(self.searches)
 
-    def next_round(self) -> tuple[list[Job], dict[int, Choice | LtrbenchError]]:
+    def next_round(self) -> tuple[list[Job], dict[int, ChosenSettings | LtrbenchError]]:
         """Returns the trials to run next, and number of a job -> choice, for the searches that have ended; an
         error for a search without a choice.
 
@@ -178,7 +178,7 @@ class Searches:
             ConfigError: A search does not fit its space.
         """
         trials: dict[int, Job] = {}
-        ended: dict[int, Choice | LtrbenchError] = {}
+        ended: dict[int, ChosenSettings | LtrbenchError] = {}
         for search in list(self.open):
             jobs = search.next_trials(self.plan, self.attempted)
             trials |= {job.number: job for job in jobs}
@@ -193,7 +193,7 @@ class Searches:
         return list(trials.values()), ended
 
 
-def _choice_or_error(search: JobSearch) -> Choice | LtrbenchError:
+def _choice_or_error(search: JobSearch) -> ChosenSettings | LtrbenchError:
     try:
         return search.choice()
     except ResultError as error:
@@ -218,7 +218,7 @@ def _group(job: Job) -> str:
     choose = settings["search"]["choose"]
     if choose == OVERALL:
         settings["data"].pop("fold", None)
-    elif choose == ACROSS:
+    elif choose == ACROSS_DATA:
         settings.pop("data")
         settings["names"].pop("data", None)
     return digest_of(settings if choose != PER_FOLD else job.number)

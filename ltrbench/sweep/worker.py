@@ -38,7 +38,7 @@ stopping = threading.Event()
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenSettings:
     """The settings that a search chose.
 
     Attributes:
@@ -71,7 +71,7 @@ class JobTask:
     started_in: Path = field(default_factory=Path.cwd)
     modules: Path = field(default_factory=modules_folder)
     trained: tuple[str, str] | None = None
-    choice: Choice | None = None
+    choice: ChosenSettings | None = None
     progress: str = "none"
     logging: Mapping[str, Any] = field(default_factory=dict)
     chdir: bool = False

@@ -68,7 +68,7 @@ def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str
 
 def test_the_shared_space_has_whole_numbers_where_the_setting_has() -> None:
     space = build(composed("+search=random"), "search", Search).space
-    assert not space.own
+    assert not space.models
     assert [name for name, values in space.shared.items() if values.is_integer] == [
         "num_leaves",
         "min_docs_in_leaf",
@@ -84,11 +84,11 @@ def test_ranges_of_a_configuration_keep_their_types() -> None:
         "l2": {"values": [0, 0.5, None]},
     }
     of_native = {"sigma": RATE, "gain": {"values": ["linear"]}}
-    space = searched({"shared": ranges, "own": {"native": of_native}}).space
+    space = searched({"shared": ranges, "models": {"native": of_native}}).space
     assert space.shared["num_leaves"].is_integer
     assert not space.shared["learning_rate"].is_integer
     assert repr(space.shared["l2"].values) == "[0, 0.5, None]"
-    assert space.own == {"native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}}
+    assert space.models == {"native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_ranges_of_a_configuration_keep_their_types() -> None:
     [
         ({"sharde": {}}, ("search", "space", "sharde")),
         ({"shared": {"learning_rat": RATE}}, ("search.space.shared.learning_rat", "learning_rate")),
-        ({"shared": {"sigma": RATE}}, ("search.space.shared.sigma", "search.space.own.MODEL.sigma")),
+        ({"shared": {"sigma": RATE}}, ("search.space.shared.sigma", "search.space.models.MODEL.sigma")),
         ({"shared": {"l2": {"lo": 1}}}, ("search.space.shared.l2.lo",)),
         ({"shared": {"l2": {"low": "x", "high": 1}}}, ("search.space.shared.l2.low", "'x'")),
         ({"shared": {"l2": {"low": 1}}}, ("search.space.shared.l2.high", "low and high")),
@@ -107,12 +107,12 @@ def test_ranges_of_a_configuration_keep_their_types() -> None:
         ({"shared": {"l2": {"values": []}}}, ("search.space.shared.l2.values", "[]")),
         ({"shared": {"l2": {"values": [[1]]}}}, ("search.space.shared.l2.values", "[1]")),
         ({"shared": {"l2": {"values": [1], "low": 1}}}, ("search.space.shared.l2", "values", "leave out")),
-        ({"own": {"native": {"sigma": {"lwo": 1}}}}, ("search.space.own.native.sigma.lwo", "'low'")),
-        ({"own": {"native": {"sigma": {"low": "x"}}}}, ("search.space.own.native.sigma.low", "'x'")),
-        ({"own": {"native": {"sigma": {"low": 1, "high": True}}}}, ("own.native.sigma.high", "True")),
-        ({"own": {"native": {"sigma": {"values": 3}}}}, ("search.space.own.native.sigma.values", "3")),
-        ({"own": {"native": {"sigma": 3}}}, ("search.space.own.native", "3")),
-        ({"own": {"native": 3}}, ("search.space.own.native", "3")),
+        ({"models": {"native": {"sigma": {"lwo": 1}}}}, ("search.space.models.native.sigma.lwo", "'low'")),
+        ({"models": {"native": {"sigma": {"low": "x"}}}}, ("search.space.models.native.sigma.low", "'x'")),
+        ({"models": {"native": {"sigma": {"low": 1, "high": True}}}}, ("own.native.sigma.high", "True")),
+        ({"models": {"native": {"sigma": {"values": 3}}}}, ("search.space.models.native.sigma.values", "3")),
+        ({"models": {"native": {"sigma": 3}}}, ("search.space.models.native", "3")),
+        ({"models": {"native": 3}}, ("search.space.models.native", "3")),
     ],
 )
 def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tuple[str, ...]) -> None:
@@ -122,10 +122,10 @@ def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tup
 
 def test_a_setting_that_a_model_does_not_have_is_refused() -> None:
     ranker = build(composed("model=native"), "model", Ranker)
-    with pytest.raises(ConfigError, match=naming("search.space.own.native.sigmaa", "'sigma'")):
-        Space(own={"native": {"sigmaa": Range(1, 2)}}).of("native", ranker)
+    with pytest.raises(ConfigError, match=naming("search.space.models.native.sigmaa", "'sigma'")):
+        Space(models={"native": {"sigmaa": Range(1, 2)}}).of("native", ranker)
     with pytest.raises(ConfigError, match=naming("sigma", "0.0")):
-        Space(own={"native": {"sigma": Range(0.0, 2.0)}}).of("native", ranker)
+        Space(models={"native": {"sigma": Range(0.0, 2.0)}}).of("native", ranker)
 
 
 def test_a_misspelt_field_of_a_search_is_refused() -> None:

@@ -142,8 +142,8 @@ def _search(search: Mapping[str, Any]) -> str:
     """Returns the search and its cost, the settings that it chose, and those of the default trial."""
     cost = f"{search['trials']} trials, {search['iterations']:,} iterations, fits {search['seconds']:.1f} s"
     return (
-        f"{search['name']}, seed {search['seed']}, {cost}; chosen {search['choose']} by {search['metric']} on "
-        f"validation: trial {search['chosen']}, {assignments(search['settings']) or 'no setting varied'}; "
+        f"{search['name']}, seed {search['seed']}, {cost}; chosen {search['choose']} by {search['metric']} "
+        f"on validation: trial {search['chosen']}, {assignments(search['settings']) or 'no setting varied'}; "
         f"default: {assignments(search['default'])}"
     )
 

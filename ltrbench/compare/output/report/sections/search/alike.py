@@ -5,7 +5,7 @@ from __future__ import annotations
 from ltrbench.compare.analysis.tuning import Tuning, tunings
 from ltrbench.compare.output.report.parts import PagePart, Section
 from ltrbench.compare.output.report.sections import section
-from ltrbench.compare.output.report.sections.search.settings import name_of_search, shortened
+from ltrbench.compare.output.report.sections.search.settings import name_of_search, short_setting
 from ltrbench.compare.output.report.shown import Shown
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, assignments, numbers
 
@@ -42,7 +42,7 @@ def _table(item: Tuning) -> Table:
     for search in item.searches:
         chosen, cheapest = search.chosen, search.cheapest
         if chosen is not None and cheapest is not None:
-            settings = {name: shortened(value) for name, value in cheapest.settings.items()}
+            settings = {name: short_setting(value) for name, value in cheapest.settings.items()}
             ends = numbers.interval(cheapest.low, cheapest.high, numbers.difference)
             rows.append(
                 [

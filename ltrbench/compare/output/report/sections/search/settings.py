@@ -64,17 +64,17 @@ def _cells(search: SearchedRun, which: str) -> list[TableCell]:
     return [
         TableCell(
             numbers.setting_in_words(record[which].get(name)),
-            text=shortened(record[which].get(name)),
+            text=short_setting(record[which].get(name)),
             emphasis="" if record[which].get(name) == record["default"].get(name) else CHANGED,
         )
         for name in record["space"]
     ]
 
 
-def shortened(value: object) -> str:
+def short_setting(value: object) -> str:
     """Returns a setting with four significant figures; trials.csv and result.json have all digits.
 
-    >>> shortened(0.0857272), shortened("0.0857272"), shortened(31), shortened("31"), shortened(None)
+    >>> short_setting(0.0857272), short_setting("0.0857272"), short_setting(31), short_setting("31"), short_setting(None)
     ('0.08573', '0.08573', '31', '31', 'null')
     """
     text = numbers.setting_in_words(value)
