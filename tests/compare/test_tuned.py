@@ -266,6 +266,26 @@ def test_validation_chooses_between_tuned_and_untuned_rows(tmp_path: Path) -> No
     assert "native search=none" not in recommended.models
 
 
+@pytest.mark.parametrize("values", [(0.6, 0.6, 0.6), (0.6, 0.6, 0.4)])
+def test_folds_that_share_queries_choose_a_row_only_together(
+    tmp_path: Path, values: tuple[float, ...]
+) -> None:
+    # The validation set of a fold is the test set of the next one, as in LETOR.
+    settings = {"num_leaves": 31, "learning_rate": 0.1}
+    runs = [write(tmp_path / f"r{fold}", "random", fold=fold, skill=0.0) for fold in FOLDS]
+    for fold, value in zip(FOLDS, values, strict=True):
+        fields: dict[str, Any] = {"fold": fold, "validated": judgments(fold % 3 + 1)}
+        untuned = write(tmp_path / f"u{fold}", "native", skill=3.0, settings=settings, **fields)
+        chosen = tuned(tmp_path / f"t{fold}", skill=2.0, leaves=31, **fields)
+        runs += [with_validation(untuned, 0.5), with_validation(chosen, value)]
+    recommended = recommend(only(runs))
+    assert recommended is not None
+    if min(values) > 0.5:
+        assert mentions(recommended.remarks, "2 rows of native", "native search=random", "every fold")
+    else:
+        assert mentions(recommended.remarks, "2 rows of native", "not considered", "validation queries")
+
+
 def test_files_hold_the_searches(tmp_path: Path) -> None:
     runs = [
         run

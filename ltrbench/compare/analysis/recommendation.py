@@ -8,12 +8,14 @@ by the test set, or with a setting that could only be chosen on test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from ltrbench.compare.analysis.methods import family_of
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.grouping import grouped
+from ltrbench.compare.grouping import DataCell, grouped
+from ltrbench.compare.pairing.cells import EvaluatedRow
 from ltrbench.compare.pairing.fairness import (
     best_on_validation,
     seen_by_choice,
@@ -127,10 +129,16 @@ def _setting(comparison: Comparison, model: str, rows: Sequence[ModelRow]) -> tu
     groups = [row.group for row in rows]
     is_tuned = any(group.is_tuned for group in groups)
     count = f"{len(rows)} {'rows' if is_tuned else 'settings'} of {model}"
+    validated = values_on_validation(groups, comparison.metric, comparison.settings.convention)
     seen = seen_by_choice([item for group in groups for item in group.evaluated])
     if seen:
-        return None, f"The {count} are not considered: {seen}."
-    validated = values_on_validation(groups, comparison.metric, comparison.settings.convention)
+        best = _best_in_every_cell(groups, validated) if is_tuned else None
+        if best is None:
+            return None, f"The {count} are not considered: {seen}."
+        return (
+            best,
+            f"Of the {count}, {best} is the best by the validation of every fold; this table is on test.",
+        )
     if not validated:
         return None, (
             f"The {count} are not considered: choosing among them by this table is choosing on test. Give "
@@ -138,6 +146,27 @@ def _setting(comparison: Comparison, model: str, rows: Sequence[ModelRow]) -> tu
         )
     label = best_on_validation(validated)
     return label, f"Of the {count}, {label} is the best by validation; this table is on test."
+
+
+def _best_in_every_cell(
+    groups: Sequence[EvaluatedRow], validated: Mapping[str, Mapping[int, float]]
+) -> str | None:
+    """Returns the row that every fold chooses by its own validation set; None if folds choose different ones.
+
+    A search per fold tries the default settings as well, so that its row is rarely below them.
+    """
+    values: dict[DataCell, dict[str, list[float]]] = {}
+    for group in groups:
+        for number, value in validated.get(group.label, {}).items():
+            values.setdefault(group.evaluated[number].cell, {}).setdefault(group.label, []).append(value)
+    # Tuned rows first, because rows are in the order of their means on test.
+    labels = [group.label for group in sorted(groups, key=lambda group: (not group.is_tuned, group.label))]
+    means = [{label: fmean(each) for label, each in of_cell.items()} for of_cell in values.values()]
+    is_whole = bool(means) and all(len(of_cell) == len(labels) for of_cell in means)
+    best = [
+        label for label in labels if is_whole and all(each[label] == max(each.values()) for each in means)
+    ]
+    return best[0] if best else None
 
 
 def _among_all(
