@@ -56,7 +56,7 @@ def test_the_best_setting_is_trained_fully_if_the_order_of_settings_never_change
 
 def test_64_settings_take_at_most_35_percent_of_the_iterations_of_full_fits() -> None:
     trials = run(SuccessiveHalving(trials=64))
-    for full in (140, 230, 300):  # mean iterations of a fit with early stopping: MQ2008, MQ2007; none
+    for full in (140, 230, 300):  # mean iterations of a full fit
         spent = sum(
             trial.proposal.num_trees or 1.2 * full for trial in trials
         )  # good settings may run longer
