@@ -169,10 +169,11 @@ def _check_search(search: Search, settings: Mapping[str, Any]) -> None:
         return
     stops_by = None if rule is None else (rule["metric"], rule["convention"])
     if stops_by != (search.metric, DEFAULT.name):
+        given = "null" if stops_by is None else " under ".join(stops_by)
         raise ConfigError(
             f"search.pruning is {pruning}, which ends fits by the metric of early stopping, but early_stopping "
-            f"is {'null' if rule is None else ' under '.join(map(str, stops_by or ()))} and search.metric is "
-            f"{search.metric}. Set search.pruning=null, or the same metric and convention=default for both."
+            f"is {given} and search.metric is {search.metric}. Set search.pruning=null, or the same metric and "
+            "convention=default for both."
         )
 
 

@@ -40,7 +40,7 @@ def searched(space: dict[str, Any], **settings: Any) -> Search:
     [("random", RandomSearch), ("tpe", TpeSearch), ("grid", FullGrid), ("halving", SuccessiveHalving)],
 )
 def test_the_yaml_of_a_search_has_every_field_and_its_default(name: str, kind: type[Search]) -> None:
-    config = composed(f"+search={name}", "seed=7")
+    config = composed(f"search={name}", "seed=7")
     search = build(config, "search", Search)
     assert type(search) is kind
     assert search == kind(space=search.space, seed=7)
@@ -59,7 +59,7 @@ def test_the_yaml_of_a_search_has_every_field_and_its_default(name: str, kind: t
     ],
 )
 def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str]) -> None:
-    config = composed(f"model={model}", "+search=random", "search/space=native")
+    config = composed(f"model={model}", "search=random", "search/space=native")
     ranker = build(config, "model", Ranker)
     space = build(config, "search", Search).space.of(model, ranker)
     assert list(space) == list(names)
@@ -67,7 +67,7 @@ def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str
 
 
 def test_the_shared_space_has_whole_numbers_where_the_setting_has() -> None:
-    space = build(composed("+search=random"), "search", Search).space
+    space = build(composed("search=random"), "search", Search).space
     assert not space.models
     assert [name for name, values in space.shared.items() if values.is_integer] == [
         "num_leaves",
