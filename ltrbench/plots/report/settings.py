@@ -152,8 +152,10 @@ def _on_log_axis(axes: Axes, places: Sequence[float | None]) -> list[float | Non
     """Makes the axis logarithmic; returns the places without those of 0 or less, which only a default has."""
     positive = [place for place in places if place is not None and place > 0]
     if positive:
+        low, high = min(positive), max(positive)
+        margin = max(1.1, (high / low) ** 0.06)
         axes.set_xscale("log")
-        axes.set_xlim(min(positive) / 1.2, max(positive) * 1.2)
+        axes.set_xlim(low / margin, high * margin)
     return [place if place is not None and place > 0 else None for place in places]
 
 

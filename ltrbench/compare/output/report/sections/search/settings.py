@@ -17,8 +17,8 @@ _LONGEST_NUMBER = 6
 _LEAD = (
     "Which settings matter: the share of the variance of the value on validation that each setting explains, "
     "and the value of each complete trial against each setting, minus the value of the chosen trial of the "
-    "same search. Both describe this space and these trials. A chosen value at the end of its range suggests "
-    "a wider range."
+    "same search. Both describe this space and these trials. A default setting without a place on the axis, "
+    "as 0 on a logarithmic one, is not drawn. A chosen value at the end of its range suggests a wider range."
 )
 
 
