@@ -37,13 +37,12 @@ def trial_of(proposal: Proposal, runs: Sequence[Run], metric: str) -> Trial:
     known = [value for value in values if value is not None]
     finished = all(run.result.status == FINISHED for run in runs)
     curves = [_best_so_far(run, metric) for run in runs]
-    common = [number for number in curves[0] if all(number in curve for curve in curves)]
     return Trial(
         proposal=proposal,
         value=fmean(known) if finished and len(known) == len(runs) else None,
         iterations=sum(len(run.learning_curve().iterations) for run in runs),
         seconds=sum(run.result.seconds.get("fit", 0.0) for run in runs),
-        curve={number: fmean(curve[number] for curve in curves) for number in common},
+        curve=_mean_curve(curves, proposal.minimum),
         is_pruned=any(_is_pruned(curve, proposal.minimum) for curve in curves),
     )
 
@@ -53,6 +52,22 @@ def _best_so_far(run: Run, metric: str) -> dict[int, float]:
     curve = run.learning_curve()
     values = np.array(curve.values.get(f"valid/{metric}", []))
     return dict(zip(curve.iterations, np.fmax.accumulate(values).tolist(), strict=False))
+
+
+def _mean_curve(curves: Sequence[Mapping[int, float]], minimum: Mapping[int, float]) -> dict[int, float]:
+    """Returns the mean over folds; it ends with the first pruned fold, and is empty if a fold has no curve.
+
+    A fold that early stopping ended keeps its last value.
+    """
+    if not all(curves):
+        return {}
+    longest = max(curves, key=len)
+    end = min((max(curve) for curve in curves if _is_pruned(curve, minimum)), default=max(longest))
+    return {
+        number: fmean(curve.get(number, curve[max(curve)]) for curve in curves)
+        for number in longest
+        if number <= end
+    }
 
 
 def _is_pruned(curve: Mapping[int, float], minimum: Mapping[int, float]) -> bool:

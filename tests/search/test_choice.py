@@ -53,8 +53,19 @@ def test_a_trial_is_the_mean_of_its_folds_and_the_sum_of_their_work(tmp_path: Pa
     ended = trial_of(Proposal(0, {}), runs, METRIC)
     assert ended.value == np.mean([run.result.metrics[f"valid/{METRIC}"] for run in runs])
     assert (ended.iterations, ended.seconds) == (5, 1.0 + 2.5)
-    assert ended.curve == {1: (0.1 + 0.2) / 2, 2: (0.3 + 0.2) / 2}
+    # The second fold ended earlier, and keeps its best value.
+    assert ended.curve == {1: (0.1 + 0.2) / 2, 2: (0.3 + 0.2) / 2, 3: (0.3 + 0.2) / 2}
     assert ended.is_complete
+
+
+def test_the_curve_of_a_trial_ends_with_its_first_pruned_fold(tmp_path: Path) -> None:
+    runs = [
+        run_of_trial(tmp_path / "1", 1, curve=curve(0.1, 0.3, 0.4)),
+        run_of_trial(tmp_path / "2", 2, curve=curve(0.1, 0.2)),
+    ]
+    ended = trial_of(Proposal(0, {}, minimum={2: 0.25}), runs, METRIC)
+    assert ended.is_pruned
+    assert ended.curve == {1: 0.1, 2: (0.3 + 0.2) / 2}
 
 
 def test_a_trial_fails_with_one_of_its_folds(tmp_path: Path) -> None:
