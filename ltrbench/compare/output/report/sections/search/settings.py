@@ -74,8 +74,8 @@ def _cells(search: SearchedRun, which: str) -> list[TableCell]:
 def short_setting(value: object) -> str:
     """Returns a setting with four significant figures; trials.csv and result.json have all digits.
 
-    >>> short_setting(0.0857272), short_setting("0.0857272"), short_setting(31), short_setting("31"), short_setting(None)
-    ('0.08573', '0.08573', '31', '31', 'null')
+    >>> short_setting(0.0857272), short_setting("0.0857272"), short_setting("31"), short_setting(None)
+    ('0.08573', '0.08573', '31', 'null')
     """
     text = numbers.setting_in_words(value)
     try:
