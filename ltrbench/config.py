@@ -28,12 +28,14 @@ from ltrbench.measure.provenance import without_password
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.rankers import EarlyStopping, Ranker
 from ltrbench.rankers.models.importance import ImportanceSettings
-from ltrbench.search.base import Search
+from ltrbench.search.base import NoSearch, Search
 from ltrbench.studies.base import Study
 from ltrbench.tracking import Tracker
 from ltrbench.user_modules import import_user_module
 
 Built = TypeVar("Built")
+
+_NO_SEARCH = f"{NoSearch.__module__}.{NoSearch.__qualname__}"
 
 PROGRESS = ("auto", "plain", "none")
 """Ways to show the progress of a fit; conf/config.yaml explains each."""
@@ -76,7 +78,7 @@ class Config:
     data: dict[str, Any] = MISSING
     tracking: dict[str, Any] = MISSING
     executor: dict[str, Any] = MISSING
-    search: dict[str, Any] | None = None
+    search: dict[str, Any] = MISSING
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
@@ -105,6 +107,8 @@ def resolved(config: DictConfig) -> dict[str, Any]:
             names.
     """
     settings = {str(key): value for key, value in _resolved(config, "the configuration").items()}
+    if settings["search"]["_target_"] == _NO_SEARCH:
+        settings["search"] = None
     if "metrics" in settings:
         settings["metrics"] = _metrics(settings["metrics"])
     return settings
@@ -171,9 +175,9 @@ def _check_search(search: Search, settings: Mapping[str, Any]) -> None:
     if stops_by != (search.metric, DEFAULT.name):
         given = "null" if stops_by is None else " under ".join(stops_by)
         raise ConfigError(
-            f"search.pruning is {pruning}, which ends fits by the metric of early stopping, but early_stopping "
-            f"is {given} and search.metric is {search.metric}. Set search.pruning=null, or the same metric and "
-            "convention=default for both."
+            f"search.pruning is {pruning}, which ends fits by the metric of early stopping, but that is "
+            f"{given} and search.metric is {search.metric}. Set search.pruning=null, or the same metric and "
+            "convention=default for early_stopping."
         )
 
 

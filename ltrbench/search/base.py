@@ -153,3 +153,18 @@ class Search(ABC):
             has_failed = len(last) == batch and all(trial.value is None for trial in last)
             end = begin if has_failed or not self.has_time(trials) else begin + batch
         return range(begin, end if batch is None else min(end, begin - begin % batch + batch))
+
+
+@dataclass(kw_only=True)
+class NoSearch(Search):
+    """No search: `resolved` of the configuration turns it into null."""
+
+    def propose(
+        self,
+        space: Mapping[str, Range],
+        default: Mapping[str, Value],
+        trials: Sequence[Trial],
+        num_trees: int,
+        num_folds: int,
+    ) -> list[Proposal]:
+        return []

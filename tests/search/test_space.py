@@ -109,7 +109,7 @@ def test_ranges_of_a_configuration_keep_their_types() -> None:
         ({"shared": {"l2": {"values": [1], "low": 1}}}, ("search.space.shared.l2", "values", "leave out")),
         ({"models": {"native": {"sigma": {"lwo": 1}}}}, ("search.space.models.native.sigma.lwo", "'low'")),
         ({"models": {"native": {"sigma": {"low": "x"}}}}, ("search.space.models.native.sigma.low", "'x'")),
-        ({"models": {"native": {"sigma": {"low": 1, "high": True}}}}, ("own.native.sigma.high", "True")),
+        ({"models": {"native": {"sigma": {"low": 1, "high": True}}}}, ("models.native.sigma.high", "True")),
         ({"models": {"native": {"sigma": {"values": 3}}}}, ("search.space.models.native.sigma.values", "3")),
         ({"models": {"native": {"sigma": 3}}}, ("search.space.models.native", "3")),
         ({"models": {"native": 3}}, ("search.space.models.native", "3")),
