@@ -46,8 +46,7 @@ def job(*overrides: str, training: str = "", **parts: Any) -> Job:
 
 def numbered(job: Job, number: int) -> str:
     """Returns the folder that a job has by default."""
-    del job
-    return str(number)
+    return f"trials/{number}" if job.is_trial else str(number)
 
 
 def jobs(*names: str, **parts: Any) -> list[Job]:

@@ -240,6 +240,8 @@ def mistake_in_folder(folder: str, is_trial: bool = False) -> str | None:
         return "is outside the sweep"
     if "" in parts or "." in parts or not folder.isprintable():
         return "is not the name of a subfolder"
-    if is_trial != (parts[0] == TRIALS_FOLDER) or parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER):
+    if is_trial:
+        return None if parts[0] == TRIALS_FOLDER else f"is not in {TRIALS_FOLDER}, like those of other trials"
+    if parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER):
         return f"is reserved for the {parts[0]} of the sweep"
     return None

@@ -14,7 +14,7 @@ from command_line import TINY
 from command_line import run as run_command
 from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
-from plan_cases import SETTINGS
+from plan_cases import SETTINGS, numbered
 from search_records import search_record
 from test_experiment import Recorder, Toy
 
@@ -152,7 +152,7 @@ def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
         draft(each, {**SETTINGS, "seed": each.ranker.seed, **each.config}, choices, (), str(Path.cwd()))
         for each in experiments
     ]
-    return plan_jobs(read_plan(sweep), drafts, lambda _, number: str(number))
+    return plan_jobs(read_plan(sweep), drafts, numbered)
 
 
 def copied_of(jobs: Iterable[Job]) -> list[str | None]:
@@ -230,7 +230,7 @@ def tasks(tmp_path: Path) -> list[JobTask]:
             built = build_experiment(settings, choices, tuple(words), str(tmp_path))
             experiments.append(draft(built, settings, choices, (), str(tmp_path)))
     prepare_sweep(tmp_path)
-    jobs = plan_jobs(read_plan(tmp_path), experiments, lambda _, number: str(number))
+    jobs = plan_jobs(read_plan(tmp_path), experiments, numbered)
     assert copied_of(jobs) == [None, "0", "0"]
     trained = [None, ("0", jobs[0].digest), ("0", jobs[0].digest)]
     return [JobTask(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
