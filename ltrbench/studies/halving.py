@@ -41,7 +41,7 @@ _STAND_IN = {_NAME: Range(0, 2**31 - 1)}
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
     """Both searches of one seed, on one fold or on all folds together.
 
     Attributes:
@@ -62,8 +62,16 @@ class _Outcome:
         return self.iterations / self.full_iterations
 
 
-Outcomes = Mapping[str, Mapping[str, Sequence[Sequence[_Outcome]]]]
+Outcomes = Mapping[str, Mapping[str, Sequence[Sequence[Outcome]]]]
 """Data set -> how settings are chosen -> seed -> its outcomes, one per choice."""
+
+
+@dataclass(frozen=True)
+class SearchOutcomes:
+    """The outcomes of one search."""
+
+    search: SuccessiveHalving
+    outcomes: Outcomes
 
 
 @dataclass(kw_only=True)
@@ -76,6 +84,7 @@ class HalvingStudy(Study):
         space: ranges of the settings of the pool.
         pool: number of settings in the pool; the first one has the model's own.
         halving: the search; every seed draws `halving.trials` settings, the first one always the model's own.
+        other_min_trees: further values of `halving.min_trees`, for comparison.
         seeds: number of seeds.
         seed: random seed of the pool.
     """
@@ -87,6 +96,7 @@ class HalvingStudy(Study):
     seeds: int
     seed: int
     halving: SuccessiveHalving = field(default_factory=SuccessiveHalving)
+    other_min_trees: list[int] = field(default_factory=list)
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
         """Fits the pool and replays the searches; returns the path of the table.
@@ -110,10 +120,12 @@ class HalvingStudy(Study):
         pool = [settings_of(ranker, space), *drawn_settings(space, self.pool - 1, self.seed)]
         splits = {key: source.load() for key, source in data.items()}
         curves = self._fitted(ranker, pool, {key: (data[key].name, item) for key, item in splits.items()})
-        outcomes = {of: self._outcomes(of_data, ranker.num_trees) for of, of_data in curves.items()}
+        replayed = self._replayed(curves, ranker.num_trees)
+        by_seed = f"By seed, with {self.halving.min_trees} trees in the first rung; means over its choices:"
         return publish_study(
             Path(self.output),
-            f"{self._how(name, ranker, space)}\n\n{_summary(outcomes)}\n\n{_by_seed(outcomes)}",
+            f"{self._how(name, ranker, space)}\n\n{_summary(replayed, ranker.num_trees)}\n\n"
+            f"{by_seed}\n\n{_by_seed(replayed[0].outcomes)}",
             command="python -m ltrbench experiment=halving",
             packages=ranker.packages,
             conventions=[DEFAULT],
@@ -141,15 +153,27 @@ class HalvingStudy(Study):
                 curves.setdefault(name, []).append(of_data)
         return curves
 
-    def _outcomes(self, curves: Curves, num_trees: int) -> dict[str, list[list[_Outcome]]]:
+    def _replayed(self, curves: Mapping[str, Curves], num_trees: int) -> list[SearchOutcomes]:
+        """Returns the outcomes of `halving`, and those with other numbers of trees in the first rung."""
+        others = [replace(self.halving, min_trees=number) for number in self.other_min_trees]
+        return [
+            SearchOutcomes(
+                search, {of: self._outcomes(search, item, num_trees) for of, item in curves.items()}
+            )
+            for search in (self.halving, *others)
+        ]
+
+    def _outcomes(
+        self, halving: SuccessiveHalving, curves: Curves, num_trees: int
+    ) -> dict[str, list[list[Outcome]]]:
         """Returns how settings are chosen -> seed -> its outcomes on one data set."""
-        outcomes: dict[str, list[list[_Outcome]]] = {PER_FOLD: [], OVERALL: []}
+        outcomes: dict[str, list[list[Outcome]]] = {PER_FOLD: [], OVERALL: []}
         for seed in range(self.seeds):
             rng = np.random.default_rng([self.seed, seed])
-            others = 1 + rng.choice(self.pool - 1, self.halving.trials - 1, replace=False)
+            others = 1 + rng.choice(self.pool - 1, halving.trials - 1, replace=False)
             drawn = [curves[number] for number in (0, *others.tolist())]
             for choose, of_seeds in outcomes.items():
-                search = replace(self.halving, seed=seed, choose=choose)
+                search = replace(halving, seed=seed, choose=choose)
                 num_folds = len(drawn[0])
                 groups = [slice(fold, fold + 1) for fold in range(num_folds)]
                 groups = [slice(num_folds)] if choose == OVERALL else groups
@@ -161,12 +185,11 @@ class HalvingStudy(Study):
     def _how(self, name: str, ranker: BoostingRanker, space: Mapping[str, Range]) -> str:
         ranges = ", ".join(f"{setting} {values}" for setting, values in space.items())
         rule, search, num_trees = stopping_rule(ranker), self.halving, ranker.num_trees
-        rungs = listed([str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)])
         return (
             f"{name}, at most {num_trees} trees, early stopping on validation {rule.metric} with patience "
             f"{rule.patience}. Pool of {self.pool} settings: {ranges}; the first one is the default. Each of "
-            f"{self.seeds} seeds draws {search.trials} settings, the default among them. Rungs of halving: "
-            f"{rungs} trees; one in {search.eta} settings is kept. {PER_FOLD}: one choice for each fold; "
+            f"{self.seeds} seeds draws {search.trials} settings, the default among them. One in "
+            f"{search.eta} settings is kept at each rung. {PER_FOLD}: one choice for each fold; "
             f"{OVERALL}: one choice for all folds, by the mean over them, with fewer folds in early rungs. "
             f"Regret: validation {rule.metric} of the full search's winner minus that of the chosen "
             "setting, both fitted fully. The iterations of halving include those of settings that are fitted "
@@ -179,7 +202,7 @@ def _with_settings(ranker: BoostingRanker, settings: Mapping[str, Any]) -> Boost
     return replace(ranker, **settings)
 
 
-def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> _Outcome:
+def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Outcome:
     """Returns the outcome of both searches on recorded curves.
 
     Halving compares values only, never settings: a number that it draws stands for each setting.
@@ -198,7 +221,7 @@ def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> _Outco
     fitted = np.cumsum([sum(map(len, of_setting)) for of_setting in curves])
     iterations = sum(trial.iterations for trial in trials)
     num_affordable = max(int(np.searchsorted(fitted, iterations, side="right")), 1)
-    return _Outcome(
+    return Outcome(
         iterations=iterations,
         full_iterations=int(fitted[-1]),
         regret=max(values) - values[places[best.proposal.settings[_NAME]]],
@@ -214,29 +237,50 @@ def _replayed(proposal: Proposal, curves: Sequence[Curve]) -> Trial:
     )
 
 
-def _summary(outcomes: Outcomes) -> str:
+def _summary(replayed: Sequence[SearchOutcomes], num_trees: int) -> str:
     """Returns the table over seeds and folds."""
-    header = ["data", "chosen", "choices", "iterations %", "highest %", "mean regret", "median", "worst"]
-    header += ["same winner %", "shorter search: mean regret", "worst"]
-    rows = []
-    for data, of_data in outcomes.items():
-        for choose, of_seeds in of_data.items():
-            all_of = [outcome for of_seed in of_seeds for outcome in of_seed]
-            shares = [outcome.share for outcome in all_of]
-            regrets = [outcome.regret for outcome in all_of]
-            shorter = [outcome.shorter_regret for outcome in all_of]
-            same = fmean(regret == 0 for regret in regrets)
-            rows.append(
-                [
-                    data,
-                    choose,
-                    str(len(all_of)),
-                    *(f"{100 * share:.1f}" for share in (fmean(shares), max(shares))),
-                ]
-                + [f"{value:.4f}" for value in (fmean(regrets), median(regrets), max(regrets))]
-                + [f"{100 * same:.0f}", f"{fmean(shorter):.4f}", f"{max(shorter):.4f}"]
-            )
+    header = [
+        "data",
+        "chosen",
+        "trees of rungs",
+        "choices",
+        "iterations %",
+        "highest %",
+        "mean regret",
+        "median",
+    ]
+    header += ["worst", "same winner %", "shorter search: mean regret", "worst"]
+    rows = [
+        [
+            data,
+            choose,
+            _rungs(of_search.search, num_trees),
+            *_cells([item for row in of_seeds for item in row]),
+        ]
+        for data in replayed[0].outcomes
+        for of_search in replayed
+        for choose, of_seeds in of_search.outcomes[data].items()
+    ]
     return Table.of(header, rows).markdown()
+
+
+def _rungs(search: SuccessiveHalving, num_trees: int) -> str:
+    return listed([str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)])
+
+
+def _cells(outcomes: Sequence[Outcome]) -> list[str]:
+    """Returns the figures over all choices of a search."""
+    shares = [outcome.share for outcome in outcomes]
+    regrets = [outcome.regret for outcome in outcomes]
+    shorter = [outcome.shorter_regret for outcome in outcomes]
+    same = fmean(regret == 0 for regret in regrets)
+    return [
+        str(len(outcomes)),
+        *(f"{100 * share:.1f}" for share in (fmean(shares), max(shares))),
+        *(f"{value:.4f}" for value in (fmean(regrets), median(regrets), max(regrets))),
+        f"{100 * same:.0f}",
+        *(f"{value:.4f}" for value in (fmean(shorter), max(shorter))),
+    ]
 
 
 def _by_seed(outcomes: Outcomes) -> str:

@@ -102,6 +102,7 @@ def study(folder: Path) -> HalvingStudy:
         seeds=3,
         seed=1,
         halving=HALVING,
+        other_min_trees=[10],
     )
 
 
@@ -111,10 +112,13 @@ def test_the_table_has_a_row_per_data_set_and_choice_and_a_row_per_seed(tmp_path
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "
     ]
-    choices = {row[1]: int(row[2]) for row in rows if row[0] == "made up"}
-    assert choices == {"per_fold": 6, "overall": 3}
+    choices = {(row[1], row[2]): int(row[3]) for row in rows if row[0] == "made up"}
+    rungs = {"per_fold": 6, "overall": 3}
+    assert choices == {
+        (choose, trees): number for choose, number in rungs.items() for trees in ("5, 10 and 20", "10 and 20")
+    }
     assert [row[0] for row in rows][-3:] == ["0", "1", "2"]
-    assert all(float(row[5]) >= 0 for row in rows if row[0] == "made up")
+    assert all(float(row[6]) >= 0 for row in rows if row[0] == "made up")
     assert len(list((tmp_path / "curves").glob("*.npz"))) == 6 * 2
 
 
