@@ -41,7 +41,7 @@ _STAND_IN = {_NAME: Range(0, 2**31 - 1)}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HalvingOutcome:
     """Both searches of one seed, on one fold or on all folds together.
 
     Attributes:
@@ -62,7 +62,7 @@ class Outcome:
         return self.iterations / self.full_iterations
 
 
-Outcomes = Mapping[str, Mapping[str, Sequence[Sequence[Outcome]]]]
+Outcomes = Mapping[str, Mapping[str, Sequence[Sequence[HalvingOutcome]]]]
 """Data set -> how settings are chosen -> seed -> its outcomes, one per choice."""
 
 
@@ -165,9 +165,9 @@ class HalvingStudy(Study):
 
     def _outcomes(
         self, halving: SuccessiveHalving, curves: Curves, num_trees: int
-    ) -> dict[str, list[list[Outcome]]]:
+    ) -> dict[str, list[list[HalvingOutcome]]]:
         """Returns how settings are chosen -> seed -> its outcomes on one data set."""
-        outcomes: dict[str, list[list[Outcome]]] = {PER_FOLD: [], OVERALL: []}
+        outcomes: dict[str, list[list[HalvingOutcome]]] = {PER_FOLD: [], OVERALL: []}
         for seed in range(self.seeds):
             rng = np.random.default_rng([self.seed, seed])
             others = 1 + rng.choice(self.pool - 1, halving.trials - 1, replace=False)
@@ -202,7 +202,7 @@ def _with_settings(ranker: BoostingRanker, settings: Mapping[str, Any]) -> Boost
     return replace(ranker, **settings)
 
 
-def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Outcome:
+def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> HalvingOutcome:
     """Returns the outcome of both searches on recorded curves.
 
     Halving compares values only, never settings: a number that it draws stands for each setting.
@@ -221,7 +221,7 @@ def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Outcom
     fitted = np.cumsum([sum(map(len, of_setting)) for of_setting in curves])
     iterations = sum(trial.iterations for trial in trials)
     num_affordable = max(int(np.searchsorted(fitted, iterations, side="right")), 1)
-    return Outcome(
+    return HalvingOutcome(
         iterations=iterations,
         full_iterations=int(fitted[-1]),
         regret=max(values) - values[places[best.proposal.settings[_NAME]]],
@@ -268,7 +268,7 @@ def _rungs(search: SuccessiveHalving, num_trees: int) -> str:
     return listed([str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)])
 
 
-def _cells(outcomes: Sequence[Outcome]) -> list[str]:
+def _cells(outcomes: Sequence[HalvingOutcome]) -> list[str]:
     """Returns the figures over all choices of a search."""
     shares = [outcome.share for outcome in outcomes]
     regrets = [outcome.regret for outcome in outcomes]
