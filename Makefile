@@ -102,6 +102,7 @@ FOLDERS_ablation = MQ2007 MQ2008
 ABSENT = $(strip $(foreach folder,$(FOLDERS_$*),$(if $(wildcard $(DATA)/$(folder)),,$(folder))))
 # The experiments whose runs are compared in one table; not set for a study of one experiment.
 EXPERIMENTS_tuned = untuned tuned
+EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
 results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models ## rerun the committed studies and rewrite results/
