@@ -19,6 +19,7 @@ from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import fold_of, grouped
 from ltrbench.compare.pairing.cells import EvaluatedRow
 from ltrbench.compare.pairing.pairs import Pair, against
+from ltrbench.compare.pairing.searches import identity_of_search
 from ltrbench.metrics import DEFAULT
 from ltrbench.results import Run
 from ltrbench.results.run import COMPLETE, UNSUCCESSFUL, TrialRow
@@ -27,7 +28,6 @@ from ltrbench.tables import numbers
 
 _INDEPENDENT = ("random",)
 """Searches that draw their trials independently, by the name of their YAML."""
-_PER_FOLD = "per_fold"
 """Value of `choose` of a search for one fold."""
 
 
@@ -244,15 +244,7 @@ def _searched(run: Run) -> SearchedRun:
 
 def _distinct(searched: Sequence[SearchedRun]) -> tuple[SearchedRun, ...]:
     """Returns each search once; it names a fold only if all of its runs are in that fold."""
-    # Two runs have the same search if all of its trials are equal, with their times, which were measured.
-    same = grouped(
-        searched,
-        lambda item: (
-            item.record["seed"],
-            item.fold if item.record["choose"] == _PER_FOLD else None,
-            repr(item.trials or item.record),
-        ),
-    )
+    same = grouped(searched, lambda item: identity_of_search(item.run))
     return tuple(
         SearchedRun(
             items[0].run,

@@ -48,10 +48,10 @@ def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
     Folds can share a search, and several training seeds as well.
     """
     tuned = [run for run in runs if run.result.search]
-    return [run.result.search for run in first_by(tuned, _search_of).values()]
+    return [run.result.search for run in first_by(tuned, identity_of_search).values()]
 
 
-def _search_of(run: Run) -> tuple[object, ...]:
+def identity_of_search(run: Run) -> tuple[object, ...]:
     """Returns what identifies the search of a run among the runs of a row."""
     search, cell = run.result.search, cell_of(run)
     place = cell if is_per_fold(run) else cell.data
