@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,8 @@ class EarlyStopping:
     metric: str = "ndcg@10"
     patience: int = 100
     convention: str = "default"
-    minimum: list[list[float]] = field(default_factory=list)
+    # Any, because OmegaConf refuses a whole number in a list of lists of floats.
+    minimum: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)

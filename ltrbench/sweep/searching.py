@@ -25,7 +25,7 @@ from ltrbench.search.optuna_study import setting_importances, write_journal
 from ltrbench.search.space import settings_of
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import digest_of, effective_settings
-from ltrbench.sweep.state import DONE, FAILED, state_of
+from ltrbench.sweep.state import DONE, RUNNING, state_of
 from ltrbench.sweep.worker import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
@@ -231,8 +231,12 @@ def _place(job: Job) -> str:
 
 
 def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
+    """Returns whether a job has finished, or this command has run it in vain.
+
+    A job whose settings cannot be composed or whose process died leaves no run, and its state is waiting.
+    """
     name = state_of(sweep, job).name
-    return name == DONE or (name == FAILED and job.folder in attempted)
+    return name == DONE or (name != RUNNING and job.folder in attempted)
 
 
 def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:

@@ -249,6 +249,17 @@ def test_a_pinned_search_seed_is_released_in_a_new_folder(tmp_path: Path) -> Non
     ]
 
 
+def test_a_single_search_is_repeated_also_where_training_seeds_change_nothing(tmp_path: Path) -> None:
+    runs = in_sweep(both(tmp_path, SEEDS, search=searched(seed=7)), tmp_path, "search.seed=7")
+    same = [
+        Run(run.path, run.result, held={"test": runs[number // 3 * 3].scored("test")})
+        for number, run in enumerate(runs)
+    ]
+    step = next_step(only(same))
+    assert step is not None
+    assert {"model=native,xgboost", "seed=1,2,3"} <= set(shlex.split(step.command))
+
+
 def with_validation(run: Run, value: float) -> Run:
     return changed(run, metrics={**run.result.metrics, "valid/ndcg@10": value})
 

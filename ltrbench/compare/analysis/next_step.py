@@ -78,7 +78,8 @@ def next_step(comparison: Comparison) -> NextStep | None:
         if all(trainings.is_constant for trainings in of_row)
     }
     if tuned_once(comparison) and not any(resampled):
-        varied = [runs for label, runs in rows.items() if label not in constant]
+        # The seed of a search changes its settings, also where the seed of a training changes nothing.
+        varied = [runs for label, runs in rows.items() if runs[0].result.search or label not in constant]
         return more_seeds(varied, _ENOUGH_SEARCHES, _TUNE_AGAIN)
     pairs = [pair for pair in comparison.family if _lacks_replicates(pair)]
     if not pairs or len(queries.cells) > 1 or len(resampled) > 1:

@@ -12,6 +12,7 @@ import pytest
 from command_line import run
 
 from ltrbench.results import read_run
+from ltrbench.results.run import COMPLETE, PRUNED
 
 TINY = (
     *("data.num_queries=60", "params.num_trees=12", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
@@ -156,6 +157,16 @@ def test_one_search_serves_several_seeds_if_its_own_seed_is_fixed(tmp_path: Path
     assert len(results(tmp_path, "s/trials/*")) == 3
     found = searches(tmp_path)
     assert found["0"]["settings"] == found["1"]["settings"]
+
+
+@pytest.mark.slow
+def test_pruned_trials_end_early_and_are_no_failures(tmp_path: Path) -> None:
+    words = ("search.trials=6", "search.pruning=median", "search.warm_up=3", "search.batch=3")
+    run("model=native", "-m", "search=random", *words, *TINY, folder=tmp_path)
+    trials = read_run(tmp_path / "s/0").trials()
+    assert {trial.state for trial in trials} == {COMPLETE, PRUNED}
+    longest = max(trial.iterations for trial in trials)
+    assert all(trial.iterations < longest for trial in trials if trial.state == PRUNED)
 
 
 @pytest.mark.slow
