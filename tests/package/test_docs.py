@@ -235,7 +235,8 @@ def leaves(content: dict[str, Any], prefix: tuple[str, ...]) -> Iterator[str]:
     for key, value in content.items():
         if key in ("defaults", "_target_"):
             continue
-        if isinstance(value, dict) and value:
+        # A range of a search space is one value.
+        if isinstance(value, dict) and value and not {"low", "values"} & value.keys():
             yield from leaves(value, (*prefix, str(key))) if key != "figures" else ()
         else:
             yield ".".join((*prefix, str(key)))
