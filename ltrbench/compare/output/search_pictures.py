@@ -1,8 +1,10 @@
-"""Pictures of the searches of a comparison, for its folder and for the report.
+"""Pictures of the searches of a comparison, for its folder and for the report:
 
-search.png               best value on validation by number of trials, values of the chosen settings on test
-setting_importances.png  importance of the settings
-settings_ROW.png         value on validation against each setting, one picture per row
+    search.png               best value on validation by number of trials; chosen settings on test
+    setting_importances.png  importance of the settings
+    settings_ROW.png         value on validation against each setting, one picture per row
+
+They are not written without a search.
 """
 
 from __future__ import annotations
