@@ -40,9 +40,10 @@ from ltrbench.measure.clock import now
 from ltrbench.measure.provenance import without_password
 from ltrbench.plots import draw_run
 from ltrbench.rankers.models.importance import Importances
-from ltrbench.results import FINISHED, RUN_FILES, Run, RunResult
+from ltrbench.results import FAILED, FINISHED, INTERRUPTED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_copies import (
+    INTERRUPTED_TAG,
     SWEEP_ID,
     Copy,
     RunIdentity,
@@ -254,7 +255,11 @@ class MLflowTracker(Tracker):
                 with self._reaching(ANSWER):
                     if model_id:
                         client.finalize_logged_model(model_id, "READY")
-                    status = "FINISHED" if run.result.status == FINISHED else "FAILED"
+                    is_interrupted = run.result.status == FAILED and run.result.error == INTERRUPTED
+                    if is_interrupted:
+                        # Only now, because with this tag the copy counts as complete although it is KILLED.
+                        client.set_tag(copy.run_id, INTERRUPTED_TAG, "true")
+                    status = _MLFLOW_STATUS["interrupted" if is_interrupted else run.result.status]
                     client.set_terminated(copy.run_id, status, milliseconds(run.result.finished))
         self.num_stored += 1
         return copy._replace(is_complete=True, models=(model_id,) if model_id else ())

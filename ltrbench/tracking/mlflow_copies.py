@@ -2,7 +2,8 @@
 
 Each content of a run folder is stored once. A copy carries the digest of the folder's result.json, which has
 the times, metrics and settings of the run. The copy is complete when its MLflow run has ended as FINISHED or
-FAILED, because this is the last call that stores it.
+FAILED, because this is the last call that stores it. KILLED is the status of an incomplete copy and of a run
+that was interrupted; the copy of an interrupted run is complete when it has the tag `interrupted`.
 
 A copy in a sweep also carries the folder relative to the folder of the sweep. A folder with new content, such
 as a failed job that was run again, is thereby recognized on another host, too.
@@ -30,6 +31,9 @@ from ltrbench.tracking.mlflow_entities import milliseconds
 
 _COMPLETE = ("FINISHED", "FAILED")
 _RUN_DIGEST, _JOB, SWEEP_ID = "run_digest", "job", "sweep_id"
+
+INTERRUPTED_TAG = "interrupted"
+"""Tag of the copy of an interrupted run, set when only its end is not stored yet."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def _search(client: MlflowClient, experiment_id: str, query: str) -> Iterator[Ml
 
 
 def _copy(entity: MlflowRun, sweep: Path | None) -> Copy:
-    tags = entity.data.tags
+    tags, status = entity.data.tags, entity.info.status
     folder = str(Path(tags.get("folder", "")).resolve())
     models = entity.outputs.model_outputs if entity.outputs else []
     return Copy(
@@ -149,7 +153,7 @@ def _copy(entity: MlflowRun, sweep: Path | None) -> Copy:
         folder=folder,
         job=tags.get(_JOB) or _job(Path(folder), sweep),
         parent=tags.get(MLFLOW_PARENT_RUN_ID, ""),
-        is_complete=entity.info.status in _COMPLETE,
+        is_complete=status in _COMPLETE or (status == "KILLED" and INTERRUPTED_TAG in tags),
         models=tuple(item.model_id for item in models),
     )
 

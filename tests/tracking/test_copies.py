@@ -20,7 +20,7 @@ from test_mlflow import make_job, make_run
 from werkzeug.serving import make_server
 
 from ltrbench.errors import TrackingError
-from ltrbench.results import FAILED
+from ltrbench.results import FAILED, INTERRUPTED
 from ltrbench.tracking import mlflow_store
 from ltrbench.tracking.mlflow import MLflowTracker
 
@@ -161,6 +161,42 @@ def test_a_folder_with_new_content_has_one_copy(tracker: MLflowTracker, tmp_path
     tracker.open(str(tmp_path / "there"), "abc")
     tracker.log(make_run(tmp_path / "there/0", seed=2))
     assert statuses(tracker) == ["FINISHED"]
+
+
+def test_an_interrupted_job_is_killed_stored_once_and_replaced_by_its_finished_run(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    sweep = tmp_path / "sweep"
+    interrupted = make_run(sweep / "0", status=FAILED, error=INTERRUPTED)
+    for _ in range(2):  # a new process, such as sync, finds the copy in the store
+        again = MLflowTracker(uri=tracker.uri)
+        again.open(str(sweep), "abc")
+        again.log(interrupted)
+    (run,) = stored(tracker, "run", ViewType.ALL)
+    assert (run.info.status, run.data.tags["error"]) == ("KILLED", "interrupted")
+    shutil.rmtree(sweep / "0")
+    again = MLflowTracker(uri=tracker.uri)
+    again.open(str(sweep), "abc")
+    again.log(make_run(sweep / "0", seed=2))
+    assert statuses(tracker) == ["FINISHED"]
+
+
+def test_an_incomplete_copy_of_an_interrupted_job_is_replaced(
+    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "sweep/0", status=FAILED, error=INTERRUPTED)
+    tracker.open(str(tmp_path / "sweep"), "abc")
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, "log_artifacts", refuse)
+        with pytest.raises(TrackingError, match=naming(tracker.uri, "no space")):
+            tracker.log(run)
+    (incomplete,) = stored(tracker, "run")
+    again = MLflowTracker(uri=tracker.uri)
+    again.open(str(tmp_path / "sweep"), "abc")
+    again.log(run)
+    (complete,) = stored(tracker, "run")
+    assert incomplete.info.status == complete.info.status == "KILLED"
+    assert complete.info.run_id != incomplete.info.run_id
 
 
 def test_a_folder_that_was_moved_is_not_logged_again(tracker: MLflowTracker, tmp_path: Path) -> None:
