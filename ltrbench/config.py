@@ -147,7 +147,7 @@ def build_experiment(
         )
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
-        _check_search(build(settings, "search", Search), settings)
+        _check_search(build(settings, "search", Search), ranker)
     if resample is not None:
         ranker = dataclasses.replace(ranker, seed=resample.seed_of_ranker(ranker.seed))
     return Experiment(
@@ -166,12 +166,12 @@ def build_experiment(
     )
 
 
-def _check_search(search: Search, settings: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a search contradicts other settings."""
-    pruning, rule = getattr(search, "pruning", None), settings["early_stopping"]
-    if pruning is None:
+def _check_search(search: Search, ranker: Ranker) -> None:
+    """Raises ConfigError if the pruning of a search contradicts the early stopping of the ranker."""
+    pruning, rule = getattr(search, "pruning", None), getattr(ranker, "early_stopping", None)
+    if pruning is None or ranker.is_yardstick:
         return
-    stops_by = None if rule is None else (rule["metric"], rule["convention"])
+    stops_by = None if rule is None else (rule.metric, rule.convention)
     if stops_by != (search.metric, DEFAULT.name):
         given = "null" if stops_by is None else " under ".join(stops_by)
         raise ConfigError(

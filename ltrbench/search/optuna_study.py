@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,20 +123,20 @@ def setting_importances(space: Mapping[str, Range], trials: Sequence[Trial]) -> 
 def write_journal(path: Path, searches: Mapping[str, tuple[Mapping[str, Range], Sequence[Trial]]]) -> None:
     """Writes a journal file for Optuna's dashboard: `optuna-dashboard PATH`. ltrbench never reads it.
 
-    The file is written to a draft and renamed, so that a reader never sees half of it.
+    The file is written to a folder of its own and moved, so that a reader never sees half of it, and commands
+    that work on the same sweep do not write to the same draft.
 
     Args:
         searches: name of a search -> its space and its trials, in the order of their numbers.
     """
-    draft = path.with_name(f"{path.name}.draft")
-    draft.unlink(missing_ok=True)
-    with _quiet():
+    with _quiet(), tempfile.TemporaryDirectory(dir=path.parent, prefix=".partial-") as scratch:
+        draft = Path(scratch, path.name)
         storage = JournalStorage(JournalFileBackend(str(draft)))
         for name, (space, trials) in searches.items():
             study = _empty_study(storage, name)
             for trial in trials:
                 study.add_trial(_frozen(space, trial))
-    draft.replace(path)
+        draft.replace(path)
 
 
 @contextlib.contextmanager

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import types
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeGuard
 
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import SHARED
+from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
 from ltrbench.results.files import TRIALS_FILE
 from ltrbench.results.run import TRIAL_COLUMNS
 
@@ -132,30 +134,33 @@ class Space:
         numbers of settings.
 
         Raises:
-            ConfigError: `models` names a setting that the model does not have, or a value that it refuses.
+            ConfigError: `models` names a setting that the model does not have, or a range has a value that
+                the model refuses.
         """
         if ranker.is_yardstick:
             return {}
-        known = {item.name for item in fields(ranker) if item.init}
+        known = {item.name for item in fields(ranker) if item.init and item.name not in OF_EVERY_RANKER}
         shared = {
             name: values
             for name, values in self.shared.items()
-            if name in known and _takes(ranker, name, values)
+            if name in known and _takes(ranker, name, values, f"search.space.shared.{name}")
         }
         of_model = self.models.get(model, {})
         for name, values in of_model.items():
+            place = f"search.space.models.{model}.{name}"
             if name not in known:
                 raise ConfigError(
-                    f"search.space.models.{model}.{name}: {model} has no setting '{name}'"
+                    f"{place}: {model} has no setting '{name}' that a search can vary"
                     f"{did_you_mean(name, sorted(known))}"
                 )
             if name in TRIAL_COLUMNS:
                 raise ConfigError(
-                    f"search.space.models.{model}.{name}: '{name}' is a column of {TRIALS_FILE}, so that a "
-                    "search cannot vary a setting of this name. Rename the field of the backend."
+                    f"{place}: '{name}' is a column of {TRIALS_FILE}, so that a search cannot vary a setting "
+                    "of this name. Rename the field of the backend."
                 )
-            for value in _extremes(values):
-                replace(ranker, **{name: value})
+            _check_types(ranker, name, values, place)
+            if refused := _refusals(ranker, name, values):
+                raise _refusal(place, refused)
         return {**shared, **of_model}
 
 
@@ -181,14 +186,52 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _takes(ranker: Ranker, name: str, values: Range) -> bool:
-    """Returns whether a backend has a shared parameter; it raises ConfigError for one without effect."""
-    try:
-        for value in _extremes(values):
+def _takes(ranker: Ranker, name: str, values: Range, place: str) -> bool:
+    """Returns whether a backend has a shared parameter; it refuses every value of one without effect.
+
+    Raises:
+        ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
+    """
+    _check_types(ranker, name, values, place)
+    refused = _refusals(ranker, name, values)
+    if refused and len(refused) < len(_extremes(values)):
+        raise _refusal(place, refused)
+    return not refused
+
+
+def _refusals(ranker: Ranker, name: str, values: Range) -> list[tuple[Value, ConfigError]]:
+    """Returns the ends or values of a range that a ranker refuses, with its errors."""
+    refused: list[tuple[Value, ConfigError]] = []
+    for value in _extremes(values):
+        try:
             replace(ranker, **{name: value})
-    except ConfigError:
-        return False
-    return True
+        except ConfigError as error:
+            refused.append((value, error))
+    return refused
+
+
+def _refusal(place: str, refused: list[tuple[Value, ConfigError]]) -> ConfigError:
+    value, error = refused[0]
+    return ConfigError(f"{place} contains {value}: {error}")
+
+
+def _check_types(ranker: Ranker, name: str, values: Range, place: str) -> None:
+    """Raises ConfigError if a value of a range does not have the type of the ranker's field."""
+    hint = typing.get_type_hints(type(ranker))[name]
+    accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if not set(accepted) <= {bool, int, float, str, types.NoneType}:
+        return
+    expected = " or ".join("null" if kind is types.NoneType else kind.__name__ for kind in accepted)
+    if values.values is None and not values.is_integer and float not in accepted:
+        low, high = values.bounds
+        raise ConfigError(
+            f"{place} is the range {low} to {high}, but the setting has the type {expected}. "
+            + ("Write both ends as whole numbers." if int in accepted else "List its values instead.")
+        )
+    for value in _extremes(values):
+        is_whole_number = type(value) is int and float in accepted
+        if type(value) not in accepted and not is_whole_number:
+            raise ConfigError(f"{place} contains {value!r}, but the setting has the type {expected}.")
 
 
 def _extremes(values: Range) -> list[Any]:

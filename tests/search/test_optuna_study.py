@@ -8,6 +8,7 @@ import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -101,6 +102,22 @@ def test_the_journal_has_every_trial(tmp_path: Path) -> None:
     assert first.trials[0].state == TrialState.COMPLETE
     assert first.trials[1].state == TrialState.PRUNED  # 15 trees only
     assert first.trials[-1].state == TrialState.FAIL
+
+
+def test_two_commands_write_the_file_for_the_dashboard_at_once(tmp_path: Path) -> None:
+    trials = run(RandomSearch(trials=20))
+    path = tmp_path / "optuna.log"
+
+    class Interrupted(dict[str, tuple[dict[str, Range], list[Trial]]]):
+        """Searches that another command writes while this one does."""
+
+        def items(self) -> Any:
+            write_journal(path, {"search": (SPACE, trials[:5])})
+            return super().items()
+
+    write_journal(path, Interrupted(search=(SPACE, trials)))
+    assert [len(study.trials) for study in loaded(path)] == [20]
+    assert [file.name for file in tmp_path.iterdir()] == ["optuna.log"]
 
 
 def test_optuna_says_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

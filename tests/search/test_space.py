@@ -12,6 +12,7 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema, resolved
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.search.base import Search
 from ltrbench.search.grid import FullGrid
 from ltrbench.search.halving import SuccessiveHalving
@@ -126,6 +127,35 @@ def test_a_setting_that_a_model_does_not_have_is_refused() -> None:
         Space(models={"native": {"sigmaa": Range(1, 2)}}).of("native", ranker)
     with pytest.raises(ConfigError, match=naming("sigma", "0.0")):
         Space(models={"native": {"sigma": Range(0.0, 2.0)}}).of("native", ranker)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "parts"),
+    [
+        ("num_leaves", Range(4.0, 64), ("4.0 to 64", "int", "whole numbers")),
+        ("num_leaves", Range(1, 64), ("num_leaves contains 1", "at least 2")),
+        ("num_leaves", Range(values=[8, 16.0]), ("num_leaves contains 16.0", "int")),
+        ("l2", Range(values=["high"]), ("l2 contains 'high'", "float")),
+        ("l2", Range(values=[True, False]), ("l2 contains True", "float")),
+    ],
+)
+def test_a_range_that_does_not_fit_its_setting_is_refused_instead_of_left_out(
+    name: str, values: Range, parts: tuple[str, ...]
+) -> None:
+    for space in (Space(shared={name: values}), Space(models={"native": {name: values}})):
+        with pytest.raises(ConfigError, match=naming("search.space", *parts)):
+            space.of("native", NativeRanker())
+
+
+def test_whole_numbers_and_null_are_values_of_a_setting_that_takes_them() -> None:
+    ranges = {"l2": Range(0, 5), "learning_rate": Range(values=[1, 0.5, None])}
+    assert Space(shared=ranges).of("native", NativeRanker()) == ranges
+
+
+@pytest.mark.parametrize("name", ["seed", "num_threads"])
+def test_a_search_varies_hyperparameters_only(name: str) -> None:
+    with pytest.raises(ConfigError, match=naming(f"search.space.models.native.{name}")):
+        Space(models={"native": {name: Range(1, 3)}}).of("native", NativeRanker())
 
 
 def test_a_misspelt_field_of_a_search_is_refused() -> None:
