@@ -109,14 +109,15 @@ def test_two_commands_write_the_file_for_the_dashboard_at_once(tmp_path: Path) -
     path = tmp_path / "optuna.log"
 
     class Interrupted(dict[str, tuple[dict[str, Range], list[Trial]]]):
-        """Searches that another command writes while this one does."""
+        """Searches that another command writes after this one has written the first of them."""
 
         def items(self) -> Any:
-            write_journal(path, {"search": (SPACE, trials[:5])})
-            return super().items()
+            for item in super().items():
+                yield item
+                write_journal(path, {"first": (SPACE, trials[:5])})
 
-    write_journal(path, Interrupted(search=(SPACE, trials)))
-    assert [len(study.trials) for study in loaded(path)] == [20]
+    write_journal(path, Interrupted(first=(SPACE, trials), second=(SPACE, trials)))
+    assert [len(study.trials) for study in loaded(path)] == [20, 20]
     assert [file.name for file in tmp_path.iterdir()] == ["optuna.log"]
 
 
