@@ -8,6 +8,9 @@ whose key has changed is not compared with the others.
     code       digests of the code that computes: of ltrbench, and of a user's modules with backends or data
                sources; plug-ins with metrics are among the versions
     versions   library -> version
+
+The code of searches and the version of Optuna belong to the keys of jobs whose settings a search chooses. The
+key of a trial has neither: its figures depend on its settings, not on what proposed them.
 """
 
 from __future__ import annotations
@@ -22,15 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import ltrbench
+from ltrbench.config import find_class
 from ltrbench.data import Splits
 from ltrbench.experiment.reuse import settings_without_seed
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure.provenance import plain, versions
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.results.overrides import SETTINGS_OF_COMMAND
+from ltrbench.search.base import Search
 
 _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published")
 """Settings of a data set that name its files or describe it; the fingerprints cover their content."""
+
+_FOLDER = Path(ltrbench.__file__).parent
 
 _COMPUTING = (
     *(
@@ -42,13 +49,17 @@ _COMPUTING = (
         "metrics",
         "native",
         "rankers",
-        "search",
     ),
     # The intervals of importances.
     *("statistics/intervals.py", "statistics/resampling.py", "statistics/sample.py"),
 )
 """Files and folders of ltrbench whose code determines the figures of a run."""
 
+_SEARCHING = ("search", "statistics/search", "sweep/searching.py")
+"""Files and folders of ltrbench whose code determines what a search chooses and records."""
+
+_CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"
+"""The parts of `JobKey.code` and `JobKey.versions` that only jobs with a search have."""
 
 _LONGEST = 100
 """Maximum number of characters of a value in a difference."""
@@ -119,11 +130,33 @@ def key_of(
         choices: config group -> name of the chosen YAML.
         splits: the data; the error message if the data cannot be loaded.
     """
+    code = _code_of(type(experiment.ranker), type(experiment.source))
+    packages = [*experiment.ranker.packages]
+    if settings["search"] is not None:
+        search = find_class(str(settings["search"]["_target_"]), Search, "search")
+        code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
+        packages.append(_PACKAGE_OF_SEARCH)
     return JobKey(
         settings=effective_settings(settings, choices, experiment.is_trial),
         data=_fingerprints(splits),
-        code=_code_of(type(experiment.ranker), type(experiment.source)),
-        versions=versions(experiment.ranker.packages) | plugin_versions(),
+        code=code,
+        versions=versions(packages) | plugin_versions(),
+    )
+
+
+def key_of_trial(key: JobKey, settings: Mapping[str, Any], choices: Mapping[str, Any]) -> JobKey:
+    """Returns the key of a trial of a job.
+
+    Args:
+        key: the key of the job.
+        settings: the settings of the trial.
+        choices: config group -> name of the chosen YAML.
+    """
+    return JobKey(
+        settings=effective_settings(settings, choices, is_trial=True),
+        data=key.data,
+        code={name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH},
+        versions={name: number for name, number in key.versions.items() if name != _PACKAGE_OF_SEARCH},
     )
 
 
@@ -151,21 +184,31 @@ def training_digest(experiment: Experiment, key: JobKey) -> str:
 @functools.cache
 def _code_of(*classes: type) -> dict[str, str]:
     """Returns "ltrbench" or module -> digest of the code that computes the figures of these classes."""
-    folder = Path(ltrbench.__file__).parent
+    return {"ltrbench": _package_digest(_FOLDER, _COMPUTING), **_code_of_users(*classes)}
+
+
+def _code_of_search(search: type[Search]) -> str:
+    """Returns a digest of the code of searches, and of a user's module with the class of a search."""
+    return digest_of([_package_digest(_FOLDER, _SEARCHING), _code_of_users(search)])
+
+
+def _code_of_users(*classes: type) -> dict[str, str]:
+    """Returns module -> digest of the modules outside of ltrbench that define these classes."""
     modules = {kind.__module__ for built in classes for kind in built.__mro__}
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in sorted(modules)}
-    of_users = {
+    return {
         name: _digest(Path(file))
         for name, file in files.items()
         # The classes of the standard library, such as ABC, are part of the version of Python.
-        if file and folder not in Path(file).parents and name.partition(".")[0] not in sys.stdlib_module_names
+        if file
+        and _FOLDER not in Path(file).parents
+        and name.partition(".")[0] not in sys.stdlib_module_names
     }
-    return {"ltrbench": _package_digest(folder), **of_users}
 
 
 @functools.cache
-def _package_digest(folder: Path) -> str:
-    files = sorted(file for name in _COMPUTING for file in _python_files(folder / name))
+def _package_digest(folder: Path, names: tuple[str, ...]) -> str:
+    files = sorted(file for name in names for file in _python_files(folder / name))
     return digest_of([[file.relative_to(folder).as_posix(), _digest(file)] for file in files])
 
 

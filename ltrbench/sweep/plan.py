@@ -25,7 +25,7 @@ from ltrbench.measure.provenance import plain
 from ltrbench.results import FINISHED, RESULT_FILE, hold, holder, read_run
 from ltrbench.results.lease import create_once, is_abandoned
 from ltrbench.results.storage import delete_abandoned, writing_to
-from ltrbench.sweep.job import PLAN_FOLDER, Job, as_record, from_record, mistake_in_folder
+from ltrbench.sweep.job import PLAN_FOLDER, TRIALS_FOLDER, Job, as_record, from_record, mistake_in_folder
 from ltrbench.untrusted.reading import read_json
 
 log = logging.getLogger("ltrbench")
@@ -171,7 +171,7 @@ class Plan:
 
         Args:
             jobs: the jobs of a command.
-            keys: folder -> key of each finished run that is not planned.
+            keys: folder -> key of each finished run that is not planned, without trials.
         """
         with hold(self.sweep / PLAN_FOLDER, "repair", wait=_SECONDS_TO_WAIT) as lease:
             # Another command may have repaired entries in the meantime.
@@ -183,14 +183,19 @@ class Plan:
                     missing = (job for job in jobs if self.find(job) is None)
                     if only_finished:
                         missing = (job for job in missing if self._ran_as(job, number, folder_of, keys))
-                    elif not _is_free(self.sweep / str(number)):
+                    elif not self._is_free(number):
                         continue
                     if (job := next(missing, None)) is not None:
                         self._restore(replace(job, number=number, folder=folder_of(job, number)))
             lease.is_complete = True
 
     def _ran_as(self, job: Job, number: int, folder_of: FolderOf, keys: Mapping[Path, str | None]) -> bool:
-        return keys.get(self.sweep / folder_of(job, number)) == job.digest
+        folder = self.sweep / folder_of(job, number)
+        return (_finished_key(folder) if job.is_trial else keys.get(folder)) == job.digest
+
+    def _is_free(self, number: int) -> bool:
+        """Returns whether no run finished under a number, as a job or as a trial."""
+        return _is_free(self.sweep / str(number)) and _is_free(self.sweep / TRIALS_FOLDER / str(number))
 
     def _restore(self, job: Job) -> None:
         reason = self.damaged.pop(job.number)
@@ -209,8 +214,9 @@ class Plan:
 
     @functools.cached_property
     def _folders(self) -> set[int]:
-        """The numbers that are names of folders when the first job is planned."""
-        return {int(path.name) for path in self.sweep.iterdir() if path.name.isdecimal()}
+        """The numbers that are names of folders of runs when the first job is planned."""
+        paths = [*self.sweep.iterdir(), *self.sweep.glob(f"{TRIALS_FOLDER}/*")]
+        return {int(path.name) for path in paths if path.name.isdecimal()}
 
     def _read(self, number: int) -> None:
         job = _job_in(self._path(number))
@@ -295,6 +301,15 @@ def _is_free(folder: Path) -> bool:
         return not (folder / RESULT_FILE).exists() or read_run(folder).result.status != FINISHED
     except ResultError:
         return False
+
+
+def _finished_key(folder: Path) -> str | None:
+    """Returns the key of the finished run in a folder; None without one."""
+    try:
+        result = read_run(folder).result if (folder / RESULT_FILE).exists() else None
+    except ResultError:
+        return None
+    return result.key if result is not None and result.status == FINISHED else None
 
 
 def _text(job: Job) -> bytes:

@@ -14,10 +14,15 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.reuse import seed_matters
 from ltrbench.experiment.run import Experiment
 from ltrbench.results import FINISHED, Run
+from ltrbench.search.base import ACROSS_DATA, PER_FOLD
 from ltrbench.sweep.job import Job, identity_of, in_ranges
-from ltrbench.sweep.key import JobKey, key_of, training_digest
+from ltrbench.sweep.key import JobKey, digest_of, key_of, training_digest
 from ltrbench.sweep.plan import FolderOf, Plan
 from ltrbench.sweep.state import DONE, RUNNING, state_of
+
+CHOSEN_WITH = "chosen_with"
+"""Part of the settings in the key of a job that shares the choice of a search with other folds: place ->
+digests of its data. The choice depends on the data of all of them."""
 
 _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
@@ -72,6 +77,48 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     drawn = experiment.resample
     num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
     return "" if seed_matters(experiment.ranker, num_documents) else training_digest(experiment, key)
+
+
+def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
+    """Returns the drafts of a command; those that share the choice of a search have `CHOSEN_WITH` in their
+    keys."""
+    groups: dict[str, dict[str, Job]] = {}
+    for item in drafts:
+        if item.is_search and item.settings["search"]["choose"] != PER_FOLD:
+            groups.setdefault(search_group(item), {})[item.digest] = item
+    shared = {
+        digest: _chosen_with(item, list(group.values()))
+        for group in groups.values()
+        for digest, item in group.items()
+    }
+    return [shared.get(item.digest, item) for item in drafts]
+
+
+def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
+    data: dict[str, list[str]] = {}
+    for other in group:
+        data.setdefault(place_of(other), []).append(digest_of(other.key["data"]))
+    settings = {**item.key["settings"], CHOSEN_WITH: {place: sorted(data[place]) for place in sorted(data)}}
+    return replace(item, key={**item.key, "settings": settings})
+
+
+def search_group(job: Job) -> str:
+    """Returns a digest that is equal for jobs with one search."""
+    settings, choose = dict(job.key["settings"]), job.settings["search"]["choose"]
+    if choose == PER_FOLD:
+        return job.digest
+    settings["data"] = {name: value for name, value in settings["data"].items() if name != "fold"}
+    if choose == ACROSS_DATA:
+        del settings["data"]
+        settings["names"] = {name: value for name, value in settings["names"].items() if name != "data"}
+    return digest_of(settings)
+
+
+def place_of(job: Job) -> str:
+    """Returns the data of a job in words, such as "mq2008 fold 1"."""
+    fold = job.settings["data"].get("fold")
+    name = str(job.settings["data"].get("name", job.choices.get("data")))
+    return name if fold is None else f"{name} fold {fold}"
 
 
 def plan_jobs(

@@ -7,8 +7,7 @@ for the same trials. A repeated or resumed command therefore continues where the
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,14 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
 from ltrbench.results import Run
 from ltrbench.results.storage import writing_to
-from ltrbench.search.base import ACROSS_DATA, OVERALL, PER_FOLD, Proposal, Search, Trial
+from ltrbench.search.base import PER_FOLD, Proposal, Search, Trial
 from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
 from ltrbench.search.optuna_study import setting_importances, write_journal
 from ltrbench.search.space import settings_of
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.key import digest_of, effective_settings
-from ltrbench.sweep.state import DONE, RUNNING, state_of
+from ltrbench.sweep.key import key_of_trial
+from ltrbench.sweep.planning import place_of, search_group
+from ltrbench.sweep.state import DONE, RUNNING, state_of, states_of
 from ltrbench.sweep.worker import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
@@ -43,7 +43,8 @@ class JobSearch:
     """One search: the jobs whose settings it chooses, and its trials.
 
     Attributes:
-        jobs: one job per fold (and data set) that shares the choice; a single one with choose=per_fold.
+        jobs: one job per fold (and data set) that shares the choice, finished ones too; a single one with
+            choose=per_fold.
         proposed: each proposal so far, and its jobs, one per fold.
         trials: the trials that have ended.
     """
@@ -57,22 +58,40 @@ class JobSearch:
         first = self.jobs[0]
         experiment = experiment_of(first)
         self.search = build(first.settings, "search", Search)
-        ranker = experiment.ranker
-        self.space = self.search.space.of(experiment.model, ranker)
-        if not self.space or not isinstance(ranker, BoostingRanker):
+        ranker, model = experiment.ranker, experiment.model
+        if not isinstance(ranker, BoostingRanker):
             raise ConfigError(
-                f"the search space has no setting of {experiment.model}. Add ranges of its settings with "
-                f"+search.space.models.{experiment.model}.SETTING={{low: ..., high: ...}}, or set "
-                "search=none for this model."
+                f"model={model} cannot be searched: {type(ranker).__name__} is not derived from "
+                "BoostingRanker, whose parameters and number of trees a search varies. Run this model in a "
+                "command of its own with search=none and the same hydra.sweep.dir."
+            )
+        self.space = self.search.space.of(model, ranker)
+        if not self.space:
+            raise ConfigError(
+                f"the search space has no setting of {model}. Add ranges of its settings, as in "
+                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}', or run this model in a "
+                "command of its own with search=none and the same hydra.sweep.dir."
             )
         self.num_trees = ranker.num_trees
         self.default = settings_of(ranker, self.space)
-        if len(self.jobs) > 1:
+        self.earlier = self._earlier_choice()
+        if self.earlier is None and len(self.jobs) > 1:
             self._refuse_leakage()
+
+    def _earlier_choice(self) -> ChosenSettings | None:
+        """Returns the choice with which a job has finished: the other jobs have the same settings, even if a
+        trial that failed then would succeed now. None if no job has finished."""
+        runs = (state.run for state in states_of(self.sweep, self.jobs) if state.name == DONE)
+        finished = next((run for run in runs if run is not None), None)
+        return None if finished is None else ChosenSettings(finished.result.search, finished.trials())
 
     def _refuse_leakage(self) -> None:
         """Raises ConfigError if the choice would see test queries of another fold."""
-        splits = {_place(job): load_once(experiment_of(job).source)[0] for job in self.jobs}
+        # The number, because two data sets may have the same name.
+        splits = {
+            f"{place_of(job)} (job {job.number})": load_once(experiment_of(job).source)[0]
+            for job in self.jobs
+        }
         if leaked := leak(splits):
             raise ConfigError(
                 f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
@@ -83,7 +102,7 @@ class JobSearch:
     def name(self) -> str:
         """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
         numbers = ", ".join(str(job.number) for job in self.jobs)
-        return f"{self.jobs[0].choices.get('model')}, {_place(self.jobs[0])} (job {numbers})"
+        return f"{self.jobs[0].choices.get('model')}, {place_of(self.jobs[0])} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.
@@ -91,7 +110,7 @@ class JobSearch:
         Args:
             attempted: folders of the jobs that this command has run; a failed one is not run again.
         """
-        while True:
+        while self.earlier is None:
             open_jobs = [
                 job
                 for _, jobs in self.proposed[len(self.trials) :]
@@ -106,8 +125,9 @@ class JobSearch:
                 self.space, self.default, self.trials, self.num_trees, len(self.jobs)
             )
             if not proposals:
-                return []
+                break
             self._add(proposals, plan)
+        return []
 
     def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
         drafts = [
@@ -126,9 +146,9 @@ class JobSearch:
         )
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
-        """Returns the runs of the jobs of a trial."""
-        states = [state_of(self.sweep, job) for job in jobs]
-        return [state.run for state in states if state.run is not None]
+        """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""
+        runs = [(job, state_of(self.sweep, job).run) for job in jobs]
+        return [run for job, run in runs if run is not None and run.result.key == job.digest]
 
     def choice(self) -> ChosenSettings:
         """Returns the best settings on validation.
@@ -136,6 +156,8 @@ class JobSearch:
         Raises:
             ResultError: No trial was trained fully.
         """
+        if self.earlier is not None:
+            return self.earlier
         best = chosen(self.trials, self._first_reason())
         name = str(self.jobs[0].choices.get("search"))
         importance = setting_importances(self.space, self.trials)
@@ -200,34 +222,22 @@ def _choice_or_error(search: JobSearch) -> ChosenSettings | LtrbenchError:
         return error
 
 
-def searches_of(sweep: Path, jobs: Iterable[Job]) -> list[JobSearch]:
+def searches_of(sweep: Path, jobs: Iterable[Job], wanted: Collection[int]) -> list[JobSearch]:
     """Returns the searches of jobs; jobs whose choice is shared have one search.
+
+    Args:
+        jobs: all jobs of the command with a search.
+        wanted: numbers of the jobs that will run.
 
     Raises:
         ConfigError: A model has no setting in the search space, or a choice would see test queries.
     """
     groups: dict[str, list[Job]] = {}
     for job in jobs:
-        groups.setdefault(_group(job), []).append(job)
-    return [JobSearch(sweep, group) for group in groups.values()]
-
-
-def _group(job: Job) -> str:
-    """Returns a digest that is equal for jobs with one search."""
-    settings = json.loads(json.dumps(job.key["settings"], default=str))
-    choose = settings["search"]["choose"]
-    if choose == OVERALL:
-        settings["data"].pop("fold", None)
-    elif choose == ACROSS_DATA:
-        settings.pop("data")
-        settings["names"].pop("data", None)
-    return digest_of(settings if choose != PER_FOLD else job.number)
-
-
-def _place(job: Job) -> str:
-    fold = job.settings["data"].get("fold")
-    name = str(job.settings["data"].get("name", job.choices.get("data")))
-    return name if fold is None else f"{name} fold {fold}"
+        groups.setdefault(search_group(job), []).append(job)
+    return [
+        JobSearch(sweep, group) for group in groups.values() if any(job.number in wanted for job in group)
+    ]
 
 
 def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
@@ -255,7 +265,6 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
     }
     kept = [line for line in job.overrides if _key(line) not in _NOT_OF_A_TRIAL]
     changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
-    key = replace(job.job_key, settings=effective_settings(settings, job.choices, is_trial=True))
     return replace(
         job,
         number=0,
@@ -263,7 +272,7 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         overrides=[*kept, f"metrics=[{search.metric}]", *changed],
         choices={**job.choices, "search": "none"},
         settings=settings,
-        key=asdict(key),
+        key=asdict(key_of_trial(job.job_key, settings, job.choices)),
         training="",
         is_trial=True,
         same_training=None,

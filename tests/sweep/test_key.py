@@ -121,14 +121,24 @@ def test_the_content_of_the_data_is_in_the_key_and_its_path_is_not(tmp_path: Pat
 def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> None:
     package = tmp_path / "ltrbench"
     shutil.copytree(ROOT / "ltrbench", package, ignore=shutil.ignore_patterns("__pycache__"))
-    before = key._package_digest.__wrapped__(package)
-    (package / "cli/program.py").write_text("# changed\n")
-    assert key._package_digest.__wrapped__(package) == before
+
+    def digests() -> list[str]:
+        return [key._package_digest.__wrapped__(package, names) for names in (key._COMPUTING, key._SEARCHING)]
+
+    before = digests()
+    for name in ("cli/program.py", "sweep/plan.py"):
+        (package / name).write_text("# changed\n")
+    assert digests() == before
     for name in ("rankers/random.py", "data/splits.py", "metrics/kernels.py", "compilation.py"):
         content = (package / name).read_bytes()
         (package / name).write_bytes(content + b"\n")
-        assert key._package_digest.__wrapped__(package) != before, name
+        assert digests()[0] != before[0], name
         (package / name).write_bytes(content)
+    for name in ("search/tpe.py", "statistics/search/winner.py", "sweep/searching.py"):
+        (package / name).write_text("# changed\n")
+        computing, searching = digests()
+        assert (computing == before[0], searching == before[1]) == (True, False), name
+        before[1] = searching
 
 
 def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_depends_on_it() -> None:
@@ -165,6 +175,15 @@ def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch:
     (difference,) = after.job_key.differences(before.job_key)
     assert "code.backend_of_user" in difference
     del sys.modules["backend_of_user"]
+
+
+def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_searches() -> None:
+    words = ["model=random", "data.num_queries=20"]
+    plain_job, searched = drafted(*words), drafted(*words, "search=random")
+    assert set(searched.key["code"]) - set(plain_job.key["code"]) == {"ltrbench.search"}
+    assert set(searched.key["versions"]) - set(plain_job.key["versions"]) == {"optuna"}
+    trial = key.key_of_trial(searched.job_key, searched.settings, searched.choices)
+    assert (trial.code, trial.versions) == (plain_job.job_key.code, plain_job.job_key.versions)
 
 
 def test_other_versions_of_libraries_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

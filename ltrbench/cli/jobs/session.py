@@ -53,7 +53,7 @@ from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job
 from ltrbench.sweep.plan import FolderOf, Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
-from ltrbench.sweep.state import JobState, states_of, wanted
+from ltrbench.sweep.state import DONE, JobState, state_of, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
 from ltrbench.sweep.worker import FOLDER, JobTask, Outcome, experiment_of, failure, run_task, stopping
 from ltrbench.tracking import Tracker
@@ -219,7 +219,12 @@ class Session:
 
     def record_failed(self, task: JobTask, error: LtrbenchError) -> None:
         """Records a job that cannot run, because its search has no result."""
-        record_failure(experiment_of(task.job), task.folder, str(error))
+        if state_of(task.sweep, task.job).name == DONE:
+            return  # another command has finished it in the meantime
+        try:
+            record_failure(experiment_of(task.job), task.folder, str(error))
+        except ResultError as unrecorded:
+            error = ResultError(f"{error} The failure could not be recorded: {unrecorded}")
         self._ended(task, failure(error), is_inline=False)
 
     def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
@@ -463,7 +468,7 @@ def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> di
 @dataclass
 class _Rounds:
     """The tasks of a command, round by round: first its jobs without a search and the first trials of all
-    searches, at last the jobs whose settings were searched.
+    searches, later the jobs whose settings were searched, at last trials that no search wants any more.
 
     Attributes:
         jobs: the jobs that the command runs.
@@ -476,31 +481,40 @@ class _Rounds:
     jobs: Sequence[Job]
 
     def __post_init__(self) -> None:
-        self._first = [self._task(job) for job in self.jobs if not job.is_search]
-        searched = {job.number: job for job in self.jobs if job.is_search}
-        self._searched = searched
+        self._first = [job for job in self.jobs if not job.is_search and not job.is_trial]
+        # Trials of the plan; a search asks for its own.
+        self._trials = [job for job in self.jobs if job.is_trial]
+        self._searched = {job.number: job for job in self.jobs if job.is_search}
         self._searches = None
-        if searched:
+        if self._searched:
             # Imported late, because it needs the extra `search`.
             from ltrbench.sweep.searching import Searches, searches_of
 
-            attempted = {task.job.folder for task in self._first}
             sweep = self.order.folder.resolve()
-            searches = searches_of(sweep, searched.values())
-            self._searches = Searches(sweep, self._planned, searches, attempted)
+            # With the finished jobs, whose folds take part in a shared choice.
+            jobs = [job for job in self.session.jobs if job.is_search]
+            self._searches = Searches(sweep, self._planned, searches_of(sweep, jobs, self._searched))
 
     def next_tasks(self) -> list[JobTask]:
         """Returns the tasks of the next round; none if every job has ended."""
-        tasks, self._first = self._first, []
+        tasks, self._first = [self._task(job) for job in self._first], []
         trials, choices = self._searches.next_round() if self._searches is not None else ([], {})
         tasks += [self._task(job) for job in trials]
         for number, choice in choices.items():
+            if number not in self._searched:
+                continue
             task = self._task(self._searched[number])
             if isinstance(choice, LtrbenchError):
                 self.session.record_failed(task, choice)
             else:
                 tasks.append(replace(task, choice=choice))
-        return tasks or (self.next_tasks() if choices else [])
+        return tasks or (self.next_tasks() if choices else self._other_trials())
+
+    def _other_trials(self) -> list[JobTask]:
+        """Returns the tasks of the trials that no search of this command has asked for, once."""
+        attempted = set() if self._searches is None else self._searches.attempted
+        trials, self._trials = self._trials, []
+        return [self._task(job) for job in trials if job.folder not in attempted]
 
     def _planned(self, drafts: Sequence[Job]) -> list[Job]:
         """Adds trials to the plan; returns each with its number and folder."""

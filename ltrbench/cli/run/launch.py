@@ -41,7 +41,7 @@ from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.results.overrides import SETTINGS_OF_COMMAND
 from ltrbench.results.storage import writing_to
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.planning import draft
+from ltrbench.sweep.planning import draft, with_shared_choices
 from ltrbench.sweep.worker import FOLDER, stopping
 from ltrbench.tracking import Tracker
 
@@ -144,7 +144,7 @@ class _Command:
         _check_sweep(composed.jobs)
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        drafts = [self._draft(job, folder, node) for job in composed.jobs]
+        drafts = with_shared_choices([self._draft(job, folder, node) for job in composed.jobs])
         with writing_to(folder):
             self._keep_settings(composed, folder)
         self.session.run_sweep(

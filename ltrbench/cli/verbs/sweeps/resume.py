@@ -50,7 +50,7 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
         python -m ltrbench resume multirun/DATE/TIME
     """
     from ltrbench.sweep.plan import read_plan
-    from ltrbench.sweep.planning import refuse_changed
+    from ltrbench.sweep.planning import refuse_changed, with_shared_choices
     from ltrbench.user_modules import searching_only
 
     plan = read_plan(sweep.resolve())
@@ -62,7 +62,7 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
     # Modules of the user are in the current folder of this command, never in a folder that the plan names.
     with searching_only(Path.cwd()):
         enter(plan)
-        drafts = [redrafted(job) for job in plan.jobs.values()]
+        drafts = with_shared_choices([redrafted(job) for job in plan.jobs.values()])
         if dry_run:
             refuse_changed(plan, drafts)
             return _show(plan, failed, timing)
@@ -137,12 +137,15 @@ def enter(plan: Plan) -> None:
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
     from ltrbench.config import build_experiment
-    from ltrbench.sweep.planning import draft
+    from ltrbench.sweep.planning import CHOSEN_WITH, draft
 
     settings: Any = job.settings
     experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
     experiment = replace(experiment, is_trial=job.is_trial)
-    return draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
+    again = draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
+    # The folds that share a choice are those of the command that planned the job.
+    together = {name: value for name, value in job.key["settings"].items() if name == CHOSEN_WITH}
+    return replace(again, key={**again.key, "settings": {**again.key["settings"], **together}})
 
 
 def _show(plan: Plan, failed: bool, timing: bool) -> int:
