@@ -66,8 +66,8 @@ class EarlyStopping:
     metric: str = "ndcg@10"
     patience: int = 100
     convention: str = "default"
-    # Any, because OmegaConf refuses a whole number in a list of lists of floats.
-    minimum: list[list[Any]] = field(default_factory=list)
+    # Any, because OmegaConf refuses a whole number of trees in a list of floats.
+    minimum: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)

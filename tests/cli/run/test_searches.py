@@ -143,6 +143,17 @@ def test_workers_do_not_change_a_search(search: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_pruned_trials_end_early_and_are_not_chosen(tmp_path: Path) -> None:
+    pruning = ("search.pruning=median", "search.warm_up=3", "search.batch=3", "search.trials=9")
+    run("model=native", "-m", "search=random", *pruning, *TINY, folder=tmp_path)
+    final = read_run(tmp_path / "s/0")
+    states = [trial.state for trial in final.trials()]
+    assert set(states) == {"complete", "pruned"}
+    assert states[final.result.search["chosen"]] == "complete"
+    assert all(trial.iterations < 12 for trial in final.trials() if trial.state == "pruned")
+
+
+@pytest.mark.slow
 def test_one_search_serves_several_seeds_if_its_own_seed_is_fixed(tmp_path: Path) -> None:
     run(
         "model=native",

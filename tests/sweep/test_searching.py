@@ -1,0 +1,351 @@
+"""Searches of a sweep: rounds, shared choices, the jobs of trials, and what is refused; without any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plan_cases
+import pytest
+from hydra import compose, initialize_config_dir
+from messages import naming
+from omegaconf import open_dict
+from paths import CONF
+from run_cases import finished_run
+
+from ltrbench.config import build_experiment, register_schema, resolved
+from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.results import write_run
+from ltrbench.search.base import Proposal, Trial
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.plan import Plan, read_plan
+from ltrbench.sweep.planning import CHOSEN_WITH, draft, plan_jobs, with_shared_choices
+from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
+from ltrbench.sweep.worker import ChosenSettings, experiment_of
+
+SYNTHETIC = ("data.num_queries=20", "params.num_trees=80", "importance=null", "search=random")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hydra() -> Iterator[None]:
+    register_schema()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def folds(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The override that names a folder with three folds, which have no query in common."""
+    root, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for fold in (1, 2, 3):
+        folder = root / f"MQ2008/Fold{fold}"
+        folder.mkdir(parents=True)
+        for name in ("train", "vali", "test"):
+            rows = rng.normal(size=(40, 2))
+            lines = [f"{row % 3} qid:{row // 8} 1:{x:.6f} 2:{y:.6f}\n" for row, (x, y) in enumerate(rows)]
+            (folder / f"{name}.txt").write_text("".join(lines))
+    return f"data.root={root}"
+
+
+def drafted(*words: str) -> Job:
+    config = compose("config", list(words), return_hydra_config=True)
+    choices: Any = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    settings = resolved(config)
+    experiment = build_experiment(settings, choices, tuple(words), "s")
+    return draft(experiment, settings, choices, (), started_in="/")
+
+
+def of_fold(folds: str, fold: int, *words: str) -> Job:
+    return drafted("data=mq2008", folds, f"data.fold={fold}", "search=random", "search.trials=3", *words)
+
+
+class Command:
+    """A command that searches; `ended` takes the place of the fits.
+
+    Attributes:
+        jobs: its jobs with a search, planned.
+    """
+
+    def __init__(self, sweep: Path, drafts: Sequence[Job]) -> None:
+        (sweep / "plan").mkdir(parents=True, exist_ok=True)
+        self.plan = read_plan(sweep)
+        self.jobs = plan_jobs(self.plan, with_shared_choices(drafts), plan_cases.numbered)
+        self.searches = Searches(sweep, self._planned, searches_of(sweep, self.jobs, self.numbers))
+
+    @property
+    def numbers(self) -> list[int]:
+        return [job.number for job in self.jobs]
+
+    def _planned(self, drafts: Sequence[Job]) -> list[Job]:
+        plan_jobs(self.plan, drafts, plan_cases.numbered)
+        planned = [self.plan.find(item) for item in drafts]
+        return [
+            replace(job, settings=item.settings)
+            for job, item in zip(planned, drafts, strict=True)
+            if job is not None
+        ]
+
+    def rounds(self) -> tuple[list[int], dict[int, ChosenSettings | LtrbenchError]]:
+        """Ends all trials; returns the number of trials of each round, and the choices."""
+        sizes: list[int] = []
+        choices: dict[int, ChosenSettings | LtrbenchError] = {}
+        while True:
+            trials, ended = self.searches.next_round()
+            choices |= ended
+            if not trials:
+                return sizes, choices
+            sizes.append(len(trials))
+            for job in trials:
+                end(self.plan, job)
+
+
+def end(plan: Plan, trial: Job, value: float | None = None) -> None:
+    """Writes the run of a trial; the fewer leaves, the better."""
+    if value is None:
+        value = 1.0 - float(trial.settings["model"]["num_leaves"]) / 1000
+    folder = plan.sweep / trial.folder
+    toy = finished_run(folder, "native", fold=trial.settings["data"].get("fold") or 1)
+    of_trial = replace(toy.result, key=trial.digest, trial=True, metrics={"valid/ndcg@10": value})
+    write_run(folder, of_trial, scored={"valid": toy.scored("valid")})
+
+
+def settings_of_choice(choice: ChosenSettings | LtrbenchError) -> dict[str, Any]:
+    assert isinstance(choice, ChosenSettings), choice
+    return dict(choice.record["settings"])
+
+
+def test_a_search_ends_with_the_best_of_its_trials(tmp_path: Path) -> None:
+    sizes, choices = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=5")]).rounds()
+    assert sizes == [5]
+    choice = choices[0]
+    assert isinstance(choice, ChosenSettings)
+    leaves = [int(trial.settings["num_leaves"]) for trial in choice.trials]
+    assert choice.record["chosen"] == int(np.argmin(leaves))
+    assert settings_of_choice(choice)["num_leaves"] == min(leaves)
+
+
+def test_tpe_and_halving_ask_in_rounds_and_a_time_limit_in_batches(tmp_path: Path) -> None:
+    cases = {
+        ("search=tpe", "search.trials=12", "search.batch=5"): [5, 5, 2],
+        ("search=halving", "search.trials=9", "search.eta=2"): [9, 4, 2],
+        ("search.seconds=3", "search.batch=2"): [2, 2],
+    }
+    for place, (words, expected) in enumerate(cases.items()):
+        sizes, _ = Command(tmp_path / str(place), [drafted(*SYNTHETIC, *words)]).rounds()
+        # Every toy run takes a second.
+        assert sizes[: len(expected)] == expected, words
+
+
+def test_an_interrupted_search_asks_only_for_the_trials_that_have_not_ended(tmp_path: Path) -> None:
+    words = [*SYNTHETIC, "search=tpe", "search.trials=12", "search.batch=4"]
+    whole = Command(tmp_path / "whole", [drafted(*words)]).rounds()[1]
+    command = Command(tmp_path / "parts", [drafted(*words)])
+    for job in command.searches.next_round()[0]:
+        end(command.plan, job)
+    trials, _ = command.searches.next_round()
+    assert len(trials) == 4
+    for job in trials[:2]:
+        end(command.plan, job)
+    sizes, choices = Command(tmp_path / "parts", [drafted(*words)]).rounds()
+    assert sizes == [2, 4]
+    assert settings_of_choice(choices[0]) == settings_of_choice(whole[0])
+
+
+def test_a_failed_trial_is_tried_once_by_each_command(tmp_path: Path) -> None:
+    words = [*SYNTHETIC, "search.trials=2"]
+    command = Command(tmp_path, [drafted(*words)])
+    first, second = command.searches.next_round()[0]
+    plan_cases.fail(command.plan, first, "out of memory")
+    end(command.plan, second)
+    trials, choices = command.searches.next_round()
+    assert trials == []
+    assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
+    assert [job.number for job in Command(tmp_path, [drafted(*words)]).searches.next_round()[0]] == [1]
+
+
+def test_a_trial_without_a_run_has_failed_and_is_not_repeated_for_ever(tmp_path: Path) -> None:
+    command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
+    (_, second), _ = command.searches.next_round()
+    end(command.plan, second)
+    trials, choices = command.searches.next_round()
+    assert trials == []
+    assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
+
+
+def test_the_run_of_another_job_in_the_folder_of_a_trial_does_not_count(tmp_path: Path) -> None:
+    command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
+    (first, second), _ = command.searches.next_round()
+    end(command.plan, replace(second, folder=first.folder), value=1.0)
+    end(command.plan, second)
+    _, choices = command.searches.next_round()
+    assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
+
+
+def test_a_search_without_a_complete_trial_names_the_first_failure(tmp_path: Path) -> None:
+    command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
+    for job in command.searches.next_round()[0]:
+        plan_cases.fail(command.plan, job, "out of memory")
+    _, choices = command.searches.next_round()
+    assert isinstance(choices[0], LtrbenchError)
+    assert all(part in str(choices[0]) for part in ("2 of 2 trials", "out of memory"))
+
+
+@pytest.mark.parametrize(("choose", "num_searches"), [("per_fold", 3), ("overall", 2), ("across", 1)])
+def test_jobs_share_a_search_over_folds_and_data_sets(
+    choose: str, num_searches: int, folds: str, tmp_path: Path
+) -> None:
+    places = [(1, "first"), (2, "first"), (3, "second")]
+    drafts = [of_fold(folds, fold, f"search.choose={choose}", f"data.name={name}") for fold, name in places]
+    command = Command(tmp_path, drafts)
+    assert len(command.searches.searches) == num_searches
+    sizes, choices = command.rounds()
+    assert sizes == [9]
+    assert {number: settings_of_choice(choice) for number, choice in choices.items()} == dict.fromkeys(
+        range(3), settings_of_choice(choices[0])
+    )
+
+
+def test_seeds_of_the_search_are_searches_of_their_own_and_a_fixed_seed_has_common_trials(
+    tmp_path: Path,
+) -> None:
+    words = [*SYNTHETIC, "search.trials=3"]
+    own_seeds = Command(tmp_path / "own", [drafted(*words, f"seed={seed}") for seed in (1, 2)])
+    assert own_seeds.rounds()[0] == [6]
+    fixed = [drafted(*words, "search.seed=0", f"seed={seed}") for seed in (1, 2)]
+    assert Command(tmp_path / "fixed", fixed).rounds()[0] == [3]
+
+
+def test_the_other_folds_take_the_choice_with_which_one_has_finished(folds: str, tmp_path: Path) -> None:
+    drafts = [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2, 3)]
+    command = Command(tmp_path, drafts)
+    choice = command.rounds()[1][0]
+    assert isinstance(choice, ChosenSettings)
+    record = {**choice.record, "settings": {"num_leaves": 5}}
+    run = plan_cases.finish(command.plan, command.jobs[0], search=record)
+    write_run(run.path, run.result, trials=choice.trials)
+    sizes, choices = Command(tmp_path, drafts).rounds()
+    assert sizes == []
+    assert [settings_of_choice(choices[number]) for number in (1, 2)] == [{"num_leaves": 5}] * 2
+
+
+def test_the_key_of_a_shared_choice_has_the_data_of_all_folds(folds: str) -> None:
+    drafts = [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2, 3)]
+    two, three = with_shared_choices(drafts[:2]), with_shared_choices(drafts)
+    (difference,) = three[0].job_key.differences(two[0].job_key)
+    assert all(part in difference for part in (CHOSEN_WITH, "fold 3"))
+    # Its trials do not depend on the other folds.
+    proposal = Proposal(1, {"num_leaves": 5})
+    search = JobSearch(Path("s"), drafts[:1]).search
+    trials = {trial_job(job, proposal, search).digest for job in (drafts[0], two[0], three[0])}
+    assert len(trials) == 1
+
+
+def test_a_trial_is_a_job_without_test_metrics_importances_and_search(tmp_path: Path) -> None:
+    job = drafted(*SYNTHETIC, "seed=3", "search.seed=7", "metrics=[map,ndcg@5]", "timing=clean")
+    search = JobSearch(tmp_path, [job]).search
+    proposal = Proposal(4, {"num_leaves": 5, "l2": None}, num_trees=2, minimum={1: 0.25})
+    trial = trial_job(job, proposal, search)
+    experiment = experiment_of(trial)
+    fields: Any = experiment.ranker
+    assert (fields.num_leaves, fields.l2, fields.num_trees, fields.seed) == (5, None, 2, 7)
+    assert fields.early_stopping.minimum == [[1, 0.25]]
+    assert (experiment.is_trial, experiment.importance, experiment.timing) == (True, None, "monitored")
+    assert experiment.metrics == (search.metric,)
+    assert not trial.is_search
+    assert set(job.key["data"]) == {"train", "valid", "test"}
+
+
+def test_a_trial_is_the_same_job_for_every_budget_and_seed_of_the_final_run(tmp_path: Path) -> None:
+    jobs = [
+        drafted(*SYNTHETIC, "search.seed=0", *words)
+        for words in (["search.trials=8"], ["search.trials=16"], ["seed=5"], ["search=tpe"], ["metrics=map"])
+    ]
+    proposal = Proposal(1, {"num_leaves": 5})
+    trials = [trial_job(job, proposal, JobSearch(tmp_path, [job]).search) for job in jobs]
+    assert len({trial.digest for trial in trials}) == len({trial.identity for trial in trials}) == 1
+
+
+def test_a_trial_on_a_resample_has_a_seed_derived_from_that_of_the_search(tmp_path: Path) -> None:
+    job = drafted(*SYNTHETIC, "seed=3", "search.seed=7", "replicates.number=4", "replicates.index=3")
+    trial = trial_job(job, Proposal(0, {}), JobSearch(tmp_path, [job]).search)
+    assert experiment_of(trial).ranker.seed == 7 + 2
+    assert experiment_of(trial).resample == experiment_of(job).resample
+    assert experiment_of(job).ranker.seed == 3 + 2
+
+
+def test_a_choice_that_would_see_test_queries_is_refused(folds: str, tmp_path: Path) -> None:
+    root = folds.partition("=")[2]
+    other = [f"data.train={root}/MQ2008/Fold2/train.txt", f"data.valid={root}/MQ2008/Fold2/vali.txt"]
+    drafts = [
+        of_fold(folds, 1, "search.choose=across"),
+        # Another data set of the same name and fold.
+        of_fold(folds, 1, "search.choose=across", *other, f"data.test={root}/MQ2008/Fold1/vali.txt"),
+    ]
+    with pytest.raises(
+        ConfigError, match=naming("job 0", "job 1", "5 test queries", "search.choose=per_fold")
+    ):
+        Command(tmp_path, drafts)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["model=random"], ["model=random", "RandomRanker", "BoostingRanker", "search=none"]),
+        (
+            [
+                "model=xgboost",
+                "~search.space.shared",
+                "+search.space.shared.min_docs_in_leaf={low: 1, high: 9}",
+            ],
+            ["xgboost", "+search.space.models.xgboost.SETTING", "search=none"],
+        ),
+    ],
+)
+def test_a_model_without_a_setting_to_search_is_refused(
+    words: list[str], parts: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        JobSearch(tmp_path, [drafted(*SYNTHETIC, *words)])
+
+
+def test_pruning_needs_the_early_stopping_of_the_model_itself() -> None:
+    with pytest.raises(ConfigError, match=naming("search.pruning", "median", "null", "ndcg@10")):
+        drafted(*SYNTHETIC, "search.pruning=median", "model.early_stopping=null")
+
+
+def test_a_damaged_trial_is_planned_again_under_the_number_of_its_run(tmp_path: Path) -> None:
+    words = [*SYNTHETIC, "search.trials=3"]
+    command = Command(tmp_path, [drafted(*words)])
+    choices = command.rounds()[1]
+    for number in (1, 2):
+        (tmp_path / f"plan/{number}.json").write_text("{")
+    again = Command(tmp_path, [drafted(*words)])
+    assert again.rounds()[0] == []
+    assert {number: job.digest for number, job in again.plan.jobs.items()} == {
+        number: job.digest for number, job in command.plan.jobs.items()
+    }
+    assert settings_of_choice(again.searches.searches[0].choice()) == settings_of_choice(choices[0])
+
+
+def test_a_trial_avoids_the_folder_of_a_run_that_is_not_planned(tmp_path: Path) -> None:
+    words = [*SYNTHETIC, "search.trials=2"]
+    Command(tmp_path, [drafted(*words)]).rounds()
+    (tmp_path / "plan/2.json").unlink()
+    other = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2", "search.seed=9")])
+    assert not {job.folder for job in other.searches.next_round()[0]} & {"trials/1", "trials/2"}
+
+
+def test_a_trial_of_several_folds_fails_with_one_of_them(folds: str, tmp_path: Path) -> None:
+    command = Command(tmp_path, [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2)])
+    trials, _ = command.searches.next_round()
+    plan_cases.fail(command.plan, trials[0], "out of memory")
+    for job in trials[1:]:
+        end(command.plan, job)
+    command.searches.next_round()
+    ended: list[Trial] = command.searches.searches[0].trials
+    assert [trial.value is None for trial in ended] == [True, False, False]
