@@ -104,6 +104,7 @@ def searched(*, seed: int = 0, trials: int = 16, **fields: Any) -> dict[str, Any
         "budget": {"trials": trials, "seconds": None},
         "space": SPACE,
         "trials": trials,
+        "failed": 0,
         "iterations": 100 * trials,
         "seconds": 2.5 * trials,
         "chosen": 3,

@@ -118,6 +118,7 @@ class SearchRecord(TypedDict, total=False):
         budget: the settings of the search without space, seed, metric and choose, such as "trials".
         space: setting -> its range in words, for the settings that the model could vary.
         trials: number of trials.
+        failed: number of trials that failed, among which the search could not choose.
         iterations: number of iterations fitted in all trials.
         seconds: time of the fits of all trials.
         chosen: number of the trial with the highest value.
@@ -133,6 +134,7 @@ class SearchRecord(TypedDict, total=False):
     budget: Mapping[str, Any]
     space: Mapping[str, str]
     trials: Count
+    failed: Count
     iterations: Count
     seconds: Amount
     chosen: Count

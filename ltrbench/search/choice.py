@@ -195,6 +195,7 @@ def record(
         },
         space={setting: str(values) for setting, values in space.items()},
         trials=len(trials),
+        failed=sum(trial.value is None for trial in trials),
         iterations=sum(trial.iterations for trial in trials),
         seconds=sum(trial.seconds for trial in trials),
         chosen=winner.proposal.number,

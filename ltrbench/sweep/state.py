@@ -65,8 +65,12 @@ def states_of(sweep: Path, jobs: Iterable[Job]) -> list[JobState]:
 
 
 def wanted(states: Iterable[JobState], only_failed: bool) -> list[JobState]:
-    """Returns the jobs that a command runs: all that have not finished, or only those that failed."""
-    return [state for state in states if (state.name == FAILED if only_failed else state.name != DONE)]
+    """Returns the jobs that a command runs: all that have not finished, or only those that failed.
+
+    Trials are left out: the search of a job plans them again, and runs those that have not finished.
+    """
+    jobs = (state for state in states if not state.job.is_trial)
+    return [state for state in jobs if (state.name == FAILED if only_failed else state.name != DONE)]
 
 
 def seconds_left(states: Sequence[JobState]) -> float | None:

@@ -151,6 +151,7 @@ def test_the_record_of_a_search_is_readable_and_has_its_budget(tmp_path: Path) -
         "budget": {"trials": 3, "seconds": None, "rungs": 3},
         "space": {"l2": str(space["l2"])},
         "trials": 3,
+        "failed": 1,
         "iterations": 30,
         "seconds": 4.0,
         "chosen": 1,

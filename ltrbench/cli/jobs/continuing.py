@@ -11,7 +11,7 @@ from ltrbench.results import Run, find_runs_and_trials, holds_runs
 from ltrbench.results.overrides import as_products
 from ltrbench.sweep.job import Job, in_ranges
 from ltrbench.sweep.plan import Plan
-from ltrbench.sweep.state import DONE, FAILED, STATES, WAITING, JobState, wanted
+from ltrbench.sweep.state import DONE, FAILED, STATES, WAITING, JobState, states_of, wanted
 
 SWEEP_FILE = "multirun.yaml"
 """The file with the settings of a sweep, in its folder."""
@@ -65,8 +65,9 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
         states: the jobs of this command.
         only_failed: whether only failed jobs run.
     """
+    states = [state for state in states if not state.job.is_trial]
     begun = [state for state in states if state.name != WAITING or state.run is not None]
-    others = len(_without_trials(plan.jobs.values())) - len(_without_trials(state.job for state in states))
+    others = sum(not job.is_trial for job in plan.jobs.values()) - len(states)
     if not begun and not others:
         return ""
     numbers = [state.job.number for state in wanted(states, only_failed)]
@@ -76,10 +77,6 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
         f"{_in_states(states)}. "
         f"This command runs {in_ranges(numbers)}.{more}"
     )
-
-
-def _without_trials(jobs: Iterable[Job]) -> list[Job]:
-    return [job for job in jobs if not job.is_trial]
 
 
 def _counts(states: Iterable[JobState]) -> list[tuple[str, int]]:
@@ -104,16 +101,30 @@ def interruption(sweep: Path, states: Sequence[JobState]) -> str:
         jobs = [state.job.settings_of_job for state in others if state.name == name]
         lines += [f"  {name + ':':<9} {' '.join(product)}" for product in as_products(jobs)]
     folder = shlex.quote(str(sweep))
-    if all(state.name == DONE for state in states):
+    if all(state.name == DONE for state in others):
         return "\n".join([*lines, f"No job remains. To compare the runs: {program()} compare {folder}"])
     lines += ["To run the jobs that have not finished:", f"  {program()} resume {folder}"]
-    if any(state.name == FAILED for state in states):
+    if any(state.name == FAILED for state in others):
         lines += ["To run only the failed jobs:", f"  {program()} resume {folder} --failed"]
     return "\n".join(lines)
 
 
+def failed_trials(sweep: Path, jobs: Iterable[Job]) -> str:
+    """Returns the warning about failed trials among the jobs of a sweep; empty if there are none."""
+    trials = states_of(sweep, [job for job in jobs if job.is_trial])
+    failed = [state for state in trials if state.name == FAILED]
+    if not failed:
+        return ""
+    folder, reason = sweep / failed[0].job.folder, (failed[0].reason or "").strip().partition("\n")[0]
+    return (
+        f"{len(failed)} of {len(trials)} trials failed; a search chooses among the others. The first one is "
+        f"{folder}: {reason.rstrip('.')}. To repeat all trials after a repair, choose a new hydra.sweep.dir."
+    )
+
+
 def partial_table(states: Sequence[JobState]) -> str:
     """Returns the line above the table of an interrupted sweep; empty if all of its jobs have finished."""
+    states = [state for state in states if not state.job.is_trial]
     count = sum(state.name == DONE for state in states)
     if count == len(states):
         return ""

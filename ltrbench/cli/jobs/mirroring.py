@@ -47,8 +47,8 @@ def planned_states(sweep: Path) -> list[JobState]:
 
 def status_of(sweep: Path) -> str:
     """Returns the status of a sweep: "interrupted" if planned jobs have not ended, else "failed" if a job
-    failed, else "finished"."""
-    names = {state.name for state in planned_states(sweep)}
+    failed, else "finished". Trials do not count: a search chooses among those that finished."""
+    names = {state.name for state in planned_states(sweep) if not state.job.is_trial}
     if names & {RUNNING, WAITING}:
         return "interrupted"
     return "failed" if JOB_FAILED in names else "finished"

@@ -23,6 +23,7 @@ from ltrbench.cli.errors import OK, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE
 from ltrbench.cli.files import terminal_width
 from ltrbench.cli.jobs.continuing import (
     announcement,
+    failed_trials,
     interruption,
     partial_table,
     runs_and_trials_of,
@@ -228,8 +229,8 @@ class Session:
         self._ended(task, failure(error), is_inline=False)
 
     def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
-        """Records the end of a job: its error, and its run in the tracking store."""
-        if outcome.error:
+        """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
+        if outcome.error and not task.job.is_trial:
             kind = LtrbenchError if outcome.is_user_error else RuntimeError
             self.errors.append(kind(outcome.error))
         if not is_inline:
@@ -340,7 +341,10 @@ class Session:
             return []
 
     def report(self) -> None:
-        """Prints the comparison on standard output, and the locations of the results on standard error."""
+        """Prints the comparison on standard output, and failed trials and the locations of the results on
+        standard error."""
+        if self.sweep is not None and (reason := failed_trials(self.sweep, self.jobs)):
+            log.warning("%s", reason)
         if not self.runs:
             return
         # Imported late, so that --help prints without delay.

@@ -22,6 +22,7 @@ class SearchTotals:
         space: Setting -> its range in words.
         searches: Number of searches.
         trials: Smallest and largest number of trials of a search.
+        failed: Number of failed trials of all searches.
         iterations: Number of iterations fitted in all searches.
         seconds: Time of the fits of all searches.
     """
@@ -32,6 +33,7 @@ class SearchTotals:
     space: Mapping[str, str]
     searches: int
     trials: tuple[int, int]
+    failed: int
     iterations: int
     seconds: float
 
@@ -71,6 +73,7 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
         space=first.get("space", {}),
         searches=len(searches),
         trials=(min(trials), max(trials)),
+        failed=sum(search.get("failed", 0) for search in searches),
         iterations=sum(search.get("iterations", 0) for search in searches),
         seconds=sum(search.get("seconds", 0.0) for search in searches),
     )
@@ -113,6 +116,7 @@ def _size(search: SearchTotals) -> str:
     count = len(search.space)
     trials = f"{search.trials_in_words} trial{'s' * (search.trials[1] != 1)}"
     searches = f"{search.searches} searches of {trials}" if search.searches > 1 else trials
+    searches += f" of which {search.failed} failed" if search.failed else ""
     return (
         f"{count} setting{'s' * (count != 1)}, {searches}, {search.iterations:,} iterations in "
         f"{search.seconds:,.{int(search.seconds < 10)}f} s of fits"

@@ -24,6 +24,7 @@ from run_cases import finished_run
 
 from ltrbench.cli.jobs.continuing import (
     announcement,
+    failed_trials,
     interruption,
     partial_table,
     runs_of,
@@ -251,6 +252,30 @@ def test_an_interruption_names_the_state_of_every_job(tmp_path: Path) -> None:
     done = interruption(folder, [JobState(jobs[0], DONE)])
     assert done.endswith(f"python -m ltrbench compare '{folder}'")
     assert "resume" not in done
+
+
+def test_an_interruption_and_the_table_count_trials_apart_from_jobs(tmp_path: Path) -> None:
+    _, jobs = planned(tmp_path, "seed=0", "seed=1", "seed=2")
+    trials = [replace(job, is_trial=True) for job in jobs[1:]]
+    states = [
+        JobState(jobs[0], DONE),
+        JobState(trials[0], DONE),
+        JobState(trials[1], FAILED, reason="memory"),
+    ]
+    message = interruption(tmp_path, states)
+    assert all(part in message for part in ("1 jobs: 1 finished", "2 trials: 1 finished, 1 failed"))
+    assert "resume" not in message
+    assert partial_table(states) == ""
+
+
+def test_failed_trials_are_counted_and_the_first_one_is_named(tmp_path: Path) -> None:
+    _, jobs = planned(tmp_path, *(f"seed={seed}" for seed in range(4)))
+    for number in (0, 2, 3):
+        stored(tmp_path / f"{number}", f"seed={number}", status=FAILED)
+    trials = [replace(job, is_trial=True) for job in jobs[1:]]
+    message = failed_trials(tmp_path, trials)
+    assert re.search(naming("2 of 3 trials", f"{tmp_path}/2", "by design", "hydra.sweep.dir"), message)
+    assert failed_trials(tmp_path, jobs) == failed_trials(tmp_path, trials[:1]) == ""
 
 
 @pytest.mark.slow

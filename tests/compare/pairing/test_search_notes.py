@@ -46,6 +46,12 @@ def test_the_sizes_of_all_searches_are_one_note(tmp_path: Path) -> None:
     assert "xgboost (1 setting, 3 trials, 300 iterations in 7.5 s" in note
 
 
+def test_failed_trials_are_counted(tmp_path: Path) -> None:
+    (note,) = sizes(compared(tmp_path, {"failed": 2}))
+    assert "native (2 settings, 16 trials, 1,600" in note
+    assert "xgboost (2 settings, 16 trials of which 2 failed, 1,600" in note
+
+
 def test_other_searches_have_notes_of_their_own(tmp_path: Path) -> None:
     first, second = sizes(compared(tmp_path, {"name": "tpe"}))
     assert mentions(first, "random", "native")

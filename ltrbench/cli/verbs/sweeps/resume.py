@@ -157,7 +157,8 @@ def _show(plan: Plan, failed: bool, timing: bool) -> int:
     states = [state for state in states if state.job.number in again] if timing else wanted(states, failed)
     for state in states:
         echo(f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}")
-    echo(f"{len(states)} of {len(plan.jobs)} jobs would run.")
+    num_jobs = sum(not job.is_trial for job in plan.jobs.values())
+    echo(f"{len(states)} of {num_jobs} jobs would run.")
     return OK
 
 

@@ -37,7 +37,8 @@ _SHOWN = 20
 )
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object, with --watch one per line.")
 def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
-    """Shows the jobs of the sweep in DIR: finished, running, failed and waiting ones, and the time left.
+    """Shows the jobs of the sweep in DIR, and the trials of its searches: finished, running, failed and
+    waiting ones, and the time left.
 
     \b
         python -m ltrbench status multirun/DATE/TIME
@@ -97,9 +98,12 @@ def _is_worked_on(sweep: Path, states: Sequence[JobState]) -> bool:
 def _in_words(sweep: Path, states: Sequence[JobState]) -> str:
     from ltrbench.sweep.state import DONE, STATES, seconds_left
 
-    count_of = Counter(state.name for state in states)
-    counts = ", ".join(f"{count_of[name]} {name}" for name in STATES)
-    lines = [f"{sweep}: {len(states)} {'job' if len(states) == 1 else 'jobs'}, {counts}"]
+    counts = [
+        _counts(kind, names)
+        for kind in ("job", "trial")
+        if (names := [state.name for state in states if state.job.kind == kind])
+    ]
+    lines = [f"{sweep}: {'; '.join(counts)}"]
     for name in STATES:
         listed = [state for state in states if state.name == name and name != DONE]
         lines += [f"  {name} {_line(state)}" for state in listed[:_SHOWN]]
@@ -109,6 +113,15 @@ def _in_words(sweep: Path, states: Sequence[JobState]) -> str:
     if left:
         lines.append(f"About {_duration(left)} left, if jobs take as long as the finished ones.")
     return "\n".join(lines)
+
+
+def _counts(kind: str, names: Sequence[str]) -> str:
+    """Returns the number of jobs or trials with these states, such as "2 jobs, 1 finished, 0 running"."""
+    from ltrbench.sweep.state import STATES
+
+    count_of = Counter(names)
+    of_states = ", ".join(f"{count_of[name]} {name}" for name in STATES)
+    return f"{len(names)} {kind}{'s' * (len(names) != 1)}, {of_states}"
 
 
 def _line(state: JobState) -> str:

@@ -83,5 +83,5 @@ def _sweep_of(run: Run, folder: Path) -> Path | None:
 def _status(sweep: Path | None, runs: Sequence[Run]) -> str:
     """Returns the status of a sweep, or of runs without a plan."""
     status = "finished" if sweep is None else status_of(sweep)
-    has_failed = any(run.result.status == FAILED for run in runs)
+    has_failed = any(run.result.status == FAILED and not run.result.trial for run in runs)
     return "failed" if has_failed and status == "finished" else status
