@@ -17,11 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import fault_backend
+import fault_native
 import numpy as np
 from command_line import COMMAND
 from forked import run_forked
 
-BACKEND = Path(fault_backend.__file__)
+YARDSTICKS, NATIVE = Path(fault_backend.__file__), Path(fault_native.__file__)
+BACKENDS = {
+    YARDSTICKS: ("_yardstick", ("Slow", "Hanging", "Crashing", "Large")),
+    NATIVE: ("native", ("Steady", "Fragile")),
+}
+"""Module -> the YAML that its backends extend, and their classes."""
 QUICK = ("data.num_queries=20", "params.num_trees=3", "importance=null", "metrics=[ndcg@10]", "progress=none")
 TWO_WORKERS = ("executor=processes", "executor.workers=2")
 DASK = (
@@ -45,10 +51,11 @@ def prepare(folder: Path, *words: str) -> list[str]:
     """Puts the backends into a folder, as `model=slow` and so on, and returns the words of a quick sweep."""
     models = folder / "conf" / "model"
     models.mkdir(parents=True)
-    shutil.copy(BACKEND, folder)
-    for name in ("Slow", "Hanging", "Crashing", "Large"):
-        text = f"defaults:\n  - _yardstick\n  - _self_\n_target_: {BACKEND.stem}.{name}\n"
-        (models / f"{name.lower()}.yaml").write_text(text, encoding="utf-8")
+    for module, (extended, names) in BACKENDS.items():
+        shutil.copy(module, folder)
+        for name in names:
+            text = f"defaults:\n  - {extended}\n  - _self_\n_target_: {module.stem}.{name}\n"
+            (models / f"{name.lower()}.yaml").write_text(text, encoding="utf-8")
     tracking = () if any(word.startswith("tracking=") for word in words) else ("tracking=none",)
     return ["-m", "--config-dir", "conf", f"hydra.sweep.dir={SWEEP}", *QUICK, *tracking, *words]
 
