@@ -10,6 +10,7 @@ from ltrbench.tables import Table, figure
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
+TUNED = "tuned"
 METRIC = "ndcg@10"
 _WIDEST = 1000  # columns, far more than the table has
 BEGIN, END = "<!-- leaderboard: written by docs/leaderboard.py -->\n", "<!-- leaderboard ends -->\n"
@@ -35,9 +36,28 @@ def leaderboard() -> str:
     return f"{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
 
+def tuned() -> str:
+    """Returns the same for tuned and untuned models: one row each, and one column per data set."""
+    tables: dict[str, Rows] = {}
+    for row in _records(ROOT / "results" / TUNED / "table.csv"):
+        tables.setdefault(row["data"], {})[row["model"]] = row
+    models = dict.fromkeys(model for rows in tables.values() for model in rows)
+    cells = [
+        [model, *(_cell(rows[model]) if model in rows else "-" for rows in tables.values())]
+        for model in models
+    ]
+    header = ["model", *(f"[{data}](results/{TUNED}/table.md)" for data in tables)]
+    lead = "Tuned with one search space and equal budgets, each fold by its own validation set, and untuned:"
+    return f"{lead}\n\n{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+
+
 def _rows(path: Path) -> Rows:
+    return {row["model"]: row for row in _records(path)}
+
+
+def _records(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
-        return {row["model"]: row for row in csv.DictReader(file)}
+        return list(csv.DictReader(file))
 
 
 def _number(cell: str) -> float | None:
@@ -69,10 +89,10 @@ def _cell(row: dict[str, str]) -> str:
 
 
 def in_readme(text: str) -> str:
-    """Returns the text of the README with today's leaderboard."""
+    """Returns the text of the README with the committed leaderboard, and that of the tuned models."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{leaderboard()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{leaderboard()}\n{tuned()}\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -65,8 +65,9 @@ def _value(item: ConfigFile, key: str) -> str:
 
 
 def results_by_study() -> str:
-    """Returns the leaderboard of the README, with links to the sections of `committed_studies`."""
-    return re.sub(r"\(results/(\w+)/table\.md\)", r"(#\1)", leaderboard.leaderboard())
+    """Returns the leaderboards of the README, with links to the sections of the page."""
+    text = f"{leaderboard.leaderboard()}\n{leaderboard.tuned()}"
+    return re.sub(r"\(results/(\w+)/table\.md\)", r"(#\1)", text)
 
 
 def committed_studies() -> str:
