@@ -195,7 +195,8 @@ class Plan:
 
     def _is_free(self, number: int) -> bool:
         """Returns whether no run finished under a number, as a job or as a trial."""
-        return _is_free(self.sweep / str(number)) and _is_free(self.sweep / TRIALS_FOLDER / str(number))
+        folders = (self.sweep / str(number), self.sweep / TRIALS_FOLDER / str(number))
+        return all(map(_is_unused, folders))
 
     def _restore(self, job: Job) -> None:
         reason = self.damaged.pop(job.number)
@@ -293,7 +294,7 @@ def _job_in(path: Path) -> Job | str:
     return f"{path}: {job}" if isinstance(job, str) else job
 
 
-def _is_free(folder: Path) -> bool:
+def _is_unused(folder: Path) -> bool:
     """Returns whether no run finished in a folder, and no process works in it."""
     if holder(folder) is not None:
         return False
