@@ -472,10 +472,10 @@ def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> di
 @dataclass
 class _Rounds:
     """The tasks of a command, round by round: first its jobs without a search and the first trials of all
-    searches, later the jobs whose settings were searched, at last trials that no search wants any more.
+    searches, later the jobs whose settings were searched.
 
     Attributes:
-        jobs: the jobs that the command runs.
+        jobs: the jobs that the command runs, without trials.
     """
 
     session: Session
@@ -485,9 +485,7 @@ class _Rounds:
     jobs: Sequence[Job]
 
     def __post_init__(self) -> None:
-        self._first = [job for job in self.jobs if not job.is_search and not job.is_trial]
-        # Trials of the plan; a search asks for its own.
-        self._trials = [job for job in self.jobs if job.is_trial]
+        self._first = [job for job in self.jobs if not job.is_search]
         self._searched = {job.number: job for job in self.jobs if job.is_search}
         self._searches = None
         if self._searched:
@@ -512,13 +510,7 @@ class _Rounds:
                 self.session.record_failed(task, choice)
             else:
                 tasks.append(replace(task, choice=choice))
-        return tasks or (self.next_tasks() if choices else self._other_trials())
-
-    def _other_trials(self) -> list[JobTask]:
-        """Returns the tasks of the trials that no search of this command has asked for, once."""
-        attempted = set() if self._searches is None else self._searches.attempted
-        trials, self._trials = self._trials, []
-        return [self._task(job) for job in trials if job.folder not in attempted]
+        return tasks or (self.next_tasks() if choices else [])
 
     def _planned(self, drafts: Sequence[Job]) -> list[Job]:
         """Adds trials to the plan; returns each with its number and folder."""
