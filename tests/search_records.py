@@ -15,6 +15,7 @@ def search_record(**changes: Any) -> dict[str, Any]:
         "budget": {"trials": 3},
         "space": {"l2": "0 to 100"},
         "trials": 3,
+        "failed": 0,
         "iterations": 40,
         "seconds": 2.5,
         "chosen": 1,

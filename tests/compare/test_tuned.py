@@ -308,7 +308,7 @@ def test_files_hold_the_searches(tmp_path: Path) -> None:
     assert [run["search"] for run in record["runs"]] == [searched()] * 6 + [None] * 3
     totals = {
         **{key: searched()[key] for key in ("name", "choose", "metric", "space")},
-        **{"searches": 3, "trials": [16, 16], "iterations": 4800, "seconds": 120.0},
+        **{"searches": 3, "trials": [16, 16], "failed": 0, "iterations": 4800, "seconds": 120.0},
     }
     assert [row["search"] for row in record["rows"]] == [totals, totals, None]
     for name in ("committed", "rerun"):
