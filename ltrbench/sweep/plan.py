@@ -215,9 +215,14 @@ class Plan:
 
     @functools.cached_property
     def _folders(self) -> set[int]:
-        """The numbers that are names of folders of runs when the first job is planned."""
+        """The numbers that are names of folders of runs when the first job is planned.
+
+        Without jobs that another command has planned since this plan was read: `add` reads them, and would
+        plan them a second time if it passed over their numbers.
+        """
         paths = [*self.sweep.iterdir(), *self.sweep.glob(f"{TRIALS_FOLDER}/*")]
-        return {int(path.name) for path in paths if path.name.isdecimal()}
+        numbers = {int(path.name) for path in paths if path.name.isdecimal()}
+        return {number for number in numbers if not self._path(number).exists()}
 
     def _read(self, number: int) -> None:
         job = _job_in(self._path(number))

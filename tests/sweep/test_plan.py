@@ -39,6 +39,19 @@ def test_commands_that_plan_at_once_end_with_one_dense_number_per_job(tmp_path: 
     assert sorted(names_of(list(plan.jobs.values()))) == sorted(f"seed={seed}" for seed in range(55))
 
 
+@pytest.mark.parametrize("is_trial", [False, True], ids=["job", "trial"])
+def test_a_job_that_another_command_has_planned_and_started_is_not_planned_again(
+    is_trial: bool, tmp_path: Path
+) -> None:
+    prepare_sweep(tmp_path)
+    drafts = [replace(draft, is_trial=is_trial) for draft in jobs("seed=1", "seed=2")]
+    earlier = read_plan(tmp_path)
+    for planned in plan_jobs(read_plan(tmp_path), drafts, numbered):
+        (tmp_path / planned.folder).mkdir(parents=True)
+    assert [planned.number for planned in plan_jobs(earlier, drafts, numbered)] == [0, 1]
+    assert numbers_on_disk(tmp_path) == [0, 1]
+
+
 def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_path: Path) -> None:
     prepare_sweep(tmp_path)
     first = plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2", "seed=1"), numbered)
