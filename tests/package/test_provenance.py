@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from paths import RESULTS
 
 from ltrbench.measure.provenance import commit, plain
 
@@ -60,3 +62,9 @@ def test_what_is_recorded_is_the_same_in_every_process() -> None:
     assert not any(" at 0x" in str(value) for value in told)
     assert told[0] == {"_target_": "builtins.sorted", "args": [], "reverse": True}
     assert told[2] == plain(np.array(["a", None], dtype=object))
+
+
+def test_committed_tables_name_no_folder_of_a_machine() -> None:
+    tables = sorted(RESULTS.glob("*/table.md"))
+    assert tables
+    assert [path for path in tables if re.search(r"\bcd /", path.read_text(encoding="utf-8"))] == []
