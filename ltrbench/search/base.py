@@ -73,6 +73,23 @@ class Trial:
         return is_whole and self.value is not None
 
 
+@dataclass(frozen=True)
+class SearchedModel:
+    """A model whose settings are searched.
+
+    Attributes:
+        space: the settings that the model can vary.
+        default: their present values, which need not be in their ranges.
+        num_trees: maximum number of trees.
+        num_folds: number of folds that share the choice.
+    """
+
+    space: Mapping[str, Range]
+    default: Mapping[str, Value]
+    num_trees: int
+    num_folds: int = 1
+
+
 @dataclass(kw_only=True)
 class Search(ABC):
     """Base class of searches.
@@ -108,22 +125,12 @@ class Search(ABC):
         require_choice("search.choose", self.choose, CHOICES)
 
     @abstractmethod
-    def propose(
-        self,
-        space: Mapping[str, Range],
-        default: Mapping[str, Value],
-        trials: Sequence[Trial],
-        num_trees: int,
-        num_folds: int,
-    ) -> list[Proposal]:
+    def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
         """Returns the next proposals; none if the search has ended.
 
         Args:
-            space: the settings that the model can vary.
-            default: their present values, which need not be in their ranges.
+            model: the model whose settings are searched.
             trials: all trials so far, in the order of their numbers.
-            num_trees: maximum number of trees of the model.
-            num_folds: number of folds that share the choice.
 
         Raises:
             ConfigError: the search does not fit the space.
@@ -159,12 +166,5 @@ class Search(ABC):
 class NoSearch(Search):
     """No search: `resolved` of the configuration turns it into null."""
 
-    def propose(
-        self,
-        space: Mapping[str, Range],
-        default: Mapping[str, Value],
-        trials: Sequence[Trial],
-        num_trees: int,
-        num_folds: int,
-    ) -> list[Proposal]:
+    def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
         return []

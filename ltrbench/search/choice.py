@@ -17,8 +17,8 @@ from ltrbench.metrics import evaluate
 from ltrbench.results import FINISHED, Run
 from ltrbench.results.record import SearchRecord
 from ltrbench.results.run import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
-from ltrbench.search.base import Proposal, Search, Trial
-from ltrbench.search.space import Range, Value
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
+from ltrbench.search.space import Value
 from ltrbench.statistics import Interval, PairedSample, winner_intervals
 from ltrbench.tables import listed
 
@@ -167,8 +167,7 @@ def as_text(value: Value) -> str:
 def record(
     name: str,
     search: Search,
-    space: Mapping[str, Range],
-    default: Mapping[str, Value],
+    model: SearchedModel,
     trials: Sequence[Trial],
     winner: Trial,
     importance: Mapping[str, float],
@@ -177,8 +176,7 @@ def record(
 
     Args:
         name: name of its YAML in conf/search.
-        space: the settings that the model could vary.
-        default: their values without the search.
+        model: the model that was searched.
         trials: all trials.
         winner: the trial of `chosen`.
         importance: setting -> share of the variance that it explains; empty if unknown.
@@ -193,14 +191,14 @@ def record(
             for item in fields(search)
             if item.name not in _RECORDED_APART
         },
-        space={setting: str(values) for setting, values in space.items()},
+        space={setting: str(values) for setting, values in model.space.items()},
         trials=len(trials),
         failed=sum(trial.value is None for trial in trials),
         iterations=sum(trial.iterations for trial in trials),
         seconds=sum(trial.seconds for trial in trials),
         chosen=winner.proposal.number,
         settings=dict(winner.proposal.settings),
-        default=dict(default),
+        default=dict(model.default),
         importance=dict(importance),
     )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ltrbench.errors import ConfigError, require
-from ltrbench.search.base import Proposal, Search, Trial
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
 from ltrbench.search.space import Range, Value
 
 
@@ -32,15 +32,8 @@ class FullGrid(Search):
         super().__post_init__()
         require("search.levels", self.levels, at_least=2)
 
-    def propose(
-        self,
-        space: Mapping[str, Range],
-        default: Mapping[str, Value],
-        trials: Sequence[Trial],
-        num_trees: int,
-        num_folds: int,
-    ) -> list[Proposal]:
-        levels = {name: spaced_values(values, self.levels) for name, values in space.items()}
+    def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
+        levels = {name: spaced_values(values, self.levels) for name, values in model.space.items()}
         size = math.prod(map(len, levels.values()))
         if self.seconds is None and size > self.trials:
             counts = " x ".join(f"{len(values)} {name}" for name, values in levels.items())

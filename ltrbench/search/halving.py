@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ltrbench.errors import ConfigError, require
-from ltrbench.search.base import Proposal, Search, Trial
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
 from ltrbench.search.optuna_study import draw
-from ltrbench.search.space import Range, Value
+from ltrbench.search.space import Value
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,14 @@ class SuccessiveHalving(Search):
                 "Set search.trials and search.seconds=null, or use search=tpe."
             )
 
-    def propose(
-        self,
-        space: Mapping[str, Range],
-        default: Mapping[str, Value],
-        trials: Sequence[Trial],
-        num_trees: int,
-        num_folds: int,
-    ) -> list[Proposal]:
-        rungs = self.rungs(num_trees, num_folds)
-        proposals = [Proposal(0, dict(default))]
+    def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
+        rungs = self.rungs(model.num_trees, model.num_folds)
+        proposals = [Proposal(0, dict(model.default))]
         settings: list[Mapping[str, Value]] = []
-        if space:
+        if model.space:
             settings = [trial.proposal.settings for trial in trials[1 : self.trials]]
-            settings += [draw(space, self.seed, number) for number in range(1 + len(settings), self.trials)]
+            numbers = range(1 + len(settings), self.trials)
+            settings += [draw(model.space, self.seed, number) for number in numbers]
         for rung in rungs:
             begin = len(proposals)
             proposals += [

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ltrbench.errors import ConfigError, require, require_choice
-from ltrbench.search.base import BATCH, PER_FOLD, Proposal, Search, Trial
+from ltrbench.search.base import BATCH, PER_FOLD, Proposal, Search, SearchedModel, Trial
 from ltrbench.search.optuna_study import draw
 from ltrbench.search.pruning import MINIMA
 from ltrbench.search.space import Range, Value
@@ -47,23 +47,16 @@ class RandomSearch(Search):
                 "trials early on several folds."
             )
 
-    def propose(
-        self,
-        space: Mapping[str, Range],
-        default: Mapping[str, Value],
-        trials: Sequence[Trial],
-        num_trees: int,
-        num_folds: int,
-    ) -> list[Proposal]:
-        if not space:
-            return [] if trials else [Proposal(0, dict(default))]
+    def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
+        if not model.space:
+            return [] if trials else [Proposal(0, dict(model.default))]
         numbers = self.next_numbers(trials, self._size_of_batch())
-        settings = self._settings(space, trials, numbers)
+        settings = self._settings(model.space, trials, numbers)
         return [
             Proposal(
                 number,
-                settings[number] if number > 0 else dict(default),
-                minimum=self._minimum(number, trials, num_trees),
+                settings[number] if number > 0 else dict(model.default),
+                minimum=self._minimum(number, trials, model.num_trees),
             )
             for number in numbers
         ]

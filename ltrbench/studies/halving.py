@@ -23,7 +23,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.search.base import OVERALL, PER_FOLD, Proposal, Trial
+from ltrbench.search.base import OVERALL, PER_FOLD, Proposal, SearchedModel, Trial
 from ltrbench.search.halving import SuccessiveHalving
 from ltrbench.search.space import Range, Space, Value, settings_of
 from ltrbench.studies.base import Study, publish_study
@@ -210,9 +210,10 @@ def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Halvin
     Args:
         curves: of every setting, fitted with `num_trees`, the default first.
     """
+    model = SearchedModel(_STAND_IN, {_NAME: None}, num_trees, num_folds=len(curves[0]))
     places: dict[Value, int] = {}
     trials: list[Trial] = []
-    while proposals := halving.propose(_STAND_IN, {_NAME: None}, trials, num_trees, len(curves[0])):
+    while proposals := halving.propose(model, trials):
         for proposal in proposals:
             place = places.setdefault(proposal.settings[_NAME], len(places))
             trials.append(_replayed(proposal, curves[place]))

@@ -18,7 +18,7 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
 from ltrbench.results import Run
 from ltrbench.results.storage import writing_to
-from ltrbench.search.base import PER_FOLD, Proposal, Search, Trial
+from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial
 from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
 from ltrbench.search.optuna_study import setting_importances, write_journal
 from ltrbench.search.space import settings_of
@@ -65,15 +65,14 @@ class JobSearch:
                 "BoostingRanker, whose parameters and number of trees a search varies. Run this model in a "
                 "command of its own with search=none and the same hydra.sweep.dir."
             )
-        self.space = self.search.space.of(model, ranker)
-        if not self.space:
+        space = self.search.space.of(model, ranker)
+        if not space:
             raise ConfigError(
                 f"the search space has no setting of {model}. Add ranges of its settings, as in "
                 f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}', or run this model in a "
                 "command of its own with search=none and the same hydra.sweep.dir."
             )
-        self.num_trees = ranker.num_trees
-        self.default = settings_of(ranker, self.space)
+        self.model = SearchedModel(space, settings_of(ranker, space), ranker.num_trees, len(self.jobs))
         self.earlier = self._earlier_choice()
         if self.earlier is None and len(self.jobs) > 1:
             self._refuse_leakage()
@@ -121,9 +120,7 @@ class JobSearch:
                 return open_jobs
             for proposal, jobs in self.proposed[len(self.trials) :]:
                 self.trials.append(self._trial(proposal, jobs))
-            proposals = self.search.propose(
-                self.space, self.default, self.trials, self.num_trees, len(self.jobs)
-            )
+            proposals = self.search.propose(self.model, self.trials)
             if not proposals:
                 break
             self._add(proposals, plan)
@@ -160,10 +157,10 @@ class JobSearch:
             return self.earlier
         best = chosen(self.trials, self._first_reason())
         name = str(self.jobs[0].choices.get("search"))
-        importance = setting_importances(self.space, self.trials)
+        importance = setting_importances(self.model.space, self.trials)
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
         return ChosenSettings(
-            record=record(name, self.search, self.space, self.default, self.trials, best, importance),
+            record=record(name, self.search, self.model, self.trials, best, importance),
             trials=rows(self.trials, best, runs, self.search.metric, self.search.seed),
         )
 
@@ -209,7 +206,7 @@ class Searches:
                 ended |= dict.fromkeys((job.number for job in search.jobs), _choice_or_error(search))
         self.attempted |= {job.folder for job in trials.values()}
         if trials or ended:
-            of_dashboard = {search.name: (search.space, search.trials) for search in self.searches}
+            of_dashboard = {search.name: (search.model.space, search.trials) for search in self.searches}
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
         return list(trials.values()), ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ltrbench.search.base import Proposal, Search, Trial
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
 from ltrbench.search.space import Range, Value
 
 SPACE = {
@@ -57,7 +57,8 @@ def run(
 ) -> list[Trial]:
     """Runs a search to its end, from trials that have ended already."""
     trials = list(trials or [])
-    while proposals := search.propose(space, default, trials, NUM_TREES, num_folds):
+    model = SearchedModel(space, default, NUM_TREES, num_folds)
+    while proposals := search.propose(model, trials):
         assert [proposal.number for proposal in proposals] == [
             *range(len(trials), len(trials) + len(proposals))
         ]

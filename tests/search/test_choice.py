@@ -17,7 +17,7 @@ from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.results import FAILED, LearningCurve, Run
 from ltrbench.results.record import RunResult, reason_to_refuse, result_as_json
-from ltrbench.search.base import Proposal, Search, Trial
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
 from ltrbench.search.choice import chosen, leak, record, rows, trial_of
 from ltrbench.search.space import Range, Space
 
@@ -142,7 +142,7 @@ def test_the_record_of_a_search_is_readable_and_has_its_budget(tmp_path: Path) -
         trial(2, None),
     ]
     space = {"l2": search.space.shared["l2"]}
-    stored = record("random", search, space, {"l2": 1.0}, trials, trials[1], {"l2": 1.0})
+    stored = record("random", search, SearchedModel(space, {"l2": 1.0}, 100), trials, trials[1], {"l2": 1.0})
     assert stored == {
         "name": "random",
         "seed": 5,

@@ -11,6 +11,7 @@ from messages import naming
 from search_cases import DEFAULT, NUM_TREES, SPACE, run
 
 from ltrbench.errors import ConfigError
+from ltrbench.search.base import SearchedModel
 from ltrbench.search.grid import FullGrid, spaced_values
 from ltrbench.search.space import Range
 
@@ -46,7 +47,7 @@ def test_whole_numbers_are_distinct_and_in_the_range(low: int, width: int, numbe
 def test_more_combinations_than_trials_are_refused() -> None:
     remedies = ("search.trials=54", "search.levels", "search.space", "3 num_leaves")
     with pytest.raises(ConfigError, match=naming(54, 53, *remedies)):
-        FullGrid(trials=53).propose(SPACE, DEFAULT, [], NUM_TREES, 1)
+        FullGrid(trials=53).propose(SearchedModel(SPACE, DEFAULT, NUM_TREES), [])
 
 
 def test_with_seconds_the_grid_ends_after_the_time() -> None:

@@ -12,7 +12,7 @@ from messages import naming
 from search_cases import DEFAULT, NUM_TREES, SPACE, quality, run
 
 from ltrbench.errors import ConfigError
-from ltrbench.search.base import OVERALL, Proposal
+from ltrbench.search.base import OVERALL, Proposal, SearchedModel
 from ltrbench.search.halving import Rung, SuccessiveHalving
 from ltrbench.search.random import RandomSearch
 
@@ -34,7 +34,7 @@ def test_each_rung_keeps_the_best_of_the_one_before(number: int, eta: int, min_t
     trials = run(search)
     assert trials[0].proposal == Proposal(0, DEFAULT)
     begin = 1
-    drawn = RandomSearch(seed=seed, trials=number).propose(SPACE, {}, [], NUM_TREES, 1)[1:]
+    drawn = RandomSearch(seed=seed, trials=number).propose(SearchedModel(SPACE, {}, NUM_TREES), [])[1:]
     expected = [proposal.settings for proposal in drawn]
     for rung, size in zip(rungs, rung_sizes(number - 1, eta, len(rungs)), strict=True):
         of_rung = trials[begin : begin + size]
@@ -113,7 +113,7 @@ def test_what_halving_cannot_do_is_refused() -> None:
     with pytest.raises(ConfigError, match=naming("search.seconds", 60, "search.trials", "search=tpe")):
         SuccessiveHalving(seconds=60)
     with pytest.raises(ConfigError, match=naming("search.min_trees", 20, 30, "at most 15")):
-        SuccessiveHalving().propose(SPACE, DEFAULT, [], 30, 1)
+        SuccessiveHalving().propose(SearchedModel(SPACE, DEFAULT, 30), [])
     with pytest.raises(ConfigError, match=naming("search.min_trees", 0)):
         SuccessiveHalving(min_trees=0)
     with pytest.raises(ConfigError, match=naming("search.eta", 1)):

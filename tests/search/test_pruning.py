@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from search_cases import DEFAULT, NUM_TREES, SPACE, ended, quality, run
 
-from ltrbench.search.base import Proposal, Trial
+from ltrbench.search.base import Proposal, SearchedModel, Trial
 from ltrbench.search.pruning import Minima, bracket_of, hyperband_minima, median_minima
 from ltrbench.search.random import RandomSearch
 from ltrbench.search.tpe import TpeSearch
@@ -93,5 +93,5 @@ def test_a_minimum_depends_on_earlier_batches_only() -> None:
     search = RandomSearch(trials=16, pruning="median", batch=8)
     trials = run(search)
     changed = [*trials[:8], *(ended(trial.proposal, lambda _: 0.9) for trial in trials[8:12])]
-    proposal = search.propose(SPACE, DEFAULT, changed, NUM_TREES, 1)[0]
+    proposal = search.propose(SearchedModel(SPACE, DEFAULT, NUM_TREES), changed)[0]
     assert proposal.minimum == trials[12].proposal.minimum

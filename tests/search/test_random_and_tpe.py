@@ -9,7 +9,7 @@ from messages import naming
 from search_cases import DEFAULT, NUM_TREES, SPACE, quality, run
 
 from ltrbench.errors import ConfigError
-from ltrbench.search.base import OVERALL, Proposal
+from ltrbench.search.base import OVERALL, Proposal, SearchedModel
 from ltrbench.search.random import RandomSearch
 from ltrbench.search.space import Range
 from ltrbench.search.tpe import TpeSearch
@@ -22,7 +22,7 @@ prunings = pytest.mark.parametrize("pruning", [None, "median", "hyperband"])
 @searches
 def test_the_first_trial_has_the_default_settings_even_outside_the_space(kind: type[RandomSearch]) -> None:
     default = {**DEFAULT, "learning_rate": None}
-    first = kind(trials=3).propose(SPACE, default, [], NUM_TREES, 1)[0]
+    first = kind(trials=3).propose(SearchedModel(SPACE, default, NUM_TREES), [])[0]
     assert first == Proposal(0, default)
 
 
@@ -124,7 +124,7 @@ def test_with_seconds_no_trial_begins_after_the_time(kind: type[RandomSearch]) -
 def test_with_seconds_a_search_whose_trials_all_fail_ends(kind: type[RandomSearch]) -> None:
     search = kind(seconds=9.0)
     failing = [*run(kind(trials=8), value_of=lambda _: None)]
-    assert search.propose(SPACE, DEFAULT, failing, NUM_TREES, 1) == []
+    assert search.propose(SearchedModel(SPACE, DEFAULT, NUM_TREES), failing) == []
 
 
 @searches
