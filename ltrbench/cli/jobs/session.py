@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import logging
 import logging.config
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,6 +30,7 @@ from ltrbench.cli.jobs.continuing import (
     unplanned_runs,
     waiting_for,
 )
+from ltrbench.cli.jobs.logs import handlers_kept
 from ltrbench.cli.jobs.mirroring import (
     TRACKING,
     best_of,
@@ -40,8 +40,8 @@ from ltrbench.cli.jobs.mirroring import (
     sweep_identity,
 )
 from ltrbench.cli.jobs.progress import showing
-from ltrbench.cli.program import SCRIPT, program
-from ltrbench.conf_folder import settings_in
+from ltrbench.cli.jobs.rounds import Rounds, SweepOrder
+from ltrbench.cli.program import program
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
@@ -50,13 +50,13 @@ from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, r
 from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
-from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job
-from ltrbench.sweep.plan import FolderOf, Plan, prepare_sweep, read_plan
+from ltrbench.sweep.job import COMPARISON_FOLDER, Job
+from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
 from ltrbench.sweep.planning import plan_jobs
 from ltrbench.sweep.running import Events, run_tasks
 from ltrbench.sweep.state import DONE, JobState, state_of, states_of, wanted
 from ltrbench.sweep.timing import take_times, untimed
-from ltrbench.sweep.worker import FOLDER, JobTask, Outcome, experiment_of, failure, run_task, stopping
+from ltrbench.sweep.worker import JobTask, Outcome, experiment_of, failure, run_task, stopping
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -66,31 +66,6 @@ log = logging.getLogger("ltrbench")
 
 _SECONDS_FOR_OTHERS = 60.0
 """Maximum time to wait for another command that writes the comparison of the same sweep, or tracks it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepOrder:
-    """The jobs that a command wants to run, and how.
-
-    Attributes:
-        folder: folder of the sweep.
-        drafts: the jobs, without numbers.
-        folder_of: chooses the folder of a new job.
-        settings: the settings of the command: tracking, executor, register, progress, num_threads.
-        logging: configuration of Python's logging, with `FOLDER` for the folder of a run.
-        chdir: whether jobs run in their folders.
-        environment: environment variables of the jobs.
-        only_failed: whether only failed jobs run; otherwise every job that has not finished.
-    """
-
-    folder: Path
-    drafts: Sequence[Job]
-    folder_of: FolderOf
-    settings: Mapping[str, Any]
-    logging: Mapping[str, Any]
-    chdir: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
-    only_failed: bool = False
 
 
 @dataclass
@@ -138,7 +113,7 @@ class Session:
         self._open_tracker(tracker)
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
-            rounds = _Rounds(self, order, plan, executor, jobs)
+            rounds = Rounds(self, order, plan, executor, jobs)
             self._run_jobs(executor, rounds, order)
         for job in plan.jobs.values():
             if (order.folder / job.folder / RESULT_FILE).exists():
@@ -191,7 +166,7 @@ class Session:
             self.is_tracking = True
         self.tracker = tracker
 
-    def _run_jobs(self, executor: Executor, rounds: _Rounds, order: SweepOrder) -> None:
+    def _run_jobs(self, executor: Executor, rounds: Rounds, order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -432,13 +407,6 @@ def _closing(session: Session, work: Callable[[], None]) -> None:
         session.close(status)
 
 
-def default_logging() -> dict[str, Any]:
-    """Returns conf/hydra/job_logging/plain.yaml, with `FOLDER` for the folder of a run."""
-    settings = settings_in("hydra/job_logging", "plain")
-    settings["handlers"]["file"]["filename"] = f"{FOLDER}/{SCRIPT}.log"
-    return settings
-
-
 def heed_signals() -> None:
     """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends."""
 
@@ -450,104 +418,6 @@ def heed_signals() -> None:
     # A background command ignores Ctrl-C, which is meant for the foreground command.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
-
-
-def handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> dict[str, Any]:
-    """Returns a configuration of Python's logging with some of its handlers.
-
-    Args:
-        into_folders: keep the handlers that write into the folder of a run; False: keep the others.
-    """
-    kept = copy.deepcopy(dict(configuration))
-    handlers = kept.get("handlers", {})
-    dropped = [name for name, handler in handlers.items() if (FOLDER in str(handler)) != into_folders]
-    for name in dropped:
-        del handlers[name]
-    for logger in [kept.get("root") or {}, *kept.get("loggers", {}).values()]:
-        if "handlers" in logger:
-            logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
-    return kept
-
-
-@dataclass
-class _Rounds:
-    """The tasks of a command, round by round: first its jobs without a search and the first trials of all
-    searches, later the jobs whose settings were searched.
-
-    Attributes:
-        jobs: the jobs that the command runs, without trials.
-    """
-
-    session: Session
-    order: SweepOrder
-    plan: Plan
-    executor: Executor
-    jobs: Sequence[Job]
-
-    def __post_init__(self) -> None:
-        self._first = [job for job in self.jobs if not job.is_search]
-        self._searched = {job.number: job for job in self.jobs if job.is_search}
-        self._searches = None
-        if self._searched:
-            # Imported late, because it needs the extra `search`.
-            from ltrbench.sweep.searching import Searches, searches_of
-
-            sweep = self.order.folder.resolve()
-            # With the finished jobs, whose folds take part in a shared choice.
-            jobs = [job for job in self.session.jobs if job.is_search]
-            self._searches = Searches(sweep, self._planned, searches_of(sweep, jobs, self._searched))
-
-    def next_tasks(self) -> list[JobTask]:
-        """Returns the tasks of the next round; none if every job has ended."""
-        tasks, self._first = [self._task(job) for job in self._first], []
-        trials, choices = self._searches.next_round() if self._searches is not None else ([], {})
-        tasks += [self._task(job) for job in trials]
-        for number, choice in choices.items():
-            if number not in self._searched:
-                continue
-            task = self._task(self._searched[number])
-            if isinstance(choice, LtrbenchError):
-                self.session.record_failed(task, choice)
-            else:
-                tasks.append(replace(task, choice=choice))
-        return tasks or (self.next_tasks() if choices else [])
-
-    def _planned(self, drafts: Sequence[Job]) -> list[Job]:
-        """Adds trials to the plan; returns each with its number and folder."""
-        plan_jobs(self.plan, drafts, _folder_of_trial)
-        planned = [self.plan.find(draft) for draft in drafts]
-        jobs = [
-            replace(job, settings=draft.settings)
-            for job, draft in zip(planned, drafts, strict=True)
-            if job is not None
-        ]
-        known = {job.number for job in self.session.jobs}
-        new = {job.number: job for job in jobs if job.number not in known}
-        self.session.jobs = [*self.session.jobs, *new.values()]
-        return jobs
-
-    def _task(self, job: Job) -> JobTask:
-        return _task(self.order, job, self.plan, self.executor)
-
-
-def _folder_of_trial(job: Job, number: int) -> str:
-    return f"{TRIALS_FOLDER}/{number}"
-
-
-def _task(order: SweepOrder, job: Job, plan: Plan, executor: Executor) -> JobTask:
-    is_inline = isinstance(executor, InlineExecutor)
-    leader = plan.trained_before(job)
-    # A bar of a worker would be drawn over those of the others.
-    progress = order.settings["progress"]
-    return JobTask(
-        job=job,
-        sweep=order.folder.resolve(),
-        trained=None if leader is None else (leader.folder, leader.digest),
-        progress=progress if is_inline or progress == "none" else "plain",
-        logging=order.logging if is_inline else handlers_kept(order.logging, into_folders=True),
-        chdir=order.chdir,
-        environment=order.environment,
-    )
 
 
 def _check_watching(tracker: Tracker, executor: Executor) -> None:

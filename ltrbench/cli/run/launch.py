@@ -27,7 +27,8 @@ from ltrbench.cli.help.page import register_help
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.jobs.continuing import SWEEP_FILE
 from ltrbench.cli.jobs.progress import showing
-from ltrbench.cli.jobs.session import Session, SweepOrder, conduct, relative
+from ltrbench.cli.jobs.rounds import SweepOrder
+from ltrbench.cli.jobs.session import Session, conduct, relative
 from ltrbench.cli.program import program
 from ltrbench.cli.run.composing import plain_overrides
 from ltrbench.cli.run.keys import check_keys

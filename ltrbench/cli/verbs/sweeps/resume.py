@@ -163,7 +163,9 @@ def _show(plan: Plan, failed: bool, timing: bool) -> int:
 
 
 def _run(plan: Plan, drafts: list[Job], failed: bool, timing: bool) -> int:
-    from ltrbench.cli.jobs.session import Session, SweepOrder, conduct, default_logging
+    from ltrbench.cli.jobs.logs import default_logging
+    from ltrbench.cli.jobs.rounds import SweepOrder
+    from ltrbench.cli.jobs.session import Session, conduct
 
     last = plan.jobs[max(plan.jobs)]
     order = SweepOrder(
