@@ -7,7 +7,9 @@ of ltrbench/glossary.md. `by_group` returns the notes in the order in which ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from ltrbench.tables import listed
 
 ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = "Claims", "Conventions", "Differences between backends"
 ON_COSTS, ON_DATA = "Costs", "Data and runs"
@@ -37,12 +39,14 @@ class Note:
 
 
 def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
-    """Returns group -> its notes, without empty groups; notes with one subject and term are joined.
+    """Returns group -> its notes, without empty groups; notes with one subject and term are joined, and
+    equal notes about several subjects as well.
 
     >>> joined = by_group([Note(ON_DATA, "b", "One.", "native"), Note(ON_CLAIMS, "a", "Two."),
-    ...                    Note(ON_DATA, "b", "Three.", "native")])
+    ...                    Note(ON_DATA, "b", "Three.", "native"), Note(ON_DATA, "c", "Four.", "native"),
+    ...                    Note(ON_DATA, "c", "Four.", "random")])
     >>> {group: [str(note) for note in notes] for group, notes in joined.items()}
-    {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.']}
+    {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.', 'native and random: Four.']}
     """
     notes = list(dict.fromkeys(notes))
     groups = {group: [note for note in notes if note.group == group] for group in GROUPS}
@@ -57,4 +61,7 @@ def _joined(notes: Sequence[Note]) -> list[Note]:
         first = joined.get(key)
         text = note.sentence if first is None else f"{first.sentence} {note.sentence}"
         joined[key] = Note(note.group, note.term, text, note.subject)
-    return list(joined.values())
+    alike: dict[tuple[str, str, bool], list[Note]] = {}
+    for note in joined.values():
+        alike.setdefault((note.term, note.sentence, bool(note.subject)), []).append(note)
+    return [replace(notes[0], subject=listed([note.subject for note in notes])) for notes in alike.values()]

@@ -256,13 +256,13 @@ def parameters(results: Sequence[RunResult]) -> str:
     """
     kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
     tuned = dict.fromkeys(result.model for result in results if result.search)
-    settings: dict[str, dict[str, None]] = {}
+    settings: dict[str, dict[str, Mapping[str, object]]] = {}
     for result in results:
         chosen = result.search.get("space", {})
         fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
         if fixed or (result.params == OWN and not result.search):
-            settings.setdefault(result.model, {})[assignments(fixed)] = None
-    models = [f"{model} ({'; '.join(filter(None, texts)) or 'none'})" for model, texts in settings.items()]
+            settings.setdefault(result.model, {})[assignments(fixed)] = fixed
+    models = _models_with_settings(settings)
     parts = []
     if kinds:
         parts.append(f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}")
@@ -270,6 +270,33 @@ def parameters(results: Sequence[RunResult]) -> str:
         parts.append(f"each model's own, {listed(models)}")
     parts += [f"tuned by a search in {listed([*tuned])}"] if tuned else []
     return f"Parameters: {'; '.join(parts)}." if parts else ""
+
+
+def _models_with_settings(settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
+    """Returns each model with its settings; models with equal settings together.
+
+    A variant of the first model, with the same settings and few other values, shows only these.
+
+    Args:
+        settings: model -> the text of each of its sets of settings -> the settings.
+    """
+    texts: dict[str, list[str]] = {}
+    first = next(iter(settings), "")
+    base = _only(settings.get(first, {}))
+    for model, sets in settings.items():
+        text = "; ".join(filter(None, sets)) or "none"
+        variant = _only(sets)
+        if variant and variant.keys() == base.keys():
+            changed = {name: value for name, value in variant.items() if value != base[name]}
+            if 0 < len(changed) < len(base) / 2:
+                text = f"as {first}, but {assignments(changed)}"
+        texts.setdefault(text, []).append(model)
+    return [f"{listed(models)} ({text})" for text, models in texts.items()]
+
+
+def _only(sets: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
+    """Returns the settings of a model with one set of them; empty for several."""
+    return next(iter(sets.values())) if len(sets) == 1 else {}
 
 
 def _several(values: Iterable[str]) -> list[str]:

@@ -175,6 +175,19 @@ def test_the_parameters_of_tuned_models_are_not_listed(tmp_path: Path) -> None:
     assert mentions(parameters([alone.result]), "tuned", "mine")
 
 
+def test_variants_of_a_model_show_the_settings_that_differ(tmp_path: Path) -> None:
+    base = {"num_leaves": 8, "l2": 0.5, "truncation": 35}
+    models = {"best": base, "best l2=0": {**base, "l2": 0.0}, "best sigma=1": base, "mine": {"num_leaves": 3}}
+    results = [
+        tuned(tmp_path / name, name, search={}, params="own", own_settings=settings).result
+        for name, settings in models.items()
+    ]
+    assert parameters(results) == (
+        "Parameters: each model's own, best and best sigma=1 (num_leaves=8, l2=0.5, truncation=35), "
+        "best l2=0 (as best, but l2=0.0) and mine (num_leaves=3)."
+    )
+
+
 def test_the_time_of_another_training_has_that_of_its_search(tmp_path: Path) -> None:
     def seconds(name: str, **fields: Any) -> float:
         runs = [
