@@ -1,13 +1,7 @@
-"""Data sources of a run: the classes that the YAMLs in conf/data name as `_target_`.
-
-A source is a dataclass. Its fields are the keys of the YAML, checked by their types, and `load()` returns the
-Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
-another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
-"""
+"""Data sources that read training, validation and test files: LETOR text, and tables."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,129 +9,9 @@ from typing import Any
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.data.formats.table.tables import read_table
-from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
-from ltrbench.errors import ConfigError, DataError, require_choice
-
-TEST, VALID = "test", "valid"
-"""Values of `SplitSource.cv_split`."""
-
-
-@dataclass(kw_only=True)
-class Published:
-    """Published results on a data set.
-
-    Args:
-        source: where the figures were published and how they were computed.
-        figures: model -> metric -> value.
-    """
-
-    source: str
-    figures: dict[str, dict[str, float]]
-
-
-@dataclass(kw_only=True)
-class DataSource(ABC):
-    """Base class of data sources.
-
-    Args:
-        name: name of the data set in tables and runs.
-        published: published results, shown under the tables; None: not available.
-    """
-
-    name: str
-    published: Published | None = None
-
-    @abstractmethod
-    def load(self) -> Splits:
-        """Reads or generates the data. Raises DataError if the data is absent or invalid.
-
-        The data may depend only on the fields and on files that they name: a process loads equal sources
-        once, unless a named file has changed.
-        """
-
-
-@dataclass(kw_only=True)
-class SplitSource(DataSource):
-    """Base class of sources that hold out missing splits from the training queries, by query.
-
-    The test set is held out first, then the validation set from the remaining queries. The test set therefore
-    does not depend on `valid_share`, and neither set depends on `subset`.
-
-    With `cv`, each fold in turn is the test set. With `cv_split="valid"` it is the validation set instead;
-    the test set is then the same for every fold, and settings can be chosen by the validation sets of all
-    folds without seeing test queries.
-
-    Args:
-        valid_share: share of the queries, without the test queries, held out for validation; 0: no
-            validation.
-        test_share: share of the queries held out for the test set.
-        split_seed: random seed of the splits.
-        subset: share of the training queries to keep; validation and test sets stay whole.
-        cv: number of cross-validation folds; None: no cross-validation.
-        cv_split: split that a fold becomes, "test" or "valid".
-        fold: number of that fold, from one.
-
-    Raises:
-        ConfigError: `cv` is below 2 or set without a fold, the fold does not exist, or `cv_split` is neither
-            split.
-    """
-
-    valid_share: float = 0.2
-    test_share: float = 0.2
-    split_seed: int = 0
-    subset: float = 1.0
-    cv: int | None = None
-    cv_split: str = TEST
-    fold: int | None = None
-
-    def __post_init__(self) -> None:
-        require_choice("data.cv_split", self.cv_split, (TEST, VALID))
-        if self.cv is not None:
-            self._check_dealt_fold(self.cv)
-        elif self.fold is not None:
-            self._check_published_fold(self.fold)
-
-    def _check_dealt_fold(self, cv: int) -> None:
-        if cv < 2:
-            raise ConfigError(
-                f"cv is {cv}; cross-validation needs at least 2 folds. Set a larger number, such as cv=5, or "
-                "cv=null for a single split."
-            )
-        if self.fold is None:
-            raise ConfigError(
-                f"cv is {cv}, but no fold is set; choose the test fold with data.fold=1 to {cv}, or add -m "
-                "to run all folds."
-            )
-        if not 1 <= self.fold <= cv:
-            raise ConfigError(
-                f"data.fold is {self.fold}, but cv={cv} has folds 1 to {cv}; choose one of them."
-            )
-
-    def _check_published_fold(self, fold: int) -> None:
-        raise ConfigError(
-            f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, or set cv to the number "
-            "of cross-validation folds, such as cv=5."
-        )
-
-    def complete(
-        self, train: RankingDataset, valid: RankingDataset | None = None, test: RankingDataset | None = None
-    ) -> Splits:
-        """Holds out the missing splits from the training queries.
-
-        Raises:
-            DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
-                splits share a query.
-        """
-        folds = {} if self.cv is None or self.fold is None else {self.cv_split: (self.fold, self.cv)}
-        if test is None and TEST in folds:
-            train, test = take_fold(train, *folds[TEST], self.split_seed)
-        elif test is None:
-            train, test = split_queries(train, self.test_share, self.split_seed, "test")
-        if valid is None and VALID in folds:
-            train, valid = take_fold(train, *folds[VALID], self.split_seed)
-        elif valid is None and self.valid_share != 0:
-            train, valid = split_queries(train, self.valid_share, self.split_seed, "valid")
-        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
+from ltrbench.data.sources.base import TEST, VALID, SplitSource
+from ltrbench.data.splits import Splits
+from ltrbench.errors import ConfigError, DataError
 
 
 @dataclass(kw_only=True)
