@@ -23,8 +23,8 @@ import numpy as np
 from ltrbench.data import Splits
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.sources import DataSource, FileSource
+from ltrbench.measure.available import available_bytes
 from ltrbench.measure.clock import Stopwatch
-from ltrbench.measure.memory import free_bytes
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
 
@@ -97,7 +97,7 @@ def _load(source: DataSource) -> _Loaded:
 def _make_room(num_bytes: int) -> None:
     """Drops the least recently used data sets until all of them fit, with new ones of `num_bytes`."""
     total = num_bytes + sum(loaded.num_bytes for loaded in _loaded.values())
-    most = _MEMORY_SHARE * (free_bytes() + total)
+    most = _MEMORY_SHARE * (available_bytes() + total)
     while _loaded and total > most:
         _, dropped = _loaded.popitem(last=False)
         total -= dropped.num_bytes

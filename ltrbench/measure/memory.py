@@ -1,4 +1,4 @@
-"""Memory growth of a block of code, from the peak resident size that the kernel records, and free memory."""
+"""Memory growth of a block of code, from the peak resident size that the kernel records."""
 
 from __future__ import annotations
 
@@ -6,20 +6,12 @@ import contextlib
 import ctypes
 import functools
 import gc
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
-_MACHINE = Path("/proc/meminfo")
-# Limit of a container, then its use: version 2 and version 1 of control groups.
-_CONTAINER = Path("/sys/fs/cgroup")
-_LIMITS = (
-    ("memory.max", "memory.stat", "anon"),
-    ("memory/memory.limit_in_bytes", "memory/memory.stat", "total_rss"),
-)
 # proc(5): writing 5 resets the peak resident size to the current size. ru_maxrss cannot be reset.
 _RESET_PEAK = "5"
 
@@ -72,22 +64,6 @@ def spare_imports(module: str) -> None:
     gc.freeze()
 
 
-def free_bytes() -> int:
-    """Returns the memory that a process can still get from the machine and from its container.
-
-    Outside Linux: the whole memory of the machine.
-    """
-    try:
-        free = [_amount(_MACHINE, "MemAvailable:") * 1024]
-    except OSError:
-        free = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for limit, use, key in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # not this version, or "max": without a limit
-            most = int((_CONTAINER / limit).read_text())
-            free.append(max(most - _amount(_CONTAINER / use, key), 0))
-    return min(free)
-
-
 def _give_back() -> None:
     """Returns freed memory to the system; otherwise a block could reuse it without visible growth."""
     gc.collect()
@@ -96,13 +72,7 @@ def _give_back() -> None:
 
 
 def _resident_mb(key: str) -> float:
-    return _amount(_STATUS, f"{key}:") * 1024 / 1e6
-
-
-def _amount(path: Path, key: str) -> int:
-    """Returns the number that follows a key, the first word of a line of the file."""
-    for line in path.read_text().splitlines():
-        words = line.split()
-        if words and words[0] == key:
-            return int(words[1])
-    raise OSError(f"{path} has no {key}")
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise OSError(f"{_STATUS} has no {key}")

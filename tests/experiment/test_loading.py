@@ -21,8 +21,8 @@ from ltrbench.errors import DataError
 from ltrbench.experiment import loading
 from ltrbench.experiment.loading import forget, load_once
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.measure import memory
-from ltrbench.measure.memory import free_bytes
+from ltrbench.measure import available
+from ltrbench.measure.available import available_bytes
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -179,29 +179,34 @@ def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyP
         if isinstance(array, np.ndarray)
     )
     # A quarter of the free memory and of three data sets is enough for two of them.
-    monkeypatch.setattr(loading, "free_bytes", lambda: int(6.5 * size))
+    monkeypatch.setattr(loading, "available_bytes", lambda: int(6.5 * size))
     assert loadings_of(b, a, c) == 2
     assert loadings_of(a, c) == 0
     assert loadings_of(b) == 1
-    monkeypatch.setattr(loading, "free_bytes", lambda: 0)
+    monkeypatch.setattr(loading, "available_bytes", lambda: 0)
     forget()
     assert loadings_of(a, a, b, b) == 2
 
 
-@pytest.mark.parametrize(("limit", "use", "key"), memory._LIMITS)
-def test_free_memory_respects_the_limit_of_a_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, use: str, key: str
+@pytest.mark.parametrize("version", available._VERSIONS)
+def test_available_memory_respects_the_limit_of_each_group_that_contains_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: available._Version
 ) -> None:
-    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
-    of_machine = free_bytes()
-    (tmp_path / limit).parent.mkdir(exist_ok=True)
-    (tmp_path / use).write_text(f"file 900000\n{key} 400000\n")
-    (tmp_path / limit).write_text("1000000\n")
-    assert free_bytes() == 600_000
-    (tmp_path / limit).write_text("300000\n")
-    assert free_bytes() == 0
-    (tmp_path / limit).write_text("max\n")
-    assert free_bytes() == pytest.approx(of_machine, rel=0.5)
+    monkeypatch.setattr(available, "_GROUPS", tmp_path)
+    monkeypatch.setattr(available, "_GROUPS_OF_PROCESS", tmp_path / "groups")
+    of_machine = available_bytes()
+    (tmp_path / "groups").write_text(f"5:devices:/other\n0:{version.controllers}:/batch/job\n")
+    job = tmp_path / version.folder / "batch" / "job"
+    job.mkdir(parents=True)
+    for group in (tmp_path / version.folder, job):
+        (group / version.limit).write_text("1000000\n")
+        (group / version.usage).write_text("700000\n")
+        (group / "memory.stat").write_text("".join(f"{key} 150000\n" for key in version.cache))
+        assert available_bytes() == 600_000
+        (group / version.limit).write_text("300000\n")
+        assert available_bytes() == 0
+        (group / version.limit).write_text("max\n")
+        assert available_bytes() == pytest.approx(of_machine, rel=0.5)
 
 
 def test_a_failed_loading_is_tried_again(tmp_path: Path) -> None:
