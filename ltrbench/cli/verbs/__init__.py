@@ -2,12 +2,13 @@
 
 To add a verb, add a file to this folder or a subfolder. There is no list of verbs: every `click.Command` at
 the top level of a file is a verb. If a file is named after its verb (`import_.py` defines `import`), the verb
-is found without importing the other files.
+is found without importing the other files. Files in a folder `subcommands` are no verbs: they belong to the
+group that imports them, such as `data`.
 
     comparisons   several runs: compare, aa, reproduce
     runs          one run: show, predict, trees, export, import, ui
     sweeps        sweeps: resume, status, sync
-    data          files of data and scores: inspect, evaluate, conventions, explain
+    data          files of data and scores: inspect, evaluate, conventions, explain, data
     walkthrough   LambdaMART on ten documents
     completion    the scripts of shell completion
 """
@@ -40,7 +41,7 @@ def all_verbs() -> dict[str, click.Command]:
 
 def _modules() -> list[str]:
     modules = pkgutil.walk_packages(__path__, prefix=f"{__name__}.")
-    return [module.name for module in modules if not module.ispkg]
+    return [module.name for module in modules if not module.ispkg and ".subcommands." not in module.name]
 
 
 def _commands_of(module: str) -> dict[str, click.Command]:

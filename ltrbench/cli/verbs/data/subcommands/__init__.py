@@ -1,0 +1,1 @@
+"""Commands of the verb `data`, one file each; a command has the name of its file."""
