@@ -26,7 +26,7 @@ _OF_A_REPLICATE = {"seed"}
 _OF_A_TRIAL = "early_stopping.minimum"
 _OF_A_FOLD = {"fold", "train", "valid", "test"}
 # Settings of a data set that do not change its documents: descriptions and paths.
-_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published"}
+_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published", "fetch"}
 # `SearchRecord.choose` of a search for each fold.
 _PER_FOLD = "per_fold"
 _WORDS = {"_target_": "class"}

@@ -4,6 +4,7 @@ dataset              RankingDataset: features and labels of documents, grouped b
 grades               fast loops over small integer labels
 query_keys           content-based keys of queries
 formats              file readers and writers
+fetching             download of published data sets
 splits               training, validation and test sets, split by query
 training_resamples   resamples of the training queries
 sources              data sources that the YAMLs of conf/data instantiate

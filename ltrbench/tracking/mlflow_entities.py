@@ -46,7 +46,7 @@ _MAX_NAME_LENGTH = 250
 _MAX_DIGEST_LENGTH = 36
 
 # Explanatory texts of a data set's YAML, which are the same in all runs.
-_NO_PARAMETERS = ("data.obtain", "data.published")
+_NO_PARAMETERS = ("data.obtain", "data.published", "data.fetch")
 
 # The names of the splits in MLflow's UI.
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}

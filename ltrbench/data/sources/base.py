@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.fetching.archive import PublishedArchive
 from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
 from ltrbench.errors import ConfigError, require_choice
 
@@ -33,10 +34,12 @@ class DataSource(ABC):
     Args:
         name: name of the data set in tables and runs.
         published: published results, shown under the tables; None: not available.
+        fetch: archive that `data fetch` downloads; None: not available.
     """
 
     name: str
     published: Published | None = None
+    fetch: PublishedArchive | None = None
 
     @abstractmethod
     def load(self) -> Splits:

@@ -1,1 +1,4 @@
-"""Commands of the verb `data`, one file each; a command has the name of its file."""
+"""Commands of the verb `data`, one file each; a command has the name of its file.
+
+fetch   downloads a published data set, checks it and unpacks it
+"""
