@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,23 @@ def is_verb(words: list[str]) -> bool:
 def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str) -> None:
     for words in commands(page):
         if is_verb(words):
-            all_verbs()[words[0]].make_context(words[0], list(words[1:]))
+            context = all_verbs()[words[0]].make_context(words[0], list(words[1:]))
+            if isinstance(context.command, click.Group):
+                _, subcommand, rest = context.command.resolve_command(context, list(words[1:]))
+                assert subcommand is not None
+                subcommand.make_context(words[1], rest, parent=context)
         else:
             check_run(words)
+
+
+def with_subcommands(commands: Iterable[click.Command]) -> Iterator[click.Command]:
+    """Yields commands and, after each group, the commands in it."""
+    for command in commands:
+        yield command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            inside = (command.get_command(context, name) for name in command.list_commands(context))
+            yield from with_subcommands(item for item in inside if item is not None)
 
 
 def check_run(words: list[str]) -> None:
@@ -171,7 +185,7 @@ def is_key(key: str) -> bool:
 def test_every_flag_in_a_sentence_exists(page: str) -> None:
     of_verbs = {
         name
-        for command in all_verbs().values()
+        for command in with_subcommands(all_verbs().values())
         for option in command.params
         if isinstance(option, click.Option)
         for name in option.opts

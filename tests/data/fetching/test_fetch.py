@@ -1,0 +1,360 @@
+"""`data fetch`: a published data set arrives whole, once, and only from an address that may be used."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from archives import FILES, packed
+from hydra import compose, initialize_config_dir
+from loopback import Loopback, serving
+from messages import naming
+from omegaconf import OmegaConf
+from paths import CONF
+
+from ltrbench.cli import main
+from ltrbench.config import build, register_schema
+from ltrbench.data.fetching import transfer
+from ltrbench.data.fetching.archive import PublishedArchive
+from ltrbench.data.fetching.fetch import address_of
+from ltrbench.data.sources import DataSource, FileSource
+from ltrbench.errors import ConfigError, DataError
+
+FOLDS = {
+    f"Fold{fold}/{part}.txt": f"{fold} qid:{part} 1:1\n".encode() * 1000 for fold in (1, 2) for part in "ab"
+}
+PUBLISHED = sorted(
+    path.stem
+    for path in (CONF / "data").glob("[!_]*.yaml")
+    if path.stem not in ("letor", "table", "synthetic")
+)
+
+Fetch = Callable[..., int]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    """Serves a data set of two folds."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(transfer.download, "__defaults__", (lambda seconds: None,))
+    with serving(packed(tmp_path / "published.zip", FOLDS).read_bytes()) as server:
+        yield server
+
+
+@pytest.fixture
+def fetch(server: Loopback, tmp_path: Path) -> Fetch:
+    """Runs `data fetch folds` in the folder data; fields of `fetch` in its YAML can be changed."""
+
+    def run(*words: str, **fields: object) -> int:
+        archive = {
+            "file": "folds.zip",
+            "size": len(server.content),
+            "sha256": hashlib.sha256(server.content).hexdigest(),
+            "into": "FOLDS",
+            "max_unpacked_gb": 0.001,
+            "licence": "Free of any terms.",
+            "page": "https://example.com/folds",
+            "must_accept": False,
+            "url": server.url("file"),
+            "verified": True,
+        }
+        data = {
+            "defaults": ["_five_folds", "_self_"],
+            "name": "folds",
+            "num_folds": 2,
+            "train": "${.root}/FOLDS/Fold${.fold}/a.txt",
+            "test": "${.root}/FOLDS/Fold${.fold}/b.txt",
+            "obtain": "See the page.",
+            "fetch": {key: value for key, value in (archive | fields).items() if value != "absent"},
+        }
+        (tmp_path / "conf/data").mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(OmegaConf.create(data), tmp_path / "conf/data/folds.yaml")
+        options = ["--config-dir", str(tmp_path / "conf"), "--root", str(tmp_path / "data")]
+        return main(["data", "fetch", "folds", *options, *words])
+
+    return run
+
+
+def refuses(capsys: pytest.CaptureFixture[str], *parts: str) -> bool:
+    """Returns whether the message of the last command has every part."""
+    error = capsys.readouterr().err
+    return all(part in error for part in parts)
+
+
+def below(folder: Path) -> dict[str, bytes]:
+    """The files below a folder, and their contents."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch() == 0
+    assert below(tmp_path / "data/FOLDS") == FOLDS
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {"FOLDS", "folds.zip"}
+    out = capsys.readouterr().out
+    assert all(
+        part in out for part in ("Free of any terms.", "https://example.com/folds", server.url("file"))
+    )
+    assert fetch() == 0
+    out = capsys.readouterr().out
+    assert all(part in out for part in ("data=folds", "4 files", str(tmp_path / "data")))
+    assert server.ranges == [None]
+
+
+def test_files_that_exist_are_kept_and_named(
+    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "data/FOLDS/Fold2/b.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("mine")
+    assert fetch() == 0
+    assert below(tmp_path / "data/FOLDS") == FOLDS | {"Fold2/b.txt": b"mine"}
+    assert str(kept) in capsys.readouterr().err
+
+
+def test_an_interrupted_download_is_continued_by_the_next_command(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.breaks = [300, *[0] * transfer.ATTEMPTS]
+    assert fetch() == 2
+    assert below(tmp_path / "data") == {"folds.zip.part": server.content[:300]}
+    assert refuses(capsys, "300 of", str(len(server.content)), "repeat")
+    server.ranges.clear()
+    assert fetch() == 0
+    assert server.ranges == ["bytes=300-"]
+    assert below(tmp_path / "data/FOLDS") == FOLDS
+
+
+def test_a_wrong_checksum_leaves_nothing_that_looks_finished(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch(sha256="0" * 64) == 2
+    assert list((tmp_path / "data").iterdir()) == []
+    digest = hashlib.sha256(server.content).hexdigest()
+    assert refuses(capsys, digest, "0" * 64, "data.fetch.sha256", "--url")
+    # A partial file of something else is noticed too, and the next command begins again.
+    (tmp_path / "data/folds.zip.part").write_bytes(b"#" * 100)
+    assert fetch() == 2
+    assert fetch() == 0
+
+
+def test_an_address_that_leads_to_nothing_leaves_nothing(
+    fetch: Fetch, server: Loopback, tmp_path: Path
+) -> None:
+    assert fetch(url=server.url("absent")) == 2
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_an_address_that_is_not_verified_is_printed_and_not_used(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch(verified=False) == 2
+    printed = capsys.readouterr()
+    assert server.url("file") in printed.out
+    place = str(tmp_path / "data/folds.zip")
+    parts = (server.url("file"), "data.fetch.verified", "https://example.com/folds", place, "--url")
+    assert all(part in printed.err for part in parts)
+    assert fetch(verified=False, url=None) == 2
+    assert "--url" in capsys.readouterr().err
+    assert server.ranges == []
+    assert fetch("--url", server.url("hops/2"), verified=False, url=None) == 0
+    assert below(tmp_path / "data/FOLDS") == FOLDS
+
+
+def test_an_address_of_the_user_is_checked_too(fetch: Fetch, server: Loopback, tmp_path: Path) -> None:
+    server.content = bytes(reversed(server.content))
+    digest = hashlib.sha256(bytes(reversed(server.content))).hexdigest()
+    assert fetch("--url", server.url("file"), verified=False, sha256=digest) == 2
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_licence_that_must_be_accepted_is_accepted_by_an_option(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([], ["--url", server.url("file")]):
+        assert fetch(*words, must_accept=True) == 2
+        printed = capsys.readouterr()
+        assert "Free of any terms." in printed.out
+        assert all(part in printed.err for part in ("https://example.com/folds", "--accept-licence"))
+    assert server.ranges == []
+    assert fetch("--accept-licence", must_accept=True) == 0
+
+
+def test_an_archive_that_the_user_downloaded_is_checked_and_unpacked(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data/folds.zip"
+    for content in (server.content[:-1], bytes(len(server.content))):
+        file.write_bytes(content)
+        assert fetch() == 2
+        assert refuses(capsys, str(file), "data.fetch.s", "Remove")
+        assert file.read_bytes() == content
+    file.write_bytes(server.content)
+    assert fetch(verified=False, must_accept=True) == 0
+    assert below(tmp_path / "data/FOLDS") == FOLDS
+    assert server.ranges == []
+
+
+def test_an_archive_without_a_file_of_a_fold_is_refused(
+    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.content = packed(tmp_path / "other.zip", FILES).read_bytes()
+    assert fetch() == 2
+    assert refuses(capsys, "Fold1/a.txt", "Fold1/train.txt", "data.fetch.into")
+    # The download is not lost.
+    assert below(tmp_path / "data") == {"folds.zip": server.content}
+
+
+def test_an_archive_larger_than_its_limit_is_refused(
+    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch(max_unpacked_gb=1e-6) == 2
+    assert refuses(capsys, "folds.zip", "1000 bytes", "Fold1/a.txt")
+    assert not (tmp_path / "data/FOLDS").exists()
+
+
+def test_two_commands_do_not_write_one_file(
+    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    part = tmp_path / "data/folds.zip.part"
+    with part.open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert fetch() == 2
+        assert refuses(capsys, str(part), "another command", "wait")
+    assert fetch() == 0
+
+
+def test_a_partial_file_that_is_a_link_is_refused(
+    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/folds.zip.part").symlink_to(tmp_path / "elsewhere")
+    assert fetch() == 2
+    assert refuses(capsys, "folds.zip.part", "--root")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_full_disk_is_named_and_what_has_arrived_is_kept(
+    fetch: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def append(part: object, block: bytes) -> None:
+        os.write(part.fileno(), block[:10])  # type: ignore[attr-defined]
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer, "_append", append)
+        assert fetch() == 2
+    assert refuses(capsys, "folds.zip.part", "No space left", "10 of", "repeat")
+    assert fetch() == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "parts"),
+    [
+        ("file", "../folds.zip", ["'../folds.zip'", ".zip", ".tar.gz"]),
+        ("file", "folds.rar", ["'folds.rar'", ".zip", ".tar.gz"]),
+        ("sha256", "abc", ["'abc'", "64 hexadecimal"]),
+        ("into", "../FOLDS", ["'../FOLDS'", "relative"]),
+        ("into", "/FOLDS", ["'/FOLDS'", "relative"]),
+        ("size", 0, ["0", "at least 1"]),
+        ("size", "many", ["many", "Integer"]),
+        ("max_unpacked_gb", 0, ["0", "more than 0"]),
+        ("url", None, ["data.fetch.verified", "verified: false"]),
+        ("sha256", "absent", ["sha256"]),
+        ("mirror", "x", ["mirror"]),
+    ],
+)
+def test_a_node_that_cannot_be_used_is_named(
+    fetch: Fetch,
+    server: Loopback,
+    capsys: pytest.CaptureFixture[str],
+    field: str,
+    value: object,
+    parts: list[str],
+) -> None:
+    assert fetch(**{field: value}) == 2
+    error = capsys.readouterr().err
+    assert all(part in error for part in (f"data.fetch.{field}", *parts)), error
+    assert server.ranges == []
+
+
+# conf/data
+
+
+def sources(name: str, root: Path) -> list[DataSource]:
+    """Builds the source of a YAML for each of its folds."""
+    register_schema()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("config", overrides=[f"data={name}", f"data.root={root}"])
+    built = []
+    for fold in range(1, (config.data.get("num_folds") or 1) + 1):
+        if "fold" in config.data:
+            config.data.fold = fold
+        built.append(build(config, "data", DataSource))
+    return built
+
+
+@pytest.mark.parametrize("name", ["mslr_web10k", "mslr_web30k", "istella_s"])
+def test_an_archive_is_unpacked_where_the_paths_of_its_yaml_are(name: str, tmp_path: Path) -> None:
+    for source in sources(name, tmp_path):
+        assert isinstance(source, FileSource)
+        archive = source.fetch
+        assert archive is not None
+        assert not archive.verified
+        assert f"data fetch {name}" in source.obtain
+        for path in (source.train, source.valid, source.test):
+            assert Path(path).is_relative_to(tmp_path / archive.into)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_no_data_set_is_downloaded_from_an_address_that_has_not_been_verified(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source, *_) = sources(name, tmp_path) if "inner" not in name else [None]
+    assert main(["data", "fetch", name, "--root", str(tmp_path), "--accept-licence"]) == 2
+    error = capsys.readouterr().err
+    assert f"data={name}" in error
+    if source is not None:
+        page = source.fetch.page if source.fetch else str(getattr(source, "obtain", ""))[:40]
+        assert page in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_not_published_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "fetch", "mslr_web1k"]) == 2
+    assert refuses(capsys, "mslr_web1k", "'mslr_web10k'", "istella_s")
+    for name in ("letor", "synthetic"):
+        assert main(["data", "fetch", name]) == 2
+        assert f"data={name}" in capsys.readouterr().err
+    assert main(["data", "fetsch"]) == 2
+    assert refuses(capsys, "fetsch", "'fetch'")
+
+
+def test_in_python_an_address_is_chosen_by_the_same_rules(tmp_path: Path) -> None:
+    archive = PublishedArchive(
+        file="a.zip",
+        size=1,
+        sha256="0" * 64,
+        into="a",
+        max_unpacked_gb=1,
+        licence="",
+        page="https://example.com",
+        url="https://example.com/a.zip",
+        verified=True,
+    )
+    assert address_of(archive, tmp_path, "a", url=None, accepted=True) == archive.url
+    assert address_of(archive, tmp_path, "a", url="https://b.com/a", accepted=True) == "https://b.com/a"
+    with pytest.raises(DataError, match=naming("data=a", "https://example.com", "--accept-licence")):
+        address_of(archive, tmp_path, "a", url=None, accepted=False)
+    with pytest.raises(ConfigError, match=naming("data.fetch.into", "'..'")):
+        PublishedArchive(**{**vars(archive), "into": ".."})
