@@ -7,13 +7,16 @@ import inspect
 import re
 import textwrap
 
+from omegaconf import OmegaConf
+
 from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.pages import ROOT
 from ltrbench.cli.help.settings import ConfigFile, config_files
+from ltrbench.conf_folder import conf_dir
 from ltrbench.glossary import GLOSSARY_FILE
 
-_ROOT_OF_DATA = "${.root}/"
+_ROOT_OF_DATA = "data"
 _SPLITS = ("train", "valid", "test")
 
 
@@ -54,10 +57,11 @@ def _folds(item: ConfigFile) -> str:
 
 
 def _layout(item: ConfigFile) -> str:
-    """Returns the paths of the splits below the data folder, for fold 1."""
-    paths = [_value(item, split) for split in _SPLITS]
-    below = (path.removeprefix(_ROOT_OF_DATA).replace("${.fold}", "1") for path in paths if path)
-    return ", ".join(map(code, below))
+    """Returns the paths of the splits below the data folder, for fold 1 and the default version."""
+    file = conf_dir() / item.group / f"{item.name}.yaml"
+    settings = OmegaConf.merge(OmegaConf.load(file), {"root": _ROOT_OF_DATA, "fold": 1})
+    paths = (OmegaConf.select(settings, split) for split in _SPLITS)
+    return ", ".join(code(path.removeprefix(f"{_ROOT_OF_DATA}/")) for path in paths if path)
 
 
 def _value(item: ConfigFile, key: str) -> str:

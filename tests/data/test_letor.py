@@ -245,6 +245,19 @@ def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> No
         read_letor(write(b"1 qid:1 1:1\n"), overflow="clip")
 
 
+@pytest.mark.parametrize("text", ["NULL", "null"])
+def test_a_value_written_as_null_is_missing_where_that_is_asked_for(write: Write, text: str) -> None:
+    content = f"1 qid:1 1:{text} 2:0.5\n0 qid:1 1:1 2:{text}\n".encode()
+    read = read_letor(write(content), nulls="missing")
+    np.testing.assert_array_equal(read.features, [[math.nan, 0.5], [1, math.nan]])
+    np.testing.assert_array_equal(read_letor_features(write(content), nulls="missing"), read.features)
+
+
+def test_a_treatment_of_nulls_that_does_not_exist_is_refused(write: Write) -> None:
+    with pytest.raises(DataError, match=naming("nulls is 'zero'", "refuse, missing")):
+        read_letor(write(b"1 qid:1 1:1\n"), nulls="zero")
+
+
 def test_a_mark_of_utf8_is_no_part_of_the_first_line(write: Write) -> None:
     assert read_letor(write(b"\xef\xbb\xbf1 qid:1 1:1\n")).labels.tolist() == [1]
 
@@ -603,6 +616,7 @@ MISTAKES = {
     "no value": (b"1 qid:1 3: 4:1", ["feature 3", "no value", "3:nan"]),
     "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
     "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
+    "a value written as NULL": (b"1 qid:1 2:NULL", ["feature 2 is 'NULL'", "(in a run data.nulls=missing)"]),
     "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap"]),
     "a value beyond float32": (
         b"1 qid:1 2:1.7976931348623157e308",

@@ -372,9 +372,10 @@ def test_a_fold_of_mq2008_is_three_fifths_one_fifth_and_one_fifth(
 LAYOUTS = {
     "mq2007": ["MQ2007/Fold2/train.txt", "MQ2007/Fold2/vali.txt", "MQ2007/Fold2/test.txt"],
     "mq2008": ["MQ2008/Fold2/train.txt", "MQ2008/Fold2/vali.txt", "MQ2008/Fold2/test.txt"],
-    "ohsumed": [f"OHSUMED/Fold2/{part}.txt" for part in ("trainingset", "validationset", "testset")],
+    "ohsumed": [f"OHSUMED/QueryLevelNorm/Fold2/{part}.txt" for part in ("train", "vali", "test")],
     "mslr_web10k": [f"MSLR-WEB10K/Fold2/{part}.txt" for part in ("train", "vali", "test")],
     "mslr_web30k": [f"MSLR-WEB30K/Fold2/{part}.txt" for part in ("train", "vali", "test")],
+    "istella": [f"istella-letor/full/{part}.txt" for part in ("train", "test")],
     "istella_s": [f"istella-s-letor/sample/{part}.txt" for part in ("train", "vali", "test")],
     "yahoo_set1": [f"ltrc_yahoo/set1.{part}.txt" for part in ("train", "valid", "test")],
     "clueweb09": ["ClueWeb09/Fold1/train.txt", "ClueWeb09/Fold1/test.txt"],
@@ -420,7 +421,7 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path
         file.write_text(
             "".join(f"{label} {qid.format(q)}1:{q} 2:{label}\n" for q in queries for label in (0, 1))
         )
-        if yaml == "istella_s":
+        if yaml.startswith("istella"):
             # As in the published files: the largest double.
             file.write_text(file.read_text().replace(" 2:1", " 2:1.79769313486232e+308"))
         if yaml == "lightgbm_example":
@@ -429,6 +430,33 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path
     sizes = [split.num_queries for _, split in of_layout(yaml, tmp_path).load()]
     # Without a published validation set, a fifth of the training queries is held out for it.
     assert sizes == ([10, 9, 8] if len(LAYOUTS[yaml]) == 3 else [8, 2, 9])
+
+
+@pytest.mark.parametrize("version", ["Feature-min", "Feature-null"])
+def test_the_versions_of_ohsumed_have_folders_and_file_names_of_their_own(
+    version: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "OHSUMED" / version / "Fold2"
+    folder.mkdir(parents=True)
+    for number, part in enumerate(("trainingset", "validationset", "testset")):
+        value = "NULL" if version == "Feature-null" else "0.5"
+        lines = [f"1 qid:{number} 1:{number} 2:{value}\n", f"0 qid:{number} 1:9 2:1\n"]
+        (folder / f"{part}.txt").write_text("".join(lines))
+    node = composed("data=ohsumed", f"data.version={version}", "data.fold=2", f"data.root={tmp_path}")
+    splits = instantiate(node, _convert_="all").load()
+    first = np.nan if version == "Feature-null" else 0.5
+    for _, split in splits:
+        assert np.array_equal(split.features[:, 1], [first, 1], equal_nan=True)
+
+
+def test_a_version_that_does_not_exist_is_refused_with_the_versions_that_do() -> None:
+    versions = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
+    with pytest.raises(ConfigError, match=naming("data.version is 'scale'", "'scaled'", "raw, scaled")):
+        LetorFiles(name="mine", train="train.txt", version="scale", versions=versions)
+    with pytest.raises(ConfigError, match=naming("data.version is null", "mine", "raw, scaled")):
+        LetorFiles(name="mine", train="train.txt", versions=versions)
+    with pytest.raises(ConfigError, match=naming("data.version is 'raw'", "mine", "remove data.version")):
+        LetorFiles(name="mine", train="train.txt", version="raw")
 
 
 @pytest.mark.parametrize("yaml", LAYOUTS)

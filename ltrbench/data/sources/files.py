@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from ltrbench.data.formats.letor.reader import read_letor
 from ltrbench.data.formats.table.tables import read_table
 from ltrbench.data.sources.base import TEST, VALID, SplitSource
 from ltrbench.data.splits import Splits
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError, DataError, require_choice
 
 
 @dataclass(kw_only=True)
@@ -27,10 +27,13 @@ class FileSource(SplitSource):
         whole_labels: reject labels that are not whole numbers.
         root: folder of the published data, used in the paths of the YAML; not used here.
         num_folds: number of published folds, if the paths of the YAML contain `fold`; None: no folds.
+        version: published version of the files; None: there is only one.
+        versions: version -> file name of each split, used in the paths of the YAML.
         obtain: where to download the data and where to put it; shown when a file does not exist.
 
     Raises:
-        ConfigError: A path is not text, a fold does not exist, or `cv` is combined with a test set.
+        ConfigError: A path is not text, a version or a fold does not exist, or `cv` is combined with a test
+            set.
     """
 
     # Paths are Any, because OmegaConf has no type for a string or a list.
@@ -41,9 +44,12 @@ class FileSource(SplitSource):
     whole_labels: bool = True
     root: str = ""
     num_folds: int | None = None
+    version: str | None = None
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
     obtain: str = ""
 
     def __post_init__(self) -> None:
+        self._check_version()
         for key, given in (("train", self.train), ("valid", self.valid), ("test", self.test)):
             if given is not None or key == "train":
                 _check_paths(key, given)
@@ -59,6 +65,17 @@ class FileSource(SplitSource):
                 f"data.{self.cv_split}=null."
             )
         super().__post_init__()
+
+    def _check_version(self) -> None:
+        choices = ", ".join(self.versions)
+        if self.version is None and self.versions:
+            raise ConfigError(f"data.version is null, but {self.name} has several versions; set {choices}.")
+        if self.version is not None and not self.versions:
+            raise ConfigError(
+                f"data.version is '{self.version}', but {self.name} has only one version; remove "
+                "data.version."
+            )
+        require_choice("data.version", self.version, self.versions)
 
     def _check_published_fold(self, fold: int) -> None:
         if self.num_folds is None:
@@ -107,6 +124,7 @@ class LetorFiles(FileSource):
         first_index: index of the first feature in the files, 0 or 1.
         absent: value of features that a line omits: 0, or NaN for missing.
         overflow: treatment of values beyond float32: refuse, cap or missing.
+        nulls: treatment of values written as NULL: refuse or missing.
         feature_names: path of a file with lines `name, index`; None: the names are the indices.
     """
 
@@ -114,6 +132,7 @@ class LetorFiles(FileSource):
     first_index: int = 1
     absent: float = 0.0
     overflow: str = "refuse"
+    nulls: str = "refuse"
     feature_names: str | None = None
 
     def load(self) -> Splits:
@@ -137,6 +156,7 @@ class LetorFiles(FileSource):
             first_index=self.first_index,
             absent=self.absent,
             overflow=self.overflow,
+            nulls=self.nulls,
             sort_queries=self.sort_queries,
             whole_labels=self.whole_labels,
             feature_names=None if self.feature_names is None else self.existing("feature_names")[0],

@@ -32,6 +32,9 @@ LONGEST_ID = 1000
 # Treatment of values beyond float32.
 OVERFLOWS = ("refuse", "cap", "missing")
 
+# Treatment of values written as NULL.
+NULLS = ("refuse", "missing")
+
 _TABLE = "Read a CSV or Parquet table with data=table, in Python with read_table."
 _PARQUET = b"PAR1"  # magic bytes
 
@@ -49,6 +52,7 @@ _NUMBER_ONLY = re.compile(NUMBER)
 _NOT_TEXT = re.compile(rb"[" + CONTROL + rb"]")
 _RETURN_WITHIN = re.compile(rb"\r\s*+\S")
 _MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
+_NULL = re.compile(rb"null", re.IGNORECASE)
 _NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
 
@@ -65,6 +69,7 @@ class LineFormat:
         needs_label: whether a line without label is an error.
         overflow: treatment of values beyond float32: "refuse", "cap" (largest float32 of the same sign) or
             "missing" (NaN).
+        nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
         width_reason: origin of num_features and the remedy, for messages.
     """
 
@@ -74,6 +79,7 @@ class LineFormat:
     needs_qid: bool = True
     needs_label: bool = True
     overflow: str = "refuse"
+    nulls: str = "refuse"
     width_reason: str = (
         "the number of features in training. Remove features that training does not have, or set "
         "num_features to the total number"
@@ -86,6 +92,8 @@ class LineFormat:
         check_switch("whole_labels", self.whole_labels)
         if self.overflow not in OVERFLOWS:
             raise DataError(f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}.")
+        if self.nulls not in NULLS:
+            raise DataError(f"nulls is {self.nulls!r}; it must be one of {', '.join(NULLS)}.")
         if self.num_features is not None and not 1 <= self.num_features <= MAX_FEATURES:
             raise DataError(f"num_features is {self.num_features}; it must be between 1 and {MAX_FEATURES}.")
         if self.first_index not in (0, 1):
@@ -272,7 +280,7 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
                 "order. Sort them, and keep one value per index."
             )
         indices.append(index)
-        values.append(_parse_value(value_text, index, where, form.overflow))
+        values.append(_parse_value(value_text, index, where, form))
     return indices, values
 
 
@@ -298,14 +306,20 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
     return index
 
 
-def _parse_value(token: bytes, index: int, where: str, overflow: str) -> float:
+def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> float:
     if not token:
         raise DataError(
             f"{where}: feature {index} has no value after the colon. Write a value, write {index}:nan if the "
             "value is missing, or remove the feature from the line."
         )
-    if _MISSING.fullmatch(token):
+    is_null = bool(_NULL.fullmatch(token))
+    if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
         return math.nan
+    if is_null:
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which is not a number. If it means that the value "
+            "is missing, set nulls=missing (in a run data.nulls=missing); otherwise write a number."
+        )
     if _NOT_FINITE.fullmatch(token):
         raise DataError(
             f"{where}: feature {index} is {quote(token)}; values must be finite, or nan if missing. Cap the "
@@ -314,13 +328,13 @@ def _parse_value(token: bytes, index: int, where: str, overflow: str) -> float:
     if not _NUMBER_ONLY.fullmatch(token):
         raise DataError(f"{where}: feature {index} is {quote(token)}, which is not a number. {SYNTAX}")
     value = float(token)
-    if abs(value) >= FLOAT32_OVERFLOW and overflow == "refuse":
+    if abs(value) >= FLOAT32_OVERFLOW and form.overflow == "refuse":
         raise DataError(
             f"{where}: feature {index} is {quote(token)}, which exceeds float32 (at most 3.4e38). Rescale "
             "the feature, set overflow=cap, or set overflow=missing if such numbers encode missing values "
             "(in a run data.overflow=...)."
         )
-    return within_float32(value, overflow)
+    return within_float32(value, form.overflow)
 
 
 def within_float32(value: float, overflow: str) -> float:

@@ -67,6 +67,7 @@ def read_letor(
     first_index: int = 1,
     absent: float = 0.0,
     overflow: str = "refuse",
+    nulls: str = "refuse",
     sort_queries: bool = False,
     whole_labels: bool = False,
     feature_names: str | Path | None = None,
@@ -89,6 +90,7 @@ def read_letor(
         absent: value of a feature that a line omits, 0 or NaN.
         overflow: treatment of values beyond float32: "refuse" (an error), "cap" (largest float32 of the same
             sign) or "missing" (NaN).
+        nulls: treatment of values written as NULL: "refuse" (an error) or "missing" (NaN).
         sort_queries: group scattered lines by query, in the order of each query's first line; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -114,7 +116,7 @@ def read_letor(
     >>> data.labels.tolist(), data.query_start.tolist(), data.query_ids.tolist()
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
-    form = LineFormat(num_features, first_index, whole_labels, overflow=overflow)
+    form = LineFormat(num_features, first_index, whole_labels, overflow=overflow, nulls=nulls)
     check_switch("sort_queries", sort_queries)
     _check_absent(absent)
     form, names = _with_names(form, feature_names)
@@ -136,6 +138,7 @@ def read_letor_features(
     first_index: int = 1,
     absent: float = 0.0,
     overflow: str = "refuse",
+    nulls: str = "refuse",
     feature_names: str | Path | None = None,
 ) -> Features:
     """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
@@ -158,7 +161,9 @@ def read_letor_features(
     ...     read_letor_features(file).tolist()
     [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]]
     """
-    form = LineFormat(num_features, first_index, needs_qid=False, needs_label=False, overflow=overflow)
+    form = LineFormat(
+        num_features, first_index, needs_qid=False, needs_label=False, overflow=overflow, nulls=nulls
+    )
     _check_absent(absent)
     form, _ = _with_names(form, feature_names)
     paths = as_paths(path)
