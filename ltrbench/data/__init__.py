@@ -3,6 +3,7 @@
 dataset              RankingDataset: features and labels of documents, grouped by query
 grades               fast loops over small integer labels
 query_keys           content-based keys of queries
+features             features that are not one array in memory
 formats              file readers and writers
 fetching             download of published data sets
 splits               training, validation and test sets, split by query

@@ -1,0 +1,30 @@
+"""Features of a data set that are not one array in memory.
+
+matrix    FeatureMatrix: (D, F) features that are read by blocks of rows; functions for arrays and matrices
+views     rows of an array or of another matrix, without a copy
+stacked   arrays one below the other, such as the memory-mapped shards of a store
+"""
+
+from ltrbench.data.features.matrix import (
+    AnyFeatures,
+    CheckedFeatures,
+    FeatureMatrix,
+    arrays_of,
+    as_array,
+    row_blocks,
+)
+from ltrbench.data.features.stacked import StackedRows
+from ltrbench.data.features.views import RowRanges, RowView, take_rows
+
+__all__ = [
+    "AnyFeatures",
+    "CheckedFeatures",
+    "FeatureMatrix",
+    "RowRanges",
+    "RowView",
+    "StackedRows",
+    "arrays_of",
+    "as_array",
+    "row_blocks",
+    "take_rows",
+]
