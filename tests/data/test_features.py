@@ -212,7 +212,7 @@ def test_a_part_that_does_not_fit_is_named(parts: list[Any], named: list[str]) -
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(matrix_module, "free_bytes", lambda: 1_500_000_000)
+    monkeypatch.setattr(matrix_module, "available_bytes", lambda: 1_500_000_000)
     part = np.broadcast_to(np.zeros(1, dtype=np.float32), (1_000_000, 1))
     view: FeatureMatrix = RowView(part, np.tile([[0, 1_000_000]], (400, 1)))
     named = ("400000000 documents", "1.6 GB", "1.5 GB", "model=native", "data.subset")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.errors import DataError
-from ltrbench.measure.memory import free_bytes
+from ltrbench.measure.available import available_bytes
 from ltrbench.shapes import Features
 
 BLOCK_BYTES = 1 << 24
@@ -218,7 +218,7 @@ def require_memory(what: str, num_bytes: int) -> None:
     Args:
         what: what is allocated, a plural noun.
     """
-    free = free_bytes()
+    free = available_bytes()
     if num_bytes > free:
         raise DataError(
             f"{what} need {num_bytes / 1e9:.1f} GB of memory as one array, but only {free / 1e9:.1f} GB are "
