@@ -50,7 +50,7 @@ test-explore: setup ## run the property tests on new random examples
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest $(PARALLEL) -m hypothesis
 
 test-nojit: setup ## run the kernel tests uncompiled, to step through them in a debugger
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native tests/data/test_letor_kernels.py
 
 lint: setup ## check style, types and import contracts
 	$(BIN)/ruff check .
@@ -83,7 +83,8 @@ bench: setup ## benchmark time and memory of the engine, the evaluator (relative
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py
 
-fuzz: setup ## fuzz the readers of models and run folders with seeded mutations; minutes
+fuzz: setup ## fuzz the readers of data, models and run folders with seeded mutations; minutes
+	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
 	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
 	$(BIN)/python tests/fuzz/fuzz_runs.py --seed 1 --count 5000
 

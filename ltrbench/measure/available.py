@@ -1,4 +1,4 @@
-"""Available memory: how much a process can still allocate, given the machine and its control groups.
+"""Available memory and cores: what a process can still use, given the machine and its control groups.
 
 A container or a batch system limits memory by control groups. A process that exceeds the limit is killed
 without an exception, even if the machine has free memory.
@@ -38,6 +38,11 @@ _VERSIONS = (
         ("total_active_file", "total_inactive_file"),
     ),
 )
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use; a launcher or container may restrict it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_bytes() -> int:

@@ -12,7 +12,6 @@ and the effect of leaving each one out.
 from __future__ import annotations
 
 import contextlib
-import os
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError, require
+from ltrbench.measure.available import available_cores
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.shapes import Features
@@ -191,11 +191,6 @@ SHARED = tuple(
     if item.name not in (*OF_EVERY_RANKER, "early_stopping", "extra")
 )
 """The hyperparameters that conf/params sets to equal values in every backend."""
-
-
-def available_cores() -> int:
-    """Returns the number of cores that this process may use; a launcher or container may restrict it."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resolve_threads(num_threads: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.formats import compression
-from ltrbench.data.formats.letor import blocks, reader
-from ltrbench.data.formats.letor.line import OVERFLOWS, LineFormat, parse_line
+from ltrbench.data.formats.letor import reader, sizes
+from ltrbench.data.formats.letor.line import LineFormat, parse_line
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.errors import ConfigError, DataError
 
@@ -236,8 +235,6 @@ def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
     content = f"1 qid:1 1:{text} 2:0.5\n0 qid:1 1:-{text} 2:1\n".encode()
     read = read_letor(write(content), overflow=overflow)
     np.testing.assert_array_equal(read.features, [[value, 0.5], [-value, 1]])
-    form = LineFormat(overflow=overflow)
-    assert blocks.read_block_fast(content, 1, form, 0.0) is not None
 
 
 def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> None:
@@ -330,205 +327,6 @@ def test_what_is_written_is_read_back(
     assert data.features.tolist() == features.tolist()
     assert data.labels.tolist() == labels
     assert data.query_start.tolist() == [*range(0, len(labels), 2), len(labels)]
-
-
-# The fast path and the specification
-
-ORDINARY = st.sampled_from(b"0 0.000000 0.5 12 -3.25 +1 1e-5 2E+3 .5 5.".split())
-ODD = st.sampled_from(
-    [b"", *b"007 -0.0 1e38 3.5e38 1e400 -1e39 1e-60 nan inf 1_0 0x1 1.2.3 1e - 1-2 e5".split()]
-)
-BLANKS = st.sampled_from([b" ", b" ", b" ", b"\t", b"  "])
-PLAIN_LABELS = st.sampled_from([b"0", b"2", b"1.5"])
-ODD_LABELS = st.sampled_from([b"-1", b"1e999", b"-0", b"nan"])
-WEIGHTS = st.sampled_from([b"", b"", b"1", b"0.5", b"0", b"-1", b"inf", b"1e999", b"w"])
-QUERIES = st.sampled_from([b"1", b"10", b"A-7", b"q:1", b"10", b"\xc3\xa9"])
-COMMENTS = st.sampled_from(
-    [b"", b"#docid = GX1 inc = 1", b" # docid = a#b", b"#", b" # caf\xc3\xa9", b" #\xff"]
-)
-ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\t\r\n\v\x00\x1f\x7f\xff\xa0"])
-WIDTH = 40
-
-
-ODD_PARTS = st.sampled_from(
-    ["", "labels", "no label", "some labels", "weights", "no qid", "indices", "values"]
-)
-
-
-@st.composite
-def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
-    """Generates realistic lines in which the part `odd` is unusual."""
-    labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
-    values = ORDINARY | ODD if odd == "values" else ORDINARY
-    ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
-    indices = st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
-    lines = []
-    for query in draw(st.lists(QUERIES, min_size=1, max_size=5)):
-        pieces = [draw(labels), draw(WEIGHTS) if odd == "weights" else b"", b"qid:" + query]
-        if odd == "no qid" and draw(st.booleans()):
-            pieces = pieces[:1]
-        if odd == "no label" or (odd == "some labels" and draw(st.booleans())):
-            pieces = pieces[1:]
-        pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
-        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS))
-    return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
-
-
-@st.composite
-def damaged_lines(draw: st.DrawFn) -> bytes:
-    """Generates such lines with a few bytes replaced, inserted or removed."""
-    text = draw(letor_lines(draw(ODD_PARTS)))
-    for _ in range(draw(st.integers(0, 3))):
-        start = draw(st.integers(0, len(text)))
-        text = text[:start] + draw(ODD_BYTES | st.just(b"")) + text[start + draw(st.integers(0, 2)) :]
-    return text
-
-
-FORMS = st.builds(
-    LineFormat,
-    num_features=st.sampled_from([WIDTH, WIDTH // 2, 10**4]),
-    first_index=st.sampled_from([0, 1]),
-    whole_labels=st.booleans(),
-    needs_qid=st.booleans(),
-    needs_label=st.booleans(),
-    overflow=st.sampled_from(OVERFLOWS),
-)
-
-
-@given(text=damaged_lines() | letor_lines(), form=FORMS, absent=st.sampled_from([0.0, math.nan]))
-@settings(deadline=None, max_examples=500)
-def test_the_fast_path_reads_what_the_specification_reads_or_leaves_it(
-    text: bytes, form: LineFormat, absent: float
-) -> None:
-    fast = blocks.read_block_fast(text, 11, form, absent)
-    if fast is None:
-        return
-    # If the specification raises here, the fast path should have returned None.
-    plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
-    assert fast.features.tobytes() == plain.features.tobytes()
-    assert fast.features.shape == plain.features.shape
-    assert fast.labels.tobytes() == plain.labels.tobytes()
-    assert fast.weights.tobytes() == plain.weights.tobytes()
-    assert (fast.lines.tolist(), fast.widest) == (plain.lines.tolist(), plain.widest)
-    assert (fast.queries, fast.documents) == (plain.queries, plain.documents)
-
-
-def outcome(file: Path) -> tuple[str, bytes] | str:
-    """Returns the data of a file or the text of its DataError; any other error fails the test."""
-    try:
-        data = read_letor(file, num_features=1000)
-    except DataError as error:
-        return str(error)
-    return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
-
-
-@given(text=damaged_lines())
-@settings(deadline=None, max_examples=150)
-def test_a_file_gives_the_specifications_result_or_its_error(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes
-) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(text)
-    usual = outcome(file)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "read_block_fast", lambda *_: None)
-        assert outcome(file) == usual
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
-        assert outcome(file) == usual
-
-
-# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, and unlabelled files for
-# prediction.
-REAL_LINES = (
-    b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
-    b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
-    b"2 qid:1 1:3 2:3 3:0 4:-14.73 136:0\n",
-    b"1 0.5 qid:q-7 1:0.25 2:nan\n",
-    b"3 10:0.89 11:0.75 300:0.01\n",
-    b"qid:7 1:0.5 2:0.3 # doc\n",
-    b"1:0.5 2:0.3\r\n",
-)
-
-
-@st.composite
-def mutated_real_lines(draw: st.DrawFn) -> bytes:
-    """Generates a few real lines with tokens repeated and bytes changed, removed or inserted."""
-    text = b"".join(draw(st.lists(st.sampled_from(REAL_LINES), min_size=1, max_size=4)))
-    if draw(st.booleans()):
-        tokens = text.split(b" ")
-        place = draw(st.integers(0, len(tokens) - 1))
-        text = b" ".join([*tokens[: place + 1], *tokens[place:]])
-    for _ in range(draw(st.integers(0, 3))):
-        start = draw(st.integers(0, len(text)))
-        put_in = draw(ODD_BYTES | st.binary(max_size=2))
-        text = text[:start] + put_in + text[start + draw(st.integers(0, 3)) :]
-    return text
-
-
-@given(text=mutated_real_lines(), query_sizes=st.none() | st.lists(st.integers(1, 3), max_size=3))
-@settings(deadline=None, max_examples=300)
-def test_a_mutated_file_gives_what_the_specification_gives(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes, query_sizes: list[int] | None
-) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(text)
-    if query_sizes is not None:
-        file.with_name("train.txt.query").write_text("".join(f"{size}\n" for size in query_sizes))
-    usual = outcome(file)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "read_block_fast", lambda *_: None)
-        assert outcome(file) == usual
-
-
-@given(
-    text=mutated_real_lines()
-    | damaged_lines()
-    | st.sampled_from(["", "no label", "no label", "no qid"]).flatmap(letor_lines)
-)
-@settings(deadline=None, max_examples=300)
-def test_the_features_alone_are_those_of_the_specification(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes
-) -> None:
-    file = tmp_path_factory.mktemp("letor") / "new.txt"
-    file.write_bytes(text)
-    usual = features_alone(file)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "read_block_fast", lambda *_: None)
-        assert features_alone(file) == usual
-    with suppress(DataError):
-        labelled = read_letor(file, num_features=1000, sort_queries=True)
-        assert usual == labelled.to_file_order(labelled.features).tobytes()
-
-
-def features_alone(file: Path) -> bytes | str:
-    try:
-        return read_letor_features(file, num_features=1000).tobytes()
-    except DataError as error:
-        return str(error)
-
-
-@given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
-@settings(deadline=None, max_examples=200)
-def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(content)
-    for read in (read_letor, read_letor_features):
-        with suppress(DataError):  # any other error fails the test
-            read(file, num_features=1000)
-
-
-def test_lines_as_published_take_the_fast_path() -> None:
-    text = (
-        b"0 qid:10 1:0.000000 2:0.666667 46:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.13\n"
-        b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
-        b"4 qid:WT09-1 3:-7.25 \n"
-    )
-    assert blocks.read_block_fast(text, 1, LineFormat(), 0.0) is not None
-    form = LineFormat(needs_label=False)
-    unlabelled = b"".join(line.partition(b" ")[2] + b"\n" for line in text.splitlines())
-    for content in (text, unlabelled):
-        assert blocks.read_block_fast(content, 1, form, 0.0) is not None
 
 
 # Documents without labels
@@ -638,7 +436,7 @@ MISTAKES = {
 def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
     write: Write, line: bytes, fragments: list[str]
 ) -> None:
-    # All other lines are ordinary, so that the fast path must detect the mistake itself.
+    # All other lines are ordinary, so that the kernel must detect the mistake itself.
     file = write(b"0 qid:1 1:1\n2 qid:1 2:1\n" + line + b"\n2 qid:1 1:1\n")
     with pytest.raises(DataError) as caught:
         read_letor(file)
@@ -710,18 +508,46 @@ def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, wri
 def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6 - 1)
     file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
-    parts = ("train.txt:2:", "1000000 features", "2 documents", "0.0 GB", "Check that index")
+    names = 160 * 10**6
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 2 * 4 * 10**6 + names)
+    parts = (
+        "train.txt:2:",
+        "1000000 features",
+        "2 documents",
+        "0.2 GB",
+        "other lines is 1",
+        "Check that index",
+    )
     with pytest.raises(DataError, match=naming(*parts)):
         read_letor(file)
-    monkeypatch.setattr(blocks, "_available_bytes", lambda: 2 * 4 * 10**6)
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 2 * (4 * 10**6 + 3 * 8) + names)
     assert read_letor(file).features.shape == (2, 10**6)
+
+
+def test_the_remedy_for_large_data_is_not_to_check_one_index(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 2000)
+    file = write(b"0 qid:1 900:1\n1 qid:1 2:1 1000:3\n")
+    parts = ("train.txt:2:", "1000 features", "2 documents", "0.0 GB", "more memory", "fewer documents")
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_letor(file)
+    with pytest.raises(DataError, match=naming("train.txt", "num_features is 5000", "2 documents")):
+        read_letor(file, 5000)
+
+
+def test_an_invalid_line_comes_before_the_memory_that_it_needs(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 2000)
+    with pytest.raises(DataError, match=naming("train.txt:2:", "'99999999'", "16777216")):
+        read_letor(write(b"0 qid:1 1:1\n1 qid:1 99999999:3\n"))
 
 
 def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "_BLOCK_BYTES", 12)
-    monkeypatch.setattr(blocks, "_available_bytes", lambda: 3 * 4 * 1000)
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 3 * (4 * 1000 + 3 * 8) + 160 * 1000)
     lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
     assert read_letor(write(b"".join(lines))).num_features == 1000
     with pytest.raises(DataError, match=naming("train.txt:2:", "1000 features", "4 documents")):
@@ -752,19 +578,6 @@ def test_the_five_test_folds_hold_the_published_numbers(
     assert sum(fold.num_queries for fold in folds) == num_queries
     assert {fold.num_features for fold in folds} == {46}
     assert {label for fold in folds for label in fold.labels.tolist()} == {0, 1, 2}
-
-
-def test_real_lines_keep_their_document_ids_and_take_the_fast_path(letor_data: Callable[[str], Path]) -> None:
-    file = letor_data("MQ2008") / "Fold1" / "train.txt"
-    data = read_letor(file)
-    assert data.document_ids is not None
-    assert data.document_ids[0] == "GX008-86-4444840"
-    text = file.read_bytes()[: 1 << 18]
-    text = text[: text.rindex(b"\n") + 1]
-    fast = blocks.read_block_fast(text, 1, LineFormat(), 0.0)
-    assert fast is not None
-    plain = blocks.read_block_plainly(text, 1, LineFormat(), 0.0, file)
-    assert fast.features.tobytes() == plain.features.tobytes()
 
 
 def test_clueweb_is_read(letor_data: Callable[[str], Path]) -> None:

@@ -11,6 +11,7 @@ import codecs
 import gzip
 import lzma
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -130,33 +131,71 @@ def without_compression_ending(path: Path) -> Path:
     return path.with_suffix("") if _told_by_ending(path) else path
 
 
-def read_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Yields the uncompressed text in blocks of whole lines, each with the number of its first line.
+Blocks = Iterator[tuple[bytes, int]]
+"""Uncompressed text in blocks of whole lines, each with the number of its first line."""
+
+
+def read_blocks(path: Path) -> Blocks:
+    """Yields the uncompressed text of a file.
 
     A UTF-8 byte order mark at the beginning of the file is removed.
 
     Raises:
         DataError: The file does not exist, is a folder, cannot be opened, or is damaged or truncated.
     """
+    with _open(path) as raw:
+        yield from _blocks(raw, path)
+
+
+@contextmanager
+def read_twice(path: Path) -> Iterator[Callable[[], Blocks]]:
+    """Yields a function like `read_blocks` that can be called several times.
+
+    A file is read, and decompressed, with each call. A pipe can be read only once, so that its content is
+    copied into a temporary file first.
+
+    Raises:
+        DataError: There is no space for the temporary file.
+    """
+    if path.is_file() or path.is_dir() or not path.exists():
+        yield partial(read_blocks, path)
+        return
+    with _open(path) as pipe, tempfile.NamedTemporaryFile(prefix="ltrbench-") as copy:
+        try:
+            shutil.copyfileobj(pipe, copy)
+            copy.flush()
+        except OSError as error:
+            raise DataError(
+                f"{path}: the pipe cannot be copied to {copy.name} ({error.strerror}). Set TMPDIR to a "
+                "folder with enough space, or pass a file."
+            ) from None
+        yield lambda: _blocks_of_copy(Path(copy.name), path)
+
+
+def _blocks_of_copy(copy: Path, path: Path) -> Blocks:
+    with copy.open("rb") as raw:
+        yield from _blocks(raw, path)
+
+
+def _blocks(raw: BufferedReader, path: Path) -> Blocks:
     first_line = 1
     rest = b""  # incomplete last line of the bytes read so far
-    with _open(path) as raw:
-        kind = _told_by_content(raw)
-        stream = raw if kind is None else _unpacked(raw, kind, path)
-        while True:
-            try:
-                piece = stream.read(_BLOCK_BYTES)
-            except _DAMAGE as error:
-                raise _damaged(path, first_line, kind, error) from None
-            end = piece.rfind(b"\n") + 1
-            text, rest = (rest + piece[:end], piece[end:]) if end else (b"", rest + piece)
-            if not piece and rest:
-                text, rest = rest, b""
-            if text:
-                yield (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text), first_line
-                first_line += text.count(b"\n")
-            elif not piece:
-                return
+    kind = _told_by_content(raw)
+    stream = raw if kind is None else _unpacked(raw, kind, path)
+    while True:
+        try:
+            piece = stream.read(_BLOCK_BYTES)
+        except _DAMAGE as error:
+            raise _damaged(path, first_line, kind, error) from None
+        end = piece.rfind(b"\n") + 1
+        text, rest = (rest + piece[:end], piece[end:]) if end else (b"", rest + piece)
+        if not piece and rest:
+            text, rest = rest, b""
+        if text:
+            yield (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text), first_line
+            first_line += text.count(b"\n")
+        elif not piece:
+            return
 
 
 def _unpacked(raw: IO[bytes], kind: Compression, path: Path) -> IO[bytes]:

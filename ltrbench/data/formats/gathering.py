@@ -42,22 +42,40 @@ def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gat
     Raises:
         DataError: The rows of a query are scattered, and `sort_queries` is false.
     """
+    return gather_runs(queries, np.ones(len(queries), dtype=np.int64), sort_queries, place)
+
+
+def gather_runs(
+    queries: Sequence[str], sizes: NDArray[np.int64], sort_queries: bool, place: PlaceOfRow
+) -> Gathered:
+    """Groups rows by query like `gather`, given runs of consecutive rows of one query.
+
+    Args:
+        queries: (R,), R at least 1, query id of each run.
+        sizes: (R,), number of rows of each run, at least 1.
+
+    Raises:
+        DataError: The rows of a query are scattered, and `sort_queries` is false.
+    """
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(query, len(number_of)) for query in queries])
-    # A query that occurs again has its first number, which is lower than the number of the row before.
+    # A query that occurs again has its first number, which is lower than the number of the run before.
     comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
     if comes_back.size and not sort_queries:
-        row = int(comes_back[0])
-        last = int(np.flatnonzero(numbers[:row] == numbers[row])[-1])
+        run = int(comes_back[0])
+        before = int(np.flatnonzero(numbers[:run] == numbers[run])[-1])
         raise DataError(
-            f"{place(row)}: query {queries[row]!r} occurs again after other queries; its earlier rows end at "
-            f"{place(last)}. The rows of a query must be consecutive. Set sort_queries=true (in a run "
-            "data.sort_queries=true) to group them, or use different ids if these are two queries."
+            f"{place(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; its "
+            f"earlier rows end at {place(int(sizes[: before + 1].sum()) - 1)}. The rows of a query must be "
+            "consecutive. Set sort_queries=true (in a run data.sort_queries=true) to group them, or use "
+            "different ids if these are two queries."
         )
+    query_sizes = np.zeros(len(number_of), dtype=np.int64)
+    np.add.at(query_sizes, numbers, sizes)
     return Gathered(
-        query_start=np.concatenate([[0], np.cumsum(np.bincount(numbers))]),
+        query_start=np.concatenate([[0], np.cumsum(query_sizes)]),
         query_ids=np.array(list(number_of)),
-        file_rows=np.argsort(numbers, kind="stable") if comes_back.size else None,
+        file_rows=np.argsort(np.repeat(numbers, sizes), kind="stable") if comes_back.size else None,
     )
 
 

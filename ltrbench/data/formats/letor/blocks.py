@@ -1,46 +1,35 @@
-"""Parsers of blocks of LETOR lines.
+"""Blocks of LETOR lines, parsed into arrays.
 
-`read_block_plainly` parses a block line by line with `parse_line`, the specification. `read_block_fast` uses
-a regular expression and NumPy, and returns None if the block contains anything unusual, which
-`read_block_plainly` then parses. Results and errors are therefore always those of the specification, and a
-test compares the two.
+`read_block_plainly` parses a block line by line with `parse_line`, the specification. `fill_block` uses a
+kernel, and the specification for every line that the kernel does not accept. Results and errors are
+therefore always those of the specification, and a test compares the two.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.formats.letor.line import (
-    CONTROL,
-    FLOAT32_OVERFLOW,
-    LONGEST_ID,
-    MAX_FEATURES,
-    NUMBER,
+    OVERFLOWS,
     LineFormat,
     document_id,
     parse_line,
-    within_float32,
 )
 from ltrbench.errors import DataError
+from ltrbench.measure.available import available_cores
 from ltrbench.shapes import Features, Labels
 
-_MEMORY = Path("/proc/meminfo")
-_PLAIN_LINE = re.compile(
-    rb"^(" + NUMBER + rb")"
-    rb"(?:(?:[ \t]++(" + NUMBER + rb")(?=[ \t]++qid:))?+[ \t]++qid:([!-\"$-~]++))?+"
-    rb"((?:[ \t]++(?:0|[1-9][0-9]{0,7}+):(?:" + NUMBER + rb"|[nN][aA][nN]))*+)"
-    rb"[ \t]*+(?:#([^\r\n" + CONTROL + rb"]*+))?+\r?+$",
-    re.MULTILINE,
-)
-_UNLABELLED = rb"(?=qid:|[0-9]++:)"
-_UNLABELLED_FIRST = re.compile(_UNLABELLED)
-_UNLABELLED_NEXT = re.compile(rb"\n" + _UNLABELLED)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +49,7 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
     """Parses a block line by line, by the specification.
 
     Raises:
-        DataError: as `parse_line`; the features do not fit into memory.
+        DataError: as `parse_line`.
     """
     numbered = [
         (number, parsed)
@@ -70,7 +59,6 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
     with_features = [(parsed.indices[-1], -number) for number, parsed in numbered if parsed.indices]
     largest, widest = max(with_features, default=(form.first_index - 1, -first_line))
     width = largest - form.first_index + 1
-    check_memory(len(numbered), width, f"{path}:{-widest}")
     features = np.full((len(numbered), width), absent, dtype=np.float32)
     for row, (_, parsed) in enumerate(numbered):
         features[row, np.array(parsed.indices, dtype=np.int64) - form.first_index] = parsed.values
@@ -85,97 +73,170 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
     )
 
 
-def read_block_fast(text: bytes, first_line: int, form: LineFormat, absent: float) -> Block | None:
-    """Parses a block at once if every line is an ordinary document; returns None for any other block."""
-    num_lines = text.count(b"\n") + (not text.endswith(b"\n"))
-    unlabelled = not form.needs_label and _UNLABELLED_FIRST.match(text) is not None
-    if unlabelled:
-        # Parsed as lines with label 0. A block in which only some lines have a label is not ordinary.
-        text, num_others = _UNLABELLED_NEXT.subn(b"\n0 ", b"0 " + text)
-        if num_others != num_lines - 1:
-            return None
-    matches: list[tuple[bytes, bytes, bytes, bytes, bytes]] = _PLAIN_LINE.findall(text)
-    if len(matches) != num_lines:
-        return None
-    label_texts, weight_texts, queries, pairs, comments = zip(*matches, strict=True)
-    numbers = _numbers(b"".join(pairs).replace(b":", b" ")).reshape(-1, 2)
-    labels = _numbers(b" ".join(label_texts))
-    weights = _numbers(b" ".join(weight or b"nan" for weight in weight_texts))
-    if not (_ordinary(labels, weights, form) and _ordinary_queries(queries, form) and len(numbers)):
-        return None
-    rows = np.repeat(np.arange(num_lines), [of_line.count(b":") for of_line in pairs])
-    columns = numbers[:, 0].astype(np.int64) - form.first_index
-    beyond = np.abs(numbers[:, 1]) >= FLOAT32_OVERFLOW
-    ascending = (np.diff(columns) > 0) | (np.diff(rows) > 0)
-    width = int(columns.max()) + 1
-    if (
-        not ascending.all()
-        or columns.min() < 0
-        or width > (form.num_features or MAX_FEATURES)
-        or (form.overflow == "refuse" and beyond.any())
-        or not fits_into_memory(num_lines, width)
-    ):
-        return None
-    features = np.full((num_lines, width), absent, dtype=np.float32)
-    numbers[beyond, 1] = [within_float32(value, form.overflow) for value in numbers[beyond, 1].tolist()]
-    features[rows, columns] = numbers[:, 1]
-    return Block(
-        labels=np.full(num_lines, np.nan) if unlabelled else labels,
-        weights=weights,
-        queries=[query.decode() for query in queries],
-        documents=[document_id(comment) for comment in comments],
-        features=features,
-        lines=np.arange(first_line, first_line + num_lines),
-        widest=first_line + int(rows[columns.argmax()]),
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Arrays for the content of n consecutive documents."""
 
+    features: Features  # (n, F), filled with the value of absent features
+    labels: Labels  # (n,), NaN if a line has none
+    weights: NDArray[np.float64]  # (n,), NaN if a line has none
+    lines: NDArray[np.int64]  # (n,), from one
+    documents: NDArray[np.uint32]  # (n, L), code points of the document ids, filled with 0
 
-def _numbers(text: bytes) -> NDArray[np.float64]:
-    """Returns the blank-separated numbers of a text, which the regular expression has validated."""
-    return np.fromstring(text, sep=" ") if text else np.empty(0)
+    @classmethod
+    def allocate(cls, num_documents: int, num_features: int, longest_id: int, absent: float) -> Rows:
+        shape = (num_documents, num_features)
+        # The system only provides memory for zeros that are written or read.
+        is_zero = absent == 0 and math.copysign(1.0, absent) > 0
+        return cls(
+            features=np.zeros(shape, np.float32) if is_zero else np.full(shape, absent, np.float32),
+            labels=np.empty(num_documents),
+            weights=np.empty(num_documents),
+            lines=np.empty(num_documents, dtype=np.int64),
+            documents=np.zeros((num_documents, longest_id), dtype=np.uint32),
+        )
 
+    @staticmethod
+    def num_bytes(num_documents: int, num_features: int, longest_id: int) -> int:
+        """Returns the memory that `allocate` takes."""
+        return num_documents * (4 * num_features + 8 + 8 + 8 + 4 * longest_id)
 
-def _ordinary(labels: Labels, weights: NDArray[np.float64], form: LineFormat) -> bool:
-    weights_fit = (np.isnan(weights) | (np.isfinite(weights) & (weights >= 0))).all()
-    labels_fit = (np.isfinite(labels) & (labels >= 0)).all()
-    whole = not form.whole_labels or (labels == np.floor(labels)).all()
-    return bool(weights_fit and labels_fit and whole)
-
-
-def _ordinary_queries(queries: tuple[bytes, ...], form: LineFormat) -> bool:
-    return (all(queries) or not form.needs_qid) and max(map(len, queries)) <= LONGEST_ID
-
-
-def fits_into_memory(num_documents: int, num_features: int) -> bool:
-    """Returns whether float32 features (D, F) fit into the available memory."""
-    return _num_bytes(num_documents, num_features) <= _available_bytes()
-
-
-def check_memory(num_documents: int, num_features: int, where: str) -> None:
-    """Raises DataError before a matrix is allocated that does not fit into memory.
-
-    Some systems allow any allocation and kill the process when it uses the memory.
-
-    Args:
-        where: `path:line` of the largest feature index, which is the likely mistake.
-    """
-    if not fits_into_memory(num_documents, num_features):
-        raise DataError(
-            f"{where}: the largest feature index is on this line and requires {num_features} features; with "
-            f"{num_documents} documents they need {_num_bytes(num_documents, num_features) / 1e9:.1f} GB as "
-            f"float32, but only {_available_bytes() / 1e9:.1f} GB of memory are available. Check that index, "
-            "and number the features without gaps."
+    def part(self, start: int, stop: int) -> Rows:
+        """Returns the rows from start to stop, without a copy."""
+        rows = slice(start, stop)
+        return Rows(
+            self.features[rows], self.labels[rows], self.weights[rows], self.lines[rows], self.documents[rows]
         )
 
 
-def _num_bytes(num_documents: int, num_features: int) -> int:
-    return num_documents * num_features * np.dtype(np.float32).itemsize
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yields the result of `work` for each item, in the order of the items.
+
+    The work is spread over the available cores; it must release the global interpreter lock. About one item
+    per core is in memory.
+
+    Raises:
+        DataError: The first error in the order of the items, of `work` or of the iterator.
+    """
+    num_threads = available_cores()
+    if num_threads == 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(num_threads) as pool:
+        for future in _submitted(work, items, pool):
+            waiting.append(future)
+            if len(waiting) > num_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
-def _available_bytes() -> int:
-    """Returns the memory available without swapping (Linux), else the physical memory of the machine."""
-    if _MEMORY.exists():
-        for line in _MEMORY.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _submitted(
+    work: Callable[[Item], Result], items: Iterable[Item], pool: ThreadPoolExecutor
+) -> Iterator[Future[Result]]:
+    try:
+        for item in items:
+            yield pool.submit(work, item)
+    except DataError as error:  # comes after the errors of the items before it
+        failed: Future[Result] = Future()
+        failed.set_exception(error)
+        yield failed
+
+
+Run = tuple[int, str]
+"""First row of consecutive documents of one query, and the query id, "" if the lines have no qid."""
+
+
+def fill_block(
+    text: bytes, first_line: int, form: LineFormat, absent: float, path: Path, rows: Rows
+) -> list[Run]:
+    """Parses a block into the rows that were counted for it, and returns its queries.
+
+    Raises:
+        DataError: as `parse_line`; the block is not the one that was counted.
+    """
+    # Imported here, because `--help` reads no data and should not wait for numba.
+    from ltrbench.data.formats.letor import kernels
+
+    text = with_line_feed(text)
+    content, rules = np.frombuffer(text, dtype=np.uint8), _rules(form)
+    cursor = np.array([0, first_line, 0, 0])  # position, line, row, number of runs
+    places = np.empty((len(rows.labels), 3), dtype=np.int64)
+    runs: list[Run] = []
+    reason = kernels.ODD_LINE
+    while reason != kernels.DONE:
+        cursor[3] = 0
+        reason = kernels.parse_lines(
+            content,
+            cursor,
+            rules,
+            rows.features,
+            rows.labels,
+            rows.weights,
+            rows.lines,
+            rows.documents,
+            places,
+        )
+        runs += [(row, text[start:stop].decode()) for row, start, stop in places[: cursor[3]].tolist()]
+        if reason == kernels.ODD_LINE:
+            runs += _fill_odd_line(text, cursor, form, absent, path, rows)
+        elif reason == kernels.ODD_ID:
+            _fill_odd_id(text, cursor, path, rows)
+    if cursor[2] != len(rows.labels):
+        raise changed(path)
+    return runs
+
+
+def with_line_feed(text: bytes) -> bytes:
+    """Returns a block whose last line has an end, as the kernels require."""
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+def _rules(form: LineFormat) -> NDArray[np.int64]:
+    """Returns the line format as `parse_lines` takes it."""
+    overflow = OVERFLOWS.index(form.overflow)
+    return np.array([form.first_index, overflow, form.whole_labels, form.needs_label, form.needs_qid])
+
+
+def _fill_odd_line(
+    text: bytes, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: Rows
+) -> list[Run]:
+    """Parses the line at the cursor by the specification, and moves the cursor behind it."""
+    position, number, row, _ = cursor.tolist()
+    stop = text.index(b"\n", position)
+    line = parse_line(text[position:stop], f"{path}:{number}", form)
+    cursor[:2] = stop + 1, number + 1
+    if line is None:
+        return []
+    columns = np.array(line.indices, dtype=np.int64) - form.first_index
+    if row == len(rows.labels) or (columns >= rows.features.shape[1]).any():
+        raise changed(path)
+    rows.features[row] = absent
+    rows.features[row, columns] = line.values
+    rows.labels[row] = line.label
+    rows.weights[row] = math.nan if line.weight is None else line.weight
+    rows.lines[row] = number
+    _write_id(line.document, row, path, rows)
+    cursor[2] = row + 1
+    return [(row, line.query)]
+
+
+def _fill_odd_id(text: bytes, cursor: NDArray[np.int64], path: Path, rows: Rows) -> None:
+    """Decodes the document id of the line before the cursor."""
+    position, _, row, _ = cursor.tolist()
+    line = text[text.rfind(b"\n", 0, position - 1) + 1 : position]
+    _write_id(document_id(line.partition(b"#")[2]), row - 1, path, rows)
+
+
+def _write_id(document: str, row: int, path: Path, rows: Rows) -> None:
+    if len(document) > rows.documents.shape[1]:
+        raise changed(path)
+    rows.documents[row, : len(document)] = [ord(character) for character in document]
+
+
+def changed(path: Path) -> DataError:
+    """Returns the error for a file whose second reading does not match the first."""
+    return DataError(
+        f"{path}: the file changed while it was read. Wait until it is written completely, and read it again."
+    )

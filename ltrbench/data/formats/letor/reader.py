@@ -4,8 +4,9 @@
 
 One line is one document. The lines of a query are consecutive. Blank lines and comment lines are skipped. In
 LightGBM's form the lines have no qid, and companion files contain the query sizes: see `lightgbm`. The reader
-works in three steps: `compression` decompresses blocks of lines, `blocks` parses them as `line` specifies,
-and this module joins them.
+works in two passes over blocks of lines, which `compression` decompresses: `sizes` counts the documents and
+allocates arrays for them, `blocks` parses the lines into these arrays as `line` specifies. This module
+combines both. The two passes need little more memory than the result, but decompress a file twice.
 
 `read_letor_features` reads documents for prediction, which need neither label nor query.
 
@@ -16,17 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.formats.compression import read_blocks
-from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather
-from ltrbench.data.formats.letor.blocks import Block, check_memory, read_block_fast, read_block_plainly
+from ltrbench.data.formats.compression import Blocks, read_twice
+from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
+from ltrbench.data.formats.letor.blocks import Rows, Run, changed, fill_block, in_order
 from ltrbench.data.formats.letor.feature_names import read_feature_names
 from ltrbench.data.formats.letor.lightgbm import (
     NOTHING_BESIDE,
@@ -37,9 +39,10 @@ from ltrbench.data.formats.letor.lightgbm import (
     read_companions,
 )
 from ltrbench.data.formats.letor.line import SYNTAX, LineFormat
+from ltrbench.data.formats.letor.sizes import FileSize, allocate, count_files, file_of_largest
 from ltrbench.data.formats.options import as_paths, check_switch
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.shapes import Features, Labels
+from ltrbench.shapes import Features, QueryStart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +50,11 @@ class _File:
     """Content of one file with n documents, n at least 1, and of its companion files."""
 
     path: Path
-    labels: Labels  # (n,), all NaN if the file has none
-    queries: list[str]  # (n,), "" in LightGBM's form
-    documents: list[str]  # (n,)
+    rows: Rows
+    query_start: QueryStart  # (R + 1,), first row of each run of lines with the same qid, followed by n
+    queries: list[str]  # (R,), its qid; "" in LightGBM's form
     weights: NDArray[np.float64] | None  # (n,)
     beside: Companions
-    lines: NDArray[np.int64]  # (n,), line number of each document
-    blocks: list[Block]
 
     @property
     def has_qid(self) -> bool:
@@ -122,12 +123,8 @@ def read_letor(
     form, names = _with_names(form, feature_names)
     paths = as_paths(path)
     with _naming_files_beyond_memory(paths):
-        files = []
-        for each in paths:
-            beside = read_companions(each)
-            lines = replace(form, needs_qid=beside.query_sizes is None)
-            files.append(_read_file(each, lines, absent, beside))
-        dataset = _join(files, form, absent, sort_queries)
+        rows, sizes, files = _read_files(paths, form, absent, read_companions)
+        dataset = _join(rows, sizes, files, form, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
 
@@ -168,8 +165,9 @@ def read_letor_features(
     form, _ = _with_names(form, feature_names)
     paths = as_paths(path)
     with _naming_files_beyond_memory(paths):
-        files = [_read_file(each, form, absent, NOTHING_BESIDE) for each in paths]
-        return _join_features(files, form, absent)
+        rows, sizes, _ = _read_files(paths, form, absent, lambda _: NOTHING_BESIDE)
+        _check_width(rows, sizes)
+        return rows.features
 
 
 @contextlib.contextmanager
@@ -205,35 +203,86 @@ def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, 
     return replace(form, num_features=len(names), width_reason=reason), names
 
 
-def _read_file(path: Path, form: LineFormat, absent: float, beside: Companions) -> _File:
-    blocks = [
-        read_block_fast(text, first_line, form, absent)
-        or read_block_plainly(text, first_line, form, absent, path)
-        for text, first_line in read_blocks(path)
-    ]
-    labels = np.concatenate([block.labels for block in blocks]) if blocks else np.empty(0)
-    if not labels.size:
-        problem = "contains only blank lines and comments" if blocks else "is empty"
+def _read_files(
+    paths: Sequence[Path], form: LineFormat, absent: float, companions: Callable[[Path], Companions]
+) -> tuple[Rows, list[FileSize], list[_File]]:
+    """Returns the rows of all files, the sizes, and the content of each file, which refers to the rows."""
+    with contextlib.ExitStack() as stack:
+        texts = [stack.enter_context(read_twice(path)) for path in paths]
+        sizes = count_files(paths, texts)
+        rows = allocate(sizes, form, absent)
+        files, start = [], 0
+        for size, text in zip(sizes, texts, strict=True):
+            beside = companions(size.path)
+            lines = form if beside.query_sizes is None else replace(form, needs_qid=False)
+            stop = start + size.total.num_documents
+            files.append(_read_file(size, text(), lines, absent, beside, rows.part(start, stop)))
+            start = stop
+    return rows, sizes, files
+
+
+def _read_file(
+    size: FileSize, text: Blocks, form: LineFormat, absent: float, beside: Companions, rows: Rows
+) -> _File:
+    path, lines = size.path, rows.lines
+    runs = _fill(size, text, form, absent, rows)
+    num_documents = len(rows.labels)
+    if not num_documents:
+        problem = "contains only blank lines and comments" if size.blocks else "is empty"
         raise DataError(
             f"{path}: the file {problem}. {SYNTAX} Check that the file was written and copied completely."
         )
-    queries = [query for block in blocks for query in block.queries]
-    lines = np.concatenate([block.lines for block in blocks])
-    _check_all_or_none(~np.isnan(labels), lines, path, "label")
-    _check_all_or_none(np.array([bool(query) for query in queries]), lines, path, "qid")
-    check_companions(beside, path, len(labels))
+    _check_all_or_none(~np.isnan(rows.labels), lines, path, "label")
+    query_start = np.array([row for row, _ in runs] + [num_documents])
+    queries = [query for _, query in runs]
+    has_qid = np.repeat([bool(query) for query in queries], np.diff(query_start))
+    _check_all_or_none(has_qid, lines, path, "qid")
+    check_companions(beside, path, num_documents)
     if queries[0] and beside.query_sizes is not None:
-        _check_agreement(queries, beside.query_sizes, lines, path)
-    return _File(
-        path=path,
-        labels=labels,
-        queries=queries,
-        documents=[document for block in blocks for document in block.documents],
-        weights=_weights(np.concatenate([block.weights for block in blocks]), beside, lines, path),
-        beside=beside,
-        lines=lines,
-        blocks=blocks,
-    )
+        _check_agreement(query_start, queries, beside.query_sizes, lines, path)
+    return _File(path, rows, query_start, queries, _weights(rows.weights, beside, lines, path), beside)
+
+
+def _fill(size: FileSize, text: Blocks, form: LineFormat, absent: float, rows: Rows) -> list[Run]:
+    """Parses the blocks of a file into its rows, and returns the runs of lines with the same qid."""
+
+    def fill(part: _Part) -> list[Run]:
+        block_rows = rows.part(part.start, part.stop)
+        runs = fill_block(part.text, part.first_line, form, absent, size.path, block_rows)
+        return [(part.start + row, query) for row, query in runs]
+
+    runs: list[Run] = []
+    for runs_of_block in in_order(fill, _parts(size, text)):
+        for run in runs_of_block:
+            if not runs or run[1] != runs[-1][1]:
+                runs.append(run)
+    return runs
+
+
+class _Part(NamedTuple):
+    """A block of a file, and the rows of its documents."""
+
+    text: bytes
+    first_line: int
+    start: int
+    stop: int
+
+
+def _parts(size: FileSize, text: Blocks) -> Iterator[_Part]:
+    """Yields the blocks with their rows.
+
+    Raises:
+        DataError: as `read_blocks`; these are not the blocks that were counted.
+    """
+    start, num_blocks = 0, 0
+    for block, first_line in text:
+        if num_blocks == len(size.blocks):
+            raise changed(size.path)
+        stop = start + size.blocks[num_blocks].num_documents
+        yield _Part(block, first_line, start, stop)
+        start, num_blocks = stop, num_blocks + 1
+    if num_blocks < len(size.blocks):
+        raise changed(size.path)
 
 
 def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: Path, what: str) -> None:
@@ -248,18 +297,23 @@ def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: P
 
 
 def _check_agreement(
-    queries: list[str], query_sizes: NDArray[np.int64], lines: NDArray[np.int64], path: Path
+    query_start: QueryStart,
+    queries: list[str],
+    query_sizes: NDArray[np.int64],
+    lines: NDArray[np.int64],
+    path: Path,
 ) -> None:
     """Raises DataError if the queries by qid and by FILE.query do not start at the same lines."""
-    begins = np.zeros(len(queries), dtype=bool)
-    begins[np.concatenate([[0], np.cumsum(query_sizes)[:-1]])] = True
-    by_qid = np.array([row == 0 or queries[row] != queries[row - 1] for row in range(len(queries))])
-    odd = np.flatnonzero(begins != by_qid)
+    by_size = np.concatenate([[0], np.cumsum(query_sizes)[:-1]])
+    odd = np.setxor1d(by_size, query_start[:-1])
     if odd.size:
         row = odd[0]
-        this, other = ("continues", "starts another query") if begins[row] else ("starts", "starts no query")
+        query = queries[int(np.searchsorted(query_start, row, side="right")) - 1]
+        this, other = (
+            ("continues", "starts another query") if row in by_size else ("starts", "starts no query")
+        )
         raise DataError(
-            f"{path}:{lines[row]}: query {queries[row]!r} {this} on this line by its qid, but "
+            f"{path}:{lines[row]}: query {query!r} {this} on this line by its qid, but "
             f"{companion(path, '.query')} {other} here. Remove the .query file, or correct one of the two "
             "files."
         )
@@ -279,32 +333,38 @@ def _weights(
     return in_lines if has[0] else beside.weights
 
 
-def _join(files: list[_File], form: LineFormat, absent: float, sort_queries: bool) -> RankingDataset:
+def _join(
+    rows: Rows, sizes: list[FileSize], files: list[_File], form: LineFormat, sort_queries: bool
+) -> RankingDataset:
     """Joins the files into one data set, its rows in the order of `_gather`."""
     _check_alike(files)
     gathered = _gather(files, sort_queries)
-    documents = np.array([document for file in files for document in file.documents])
     of_files = [file.weights for file in files if file.weights is not None]
     weights = gathered.take(np.concatenate(of_files)) if of_files else None
     if weights is not None:
         check_some_weight(weights, gathered, lambda row: _place(files, row))
     positions = [name for file in files for name in file.beside.positions or ()]
-    features = _join_features(files, form, absent)
+    _check_width(rows, sizes)
     try:
         return RankingDataset(
-            features=gathered.take(features),
-            labels=gathered.take(np.concatenate([file.labels for file in files])),
+            features=gathered.take(rows.features),
+            labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
-            document_ids=gathered.take(documents) if documents.astype(bool).any() else None,
+            document_ids=_taken_ids(rows, gathered),
             document_weights=weights,
             positions=gathered.take(number_positions(positions)) if positions else None,
             file_rows=gathered.file_rows,
-            feature_names=tuple(str(number + form.first_index) for number in range(features.shape[1])),
+            feature_names=tuple(str(number + form.first_index) for number in range(rows.features.shape[1])),
         )
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
+
+
+def _taken_ids(rows: Rows, gathered: Gathered) -> NDArray[np.str_] | None:
+    longest = rows.documents.shape[1]
+    return gathered.take(rows.documents.view(f"U{longest}")[:, 0]) if longest else None
 
 
 def _check_alike(files: list[_File]) -> None:
@@ -323,10 +383,11 @@ def _check_alike(files: list[_File]) -> None:
 
 
 def _gather(files: list[_File], sort_queries: bool) -> Gathered:
-    """Groups the rows of all files by query; see `gather`."""
+    """Groups the rows of all files by query; see `gather_runs`."""
     if files[0].has_qid:
         queries = [query for file in files for query in file.queries]
-        return gather(queries, sort_queries, lambda row: _place(files, row))
+        sizes = np.concatenate([np.diff(file.query_start) for file in files])
+        return gather_runs(queries, sizes, sort_queries, lambda row: _place(files, row))
     by_file = [file.beside.query_sizes for file in files if file.beside.query_sizes is not None]
     query_start = np.concatenate([[0], np.cumsum(np.concatenate(by_file))])
     return Gathered(query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None)
@@ -334,30 +395,16 @@ def _gather(files: list[_File], sort_queries: bool) -> Gathered:
 
 def _place(files: list[_File], row: int) -> str:
     """Returns `path:line` of a document, given its row (0 to D - 1) in the concatenated files."""
-    ends = np.cumsum([len(file.labels) for file in files])
+    ends = np.cumsum([len(file.rows.labels) for file in files])
     number = int(np.searchsorted(ends, row, side="right"))
     file = files[number]
-    return f"{file.path}:{file.lines[row - int(ends[number])]}"  # from the end, so negative
+    return f"{file.path}:{file.rows.lines[row - int(ends[number])]}"  # from the end, so negative
 
 
-def _join_features(files: list[_File], form: LineFormat, absent: float) -> Features:
-    """Returns the (D, F) features of all files; F is `num_features`, else the width of the widest block."""
-    num_documents = sum(len(file.labels) for file in files)
-    widest, path = max(
-        ((block, file.path) for file in files for block in file.blocks),
-        key=lambda block_and_path: block_and_path[0].features.shape[1],
-    )
-    width = form.num_features or widest.features.shape[1]
-    if width == 0:
+def _check_width(rows: Rows, sizes: list[FileSize]) -> None:
+    """Raises DataError if there are no features."""
+    if rows.features.shape[1] == 0:
         raise DataError(
-            f"{path}: no line has a feature. {SYNTAX} Add features, or set num_features if all values are "
-            "absent on purpose."
+            f"{file_of_largest(sizes)}: no line has a feature. {SYNTAX} Add features, or set num_features if "
+            "all values are absent on purpose."
         )
-    check_memory(num_documents, width, f"{path}:{widest.widest}")
-    features = np.full((num_documents, width), absent, dtype=np.float32)
-    row = 0
-    for block in (block for file in files for block in file.blocks):
-        num_rows, num_columns = block.features.shape
-        features[row : row + num_rows, :num_columns] = block.features
-        row += num_rows
-    return features

@@ -1,0 +1,474 @@
+"""Compiled loops over the bytes of LETOR text.
+
+`count_lines` is the first pass over a block of lines; it measures the arrays that the second pass fills.
+`parse_lines` is the second pass. It accepts a line only if it certainly reads what `line.parse_line`, the
+specification, reads; it stops at any other line, for which the caller uses the specification.
+
+A block is whole lines, each with a line feed at its end. Because of the line feed, no loop over blanks,
+digits or names needs to check for the end of the block. Positions are unsigned, so that an index costs no
+test for negative values.
+
+A number is a mantissa of up to 19 digits times a power of ten. Up to 2^53 and 10^22 both are doubles, so that
+one operation rounds correctly (Clinger, 1990, "How to Read Floating Point Numbers Accurately"). The double of
+any other feature is known within 4 units in the last place. It is accepted if the bounds round to the same
+float32: rounding is monotonic, so that the correctly rounded double rounds to this float32 as well.
+
+Callers import this module late, because `--help` should not wait for numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import kernel
+from ltrbench.data.formats.letor.line import FLOAT32_OVERFLOW, LONGEST_ID
+from ltrbench.shapes import Features, Labels
+
+Text = NDArray[np.uint8]
+Byte = Any  # uint8
+Position = Any  # uint64
+Row = Any  # uint64
+
+_ZERO, _ONE, _TEN = np.uint64(0), np.uint64(1), np.uint64(10)
+_FAILED = np.uint64(2**64 - 1)  # instead of the position after a part of the line
+_TAB, _LINE_FEED, _RETURN, _BLANK, _DELETE = 9, 10, 13, 32, 127
+_COMMENT, _PLUS, _MINUS, _POINT, _COLON, _EQUALS = b"#+-.:="
+_EXPONENT = ord("e")
+_DIGIT_ZERO = np.uint64(ord("0"))
+_QID = np.frombuffer(b"qid:", dtype=np.uint8)
+_NAN = np.frombuffer(b"nan", dtype=np.uint8)
+_DOCID = np.frombuffer(b"docid", dtype=np.uint8)
+_ID_LENGTH = np.uint64(LONGEST_ID)
+_LONGEST_INDEX = np.uint64(9)  # digits
+
+_ROOM = np.uint64(10**18)  # below it, another digit fits into the mantissa
+_EXACT = np.uint64(2**53)
+_EXACT_EXPONENT = 22
+_POWERS = np.array([float(f"1e{exponent}") for exponent in range(309)])
+_LARGEST_EXPONENT = 308
+# A mantissa has at most 19 digits: below 10^-61, less than half of the smallest float32.
+_ZERO_EXPONENT = -80
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+# Each of the mantissa, the power and their product is off by half a unit, 2^-53; the 20th digit by less.
+_ERROR = 2.0**-50
+
+COUNTS = 6
+DOCUMENTS, LARGEST, PLACE, LINE, SECOND, LONGEST = range(COUNTS)
+"""Results of `count_lines`: the number of documents, the largest index (-1: none), start and number
+of the first line that has it, the largest index of the other lines, and the length of the longest document
+id (-1: one is not ASCII)."""
+
+DONE, ODD_LINE, ODD_ID = range(3)
+"""Reasons why `parse_lines` stops: the block ends; the specification must read the next line; it must read
+the document id of the line before."""
+
+REFUSE, CAP, MISSING = range(3)
+"""Treatment of values beyond float32, in the order of `line.OVERFLOWS`."""
+
+
+@kernel
+def count_lines(text: Text, first_line: int) -> NDArray[np.int64]:
+    """Returns the `COUNTS` of a block. They are exact if the specification accepts every line."""
+    counts = np.zeros(COUNTS, dtype=np.int64)
+    counts[LARGEST] = counts[SECOND] = -1
+    line, num_documents, longest = first_line, 0, 0
+    at, end = _ZERO, np.uint64(len(text))
+    while at < end:
+        start = at
+        first = _after_spaces(text, at)
+        at = first
+        while text[at] != _LINE_FEED and text[at] != _COMMENT:
+            at += _ONE
+        if at != first:
+            num_documents += 1
+            largest = _last_index(text, first, at)
+            if largest > counts[LARGEST]:
+                counts[SECOND] = counts[LARGEST]
+                counts[LARGEST], counts[PLACE], counts[LINE] = largest, np.int64(start), line
+            elif largest > counts[SECOND]:
+                counts[SECOND] = largest
+        if text[at] == _COMMENT:
+            stop = _line_end(text, at)
+            if at != first and longest >= 0:
+                id_start, id_stop, is_ascii = _document_id(text, at + _ONE, stop)
+                length = int(id_stop - id_start)
+                longest = max(longest, length) if is_ascii else -1
+            at = stop
+        at += _ONE
+        line += 1
+    counts[DOCUMENTS], counts[LONGEST] = num_documents, longest
+    return counts
+
+
+@kernel
+def _last_index(text: Text, first: Position, stop: Position) -> int:
+    """Returns the index of the last `index:value` before `stop`; -1 if there is none, capped at 2^32."""
+    at = stop
+    while at > first and text[at - _ONE] != _COLON:
+        at -= _ONE
+    if at == first:
+        return -1
+    start = at - _ONE
+    while start > first and np.uint64(text[start - _ONE]) - _DIGIT_ZERO < _TEN:
+        start -= _ONE
+    if start == at - _ONE or (start > first and not _is_space(text[start - _ONE])):
+        return -1
+    index = 0
+    while text[start] != _COLON:
+        index = min(10 * index + int(text[start]) - 48, 2**32)
+        start += _ONE
+    return index
+
+
+@kernel
+def parse_lines(
+    text: Text,
+    cursor: NDArray[np.int64],
+    rules: NDArray[np.int64],
+    features: Features,
+    labels: Labels,
+    weights: NDArray[np.float64],
+    lines: NDArray[np.int64],
+    documents: NDArray[np.uint32],
+    runs: NDArray[np.int64],
+) -> int:
+    """Parses lines from the cursor on, until the block ends or a line is not ordinary.
+
+    Args:
+        cursor: (4,), position in the text, line number, row of the next document, and number of runs; output.
+        rules: (5,), first index, treatment of overflow, and whether labels must be whole, and a label and a
+            qid are needed.
+        features: (n, F), labels: (n,), weights: (n,), lines: (n,), output, one row per document. Values that
+            a line omits are not written.
+        documents: (n, L), document ids as code points; output.
+        runs: (n, 3), output: first row of consecutive documents of one query, start and end of its id.
+
+    Returns:
+        DONE, ODD_LINE or ODD_ID. After ODD_LINE the cursor is at this line, whose row in `features`
+        may be written in part.
+    """
+    at, line, row, num_runs = np.uint64(cursor[0]), cursor[1], np.uint64(cursor[2]), cursor[3]
+    end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
+    query, query_stop, has_query = _ZERO, _ZERO, False
+    reason = DONE
+    while reason == DONE and at < end:
+        start = at
+        at = _after_blanks(text, at)
+        comment, is_document = at, not _ends_content(text[at])
+        if is_document:
+            at = _FAILED if row == num_rows else _read_label(text, at, rules, row, labels, weights)
+            last, last_stop = query, query_stop
+            at, query, query_stop, is_ascii = _read_query(text, at, rules)
+            same = has_query and _same(text, last, last_stop, query, query_stop)
+            if at != _FAILED and (is_ascii or same):
+                at = comment = _read_features(text, at, rules, row, features)
+            else:
+                at = _FAILED
+        stop = _FAILED if is_document and at == _FAILED else _read_end(text, comment)
+        if stop == _FAILED:
+            reason, at = ODD_LINE, start
+            break
+        if is_document:
+            if not same:
+                runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = row, query, query_stop
+                num_runs += 1
+            has_query = True
+            lines[row] = line
+            if text[comment] == _COMMENT and not _write_id(text, comment + _ONE, stop, row, documents):
+                reason = ODD_ID
+            row += _ONE
+        at = stop + _ONE
+        line += 1
+    cursor[0], cursor[1], cursor[2], cursor[3] = at, line, row, num_runs
+    return reason
+
+
+@kernel
+def _read_label(
+    text: Text,
+    at: Position,
+    rules: NDArray[np.int64],
+    row: Row,
+    labels: Labels,
+    weights: NDArray[np.float64],
+) -> Position:
+    """Writes the label and the weight, NaN if there is none, and returns the position after them."""
+    labels[row] = weights[row] = np.nan
+    stop, mantissa, exponent, negative = _read_number(text, at)
+    if stop != _FAILED and _ends_token(text[stop]):
+        label = _as_double(mantissa, exponent)
+        if negative or np.isnan(label) or (rules[2] and label != np.floor(label)):
+            return _FAILED
+        labels[row] = label
+        at = _after_blanks(text, stop)
+    elif rules[3]:
+        return _FAILED
+    stop, mantissa, exponent, negative = _read_number(text, at)
+    if stop != _FAILED and _is_blank(text[stop]):
+        after = _after_blanks(text, stop)
+        if _starts_with(text, after, _QID):
+            weights[row] = _as_double(mantissa, exponent)
+            return _FAILED if negative or np.isnan(weights[row]) else after
+    return at
+
+
+@kernel
+def _read_query(
+    text: Text, at: Position, rules: NDArray[np.int64]
+) -> tuple[Position, Position, Position, bool]:
+    """Returns the position after `qid:ID`, the start and end of the id, and whether it is ASCII.
+
+    Without a qid the id is empty.
+    """
+    if at == _FAILED or not _starts_with(text, at, _QID):
+        return _FAILED if rules[4] else at, _ZERO, _ZERO, True
+    start = stop = at + np.uint64(len(_QID))
+    every = 0
+    while text[stop] > _BLANK and text[stop] != _COMMENT and text[stop] != _DELETE:
+        every |= text[stop]
+        stop += _ONE
+    if stop == start or stop - start > _ID_LENGTH or not _ends_token(text[stop]):
+        return _FAILED, _ZERO, _ZERO, True
+    return stop, start, stop, every < 128
+
+
+@kernel
+def _read_features(
+    text: Text, at: Position, rules: NDArray[np.int64], row: Row, features: Features
+) -> Position:
+    """Writes `index:value` pairs in ascending order, and returns the position after them."""
+    first_index, overflow = np.uint64(rules[0]), rules[1]
+    lowest, width = _ZERO, np.uint64(features.shape[1])
+    while True:
+        start = at = _after_blanks(text, at)
+        index, digit = _ZERO, np.uint64(text[at]) - _DIGIT_ZERO
+        while digit < _TEN:
+            index = index * _TEN + digit
+            at += _ONE
+            digit = np.uint64(text[at]) - _DIGIT_ZERO
+        if at == start:
+            return at
+        column = index - first_index  # index 0 of a file that starts from 1: a huge number
+        if text[at] != _COLON or at - start > _LONGEST_INDEX or column < lowest or column >= width:
+            return _FAILED
+        lowest = column + _ONE
+        stop, mantissa, exponent, negative = _read_number(text, at + _ONE)
+        if stop == _FAILED:
+            stop = _after_nan(text, at + _ONE)
+            value = np.nan
+        else:
+            value = _as_feature(mantissa, exponent)
+            if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == REFUSE):
+                return _FAILED
+            if value >= FLOAT32_OVERFLOW:
+                value = _LARGEST_FLOAT32 if overflow == CAP else np.nan
+            if negative:
+                value = np.nan if np.isnan(value) else -value
+        if stop == _FAILED or not _ends_token(text[stop]):
+            return _FAILED
+        features[row, column] = value
+        at = stop
+
+
+@kernel
+def _read_end(text: Text, at: Position) -> Position:
+    """Returns the position of the line feed after the content and its comment."""
+    if text[at] == _COMMENT:
+        at += _ONE
+        # Any line end, blank or printable byte, in any encoding.
+        while text[at] != _LINE_FEED and text[at] != _RETURN:
+            if text[at] == _DELETE or (text[at] < _BLANK and not _is_space(text[at])):
+                return _FAILED
+            at += _ONE
+    if text[at] == _RETURN:
+        at += _ONE
+    return at if text[at] == _LINE_FEED else _FAILED
+
+
+@kernel
+def _write_id(text: Text, start: Position, stop: Position, row: Row, documents: NDArray[np.uint32]) -> bool:
+    """Writes the document id of a comment; returns False if it is not ASCII."""
+    start, stop, is_ascii = _document_id(text, start, stop)
+    if not is_ascii or stop - start > np.uint64(documents.shape[1]):
+        return False
+    for offset in range(stop - start):
+        documents[row, offset] = text[start + np.uint64(offset)]
+    return True
+
+
+@kernel
+def _document_id(text: Text, start: Position, stop: Position) -> tuple[Position, Position, bool]:
+    """Returns the start and the end of `line.document_id` in a comment, and whether it is ASCII."""
+    start = min(_after_spaces(text, start), stop)
+    while stop > start and _is_space(text[stop - _ONE]):
+        stop -= _ONE
+    if _starts_with(text, start, _DOCID):
+        word = _after_spaces(text, start + np.uint64(len(_DOCID)))
+        word = _after_spaces(text, word + _ONE) if text[word] == _EQUALS else stop
+        if word < stop:
+            start = word
+            while word < stop and not _is_space(text[word]):
+                word += _ONE
+            stop = word
+    stop = min(stop, start + _ID_LENGTH)
+    every = 0
+    for offset in range(stop - start):
+        every |= text[start + np.uint64(offset)]
+    return start, stop, every < 128
+
+
+@kernel
+def _read_number(text: Text, at: Position) -> tuple[Position, Position, int, bool]:
+    """Returns the position after a number, its mantissa, decimal exponent, and whether it is negative.
+
+    Digits after the 19th are cut off.
+    """
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
+        at += _ONE
+    mantissa, exponent = _ZERO, 0
+    digit = np.uint64(text[at]) - _DIGIT_ZERO
+    start = at
+    while digit < _TEN:
+        if mantissa < _ROOM:
+            mantissa = mantissa * _TEN + digit
+        else:
+            exponent += 1
+        at += _ONE
+        digit = np.uint64(text[at]) - _DIGIT_ZERO
+    num_digits = at - start
+    if text[at] == _POINT:
+        at += _ONE
+        start = at
+        digit = np.uint64(text[at]) - _DIGIT_ZERO
+        while digit < _TEN:
+            if mantissa < _ROOM:
+                mantissa = mantissa * _TEN + digit
+                exponent -= 1
+            at += _ONE
+            digit = np.uint64(text[at]) - _DIGIT_ZERO
+        num_digits += at - start
+    if num_digits == _ZERO:
+        return _FAILED, _ZERO, 0, False
+    if text[at] | 32 == _EXPONENT:
+        at, written = _read_exponent(text, at + _ONE)
+        exponent += written
+    return at, mantissa, exponent, negative
+
+
+@kernel
+def _read_exponent(text: Text, at: Position) -> tuple[Position, int]:
+    """Returns the position after an exponent, and its value, capped at 10^9."""
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
+        at += _ONE
+    start, exponent = at, 0
+    while np.uint64(text[at]) - _DIGIT_ZERO < _TEN:
+        exponent = min(10 * exponent + int(text[at]) - 48, 10**9)
+        at += _ONE
+    return _FAILED if at == start else at, -exponent if negative else exponent
+
+
+@kernel
+def _as_double(mantissa: Position, exponent: int) -> float:
+    """Returns mantissa * 10^exponent, correctly rounded; NaN if one operation is not enough for that."""
+    if mantissa > _EXACT or exponent < -_EXACT_EXPONENT or exponent > _EXACT_EXPONENT:
+        return np.nan
+    if exponent < 0:
+        return float(np.float64(mantissa) / _POWERS[-exponent])
+    return float(np.float64(mantissa) * _POWERS[exponent])
+
+
+@kernel
+def _as_feature(mantissa: Position, exponent: int) -> float:
+    """Returns a double that rounds to the right float32; NaN if that is not certain."""
+    value = _as_double(mantissa, exponent)
+    if not np.isnan(value):
+        return value
+    if mantissa == _ZERO or exponent < _ZERO_EXPONENT:
+        return 0.0
+    if exponent > _LARGEST_EXPONENT:
+        return np.inf
+    if exponent < 0:
+        value = float(np.float64(mantissa) / _POWERS[-exponent])
+    else:
+        value = float(np.float64(mantissa) * _POWERS[exponent])
+    same = np.float32(value * (1.0 - _ERROR)) == np.float32(value * (1.0 + _ERROR))
+    return value if same else np.nan
+
+
+@kernel
+def _after_nan(text: Text, at: Position) -> Position:
+    """Returns the position after `nan`, with any sign and in any case."""
+    if text[at] == _MINUS or text[at] == _PLUS:
+        at += _ONE
+    for letter in _NAN:
+        if text[at] | 32 != letter:  # in lower case
+            return _FAILED
+        at += _ONE
+    return at
+
+
+@kernel
+def _starts_with(text: Text, at: Position, word: Text) -> bool:
+    for letter in word:
+        if text[at] != letter:
+            return False
+        at += _ONE
+    return True
+
+
+@kernel
+def _same(text: Text, start: Position, stop: Position, other: Position, other_stop: Position) -> bool:
+    """Returns whether two parts of the text are equal."""
+    if stop - start != other_stop - other:
+        return False
+    for offset in range(stop - start):
+        if text[start + np.uint64(offset)] != text[other + np.uint64(offset)]:
+            return False
+    return True
+
+
+@kernel
+def _after_blanks(text: Text, at: Position) -> Position:
+    while _is_blank(text[at]):
+        at += _ONE
+    return at
+
+
+@kernel
+def _after_spaces(text: Text, at: Position) -> Position:
+    """Returns the position of the next byte that is no whitespace, or of the line feed."""
+    while text[at] != _LINE_FEED and _is_space(text[at]):
+        at += _ONE
+    return at
+
+
+@kernel
+def _line_end(text: Text, at: Position) -> Position:
+    while text[at] != _LINE_FEED:
+        at += _ONE
+    return at
+
+
+@kernel
+def _is_blank(byte: Byte) -> bool:
+    return bool(byte == _BLANK or byte == _TAB)  # noqa: SIM109
+
+
+@kernel
+def _is_space(byte: Byte) -> bool:
+    return bool(byte == _BLANK or _TAB <= byte <= _RETURN)
+
+
+@kernel
+def _ends_content(byte: Byte) -> bool:
+    return bool(byte == _LINE_FEED or byte == _COMMENT or byte == _RETURN)  # noqa: SIM109
+
+
+@kernel
+def _ends_token(byte: Byte) -> bool:
+    return _is_blank(byte) or _ends_content(byte)

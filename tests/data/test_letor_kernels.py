@@ -1,0 +1,303 @@
+"""Kernels of the LETOR reader: every text gives the result of the specification, or its error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.compilation import config
+from ltrbench.data import read_letor
+from ltrbench.data.formats import compression
+from ltrbench.data.formats.letor import blocks, kernels
+from ltrbench.data.formats.letor.line import OVERFLOWS, LineFormat
+from ltrbench.data.formats.letor.reader import read_letor_features
+from ltrbench.data.formats.letor.sizes import count_block
+from ltrbench.errors import DataError
+
+EXAMPLES = 10 if config.DISABLE_JIT else 300
+
+ORDINARY = st.sampled_from(b"0 0.000000 0.5 12 -3.25 +1 1e-5 2E+3 .5 5.".split())
+ODD = st.sampled_from(
+    [b"", *b"007 -0.0 1e38 3.5e38 1e400 -1e39 1e-60 nan inf 1_0 0x1 1.2.3 1e - 1-2 e5".split()]
+)
+BLANKS = st.sampled_from([b" ", b" ", b" ", b"\t", b"  "])
+PLAIN_LABELS = st.sampled_from([b"0", b"2", b"1.5"])
+ODD_LABELS = st.sampled_from([b"-1", b"1e999", b"-0", b"nan"])
+WEIGHTS = st.sampled_from([b"", b"", b"1", b"0.5", b"0", b"-1", b"inf", b"1e999", b"w"])
+QUERIES = st.sampled_from([b"1", b"10", b"A-7", b"q:1", b"10", b"\xc3\xa9"])
+COMMENTS = st.sampled_from(
+    [b"", b"#docid = GX1 inc = 1", b" # docid = a#b", b"#", b" # caf\xc3\xa9", b" #\xff"]
+)
+ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\t\r\n\v\x00\x1f\x7f\xff\xa0"])
+WIDTH = 40
+
+
+ODD_PARTS = st.sampled_from(
+    ["", "labels", "no label", "some labels", "weights", "no qid", "indices", "values"]
+)
+
+
+@st.composite
+def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
+    """Generates realistic lines in which the part `odd` is unusual."""
+    labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
+    values = ORDINARY | ODD if odd == "values" else ORDINARY
+    ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
+    indices = st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
+    lines = []
+    for query in draw(st.lists(QUERIES, min_size=1, max_size=5)):
+        pieces = [draw(labels), draw(WEIGHTS) if odd == "weights" else b"", b"qid:" + query]
+        if odd == "no qid" and draw(st.booleans()):
+            pieces = pieces[:1]
+        if odd == "no label" or (odd == "some labels" and draw(st.booleans())):
+            pieces = pieces[1:]
+        pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
+        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS))
+    return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
+
+
+@st.composite
+def damaged_lines(draw: st.DrawFn) -> bytes:
+    """Generates such lines with a few bytes replaced, inserted or removed."""
+    text = draw(letor_lines(draw(ODD_PARTS)))
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        text = text[:start] + draw(ODD_BYTES | st.just(b"")) + text[start + draw(st.integers(0, 2)) :]
+    return text
+
+
+FORMS = st.builds(
+    LineFormat,
+    num_features=st.sampled_from([WIDTH, WIDTH // 2, 10**4]),
+    first_index=st.sampled_from([0, 1]),
+    whole_labels=st.booleans(),
+    needs_qid=st.booleans(),
+    needs_label=st.booleans(),
+    overflow=st.sampled_from(OVERFLOWS),
+)
+
+
+# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, and unlabelled files for
+# prediction.
+REAL_LINES = (
+    b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
+    b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
+    b"2 qid:1 1:3 2:3 3:0 4:-14.73 136:0\n",
+    b"1 0.5 qid:q-7 1:0.25 2:nan\n",
+    b"3 10:0.89 11:0.75 300:0.01\n",
+    b"qid:7 1:0.5 2:0.3 # doc\n",
+    b"1:0.5 2:0.3\r\n",
+)
+
+
+@st.composite
+def mutated_real_lines(draw: st.DrawFn) -> bytes:
+    """Generates a few real lines with tokens repeated and bytes changed, removed or inserted."""
+    text = b"".join(draw(st.lists(st.sampled_from(REAL_LINES), min_size=1, max_size=4)))
+    if draw(st.booleans()):
+        tokens = text.split(b" ")
+        place = draw(st.integers(0, len(tokens) - 1))
+        text = b" ".join([*tokens[: place + 1], *tokens[place:]])
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        put_in = draw(ODD_BYTES | st.binary(max_size=2))
+        text = text[:start] + put_in + text[start + draw(st.integers(0, 3)) :]
+    return text
+
+
+NUMBERS = st.builds(
+    "{}{}{}{}{}".format,
+    st.sampled_from(["", "-", "+"]),
+    st.integers(0, 10**24) | st.integers(0, 10**18) | st.integers(0, 999),
+    st.sampled_from([".", ""]),
+    st.text("0123456789", max_size=25),
+    st.sampled_from(["", "e"]).flatmap(lambda e: st.integers(-400, 400).map(lambda n: e and f"{e}{n}")),
+).map(str.encode)
+"""Numbers of any length, most of which no single operation on doubles can round correctly."""
+MIDPOINTS = st.builds(
+    lambda bits, step: b"%d" % (2 * bits + 1 + step) if step else b"%d.5" % bits,
+    st.integers(2**23, 2**24 - 1),
+    st.sampled_from([-1, 0, 1]),
+)
+"""Numbers halfway between two of float32, and their neighbours."""
+
+
+@st.composite
+def lines_of_numbers(draw: st.DrawFn) -> bytes:
+    """Generates lines whose label, weight and values are written in many ways."""
+    numbers = NUMBERS | MIDPOINTS | st.floats(width=32).map(lambda value: repr(value).encode())
+    values = draw(st.lists(numbers, max_size=6))
+    head = (
+        draw(st.sampled_from([b"1 qid:1", b"1 2 qid:1"]))
+        if draw(st.booleans())
+        else draw(numbers) + b" qid:1"
+    )
+    return b" ".join([head, *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1))]) + b"\n"
+
+
+@given(
+    text=damaged_lines() | letor_lines() | mutated_real_lines() | lines_of_numbers(),
+    form=FORMS,
+    absent=st.sampled_from([0.0, -0.0, math.nan]),
+)
+@settings(deadline=None, max_examples=2 * EXAMPLES)
+def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat, absent: float) -> None:
+    counts = count_block((text, 11))
+    rows = blocks.Rows.allocate(counts.num_documents, form.num_features or 0, counts.longest_id, absent)
+    try:
+        plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
+    except DataError as error:
+        with pytest.raises(DataError, match=naming(error)):
+            blocks.fill_block(text, 11, form, absent, Path("f"), rows)
+        return
+    runs = blocks.fill_block(text, 11, form, absent, Path("f"), rows)
+    num_documents, width = plain.features.shape
+    assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
+    assert counts.line == plain.widest or width == 0
+    assert rows.features[:, :width].tobytes() == plain.features.tobytes()
+    np.testing.assert_array_equal(rows.features[:, width:], absent)
+    for name in ("labels", "weights", "lines"):
+        assert getattr(rows, name).tobytes() == getattr(plain, name).tobytes()
+    lengths = np.diff([*(row for row, _ in runs), num_documents])
+    assert [
+        query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)
+    ] == plain.queries
+    assert ["".join(map(chr, filter(None, codes))) for codes in rows.documents.tolist()] == plain.documents
+    assert counts.longest_id == max(map(len, plain.documents), default=0)
+
+
+@contextmanager
+def by_specification() -> Iterator[None]:
+    """Leaves every line to the specification."""
+
+    def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> int:
+        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.DONE
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "parse_lines", leave)
+        yield
+
+
+@contextmanager
+def without_specification() -> Iterator[None]:
+    """Leaves no line to the specification."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            blocks, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
+        )
+        yield
+
+
+def outcome(file: Path) -> tuple[str, bytes] | str:
+    """Returns the data of a file or the text of its DataError; any other error fails the test."""
+    try:
+        data = read_letor(file, num_features=1000)
+    except DataError as error:
+        return str(error)
+    return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
+
+
+@given(text=damaged_lines())
+@settings(deadline=None, max_examples=EXAMPLES)
+def test_a_file_gives_the_specifications_result_or_its_error(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(text)
+    usual = outcome(file)
+    with by_specification():
+        assert outcome(file) == usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
+        assert outcome(file) == usual
+
+
+@given(text=mutated_real_lines(), query_sizes=st.none() | st.lists(st.integers(1, 3), max_size=3))
+@settings(deadline=None, max_examples=EXAMPLES)
+def test_a_mutated_file_gives_what_the_specification_gives(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, query_sizes: list[int] | None
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(text)
+    if query_sizes is not None:
+        file.with_name("train.txt.query").write_text("".join(f"{size}\n" for size in query_sizes))
+    usual = outcome(file)
+    with by_specification():
+        assert outcome(file) == usual
+
+
+@given(
+    text=mutated_real_lines()
+    | damaged_lines()
+    | st.sampled_from(["", "no label", "no label", "no qid"]).flatmap(letor_lines)
+)
+@settings(deadline=None, max_examples=EXAMPLES)
+def test_the_features_alone_are_those_of_the_specification(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("letor") / "new.txt"
+    file.write_bytes(text)
+    usual = features_alone(file)
+    with by_specification():
+        assert features_alone(file) == usual
+    with suppress(DataError):
+        labelled = read_letor(file, num_features=1000, sort_queries=True)
+        assert usual == labelled.to_file_order(labelled.features).tobytes()
+
+
+def features_alone(file: Path) -> bytes | str:
+    try:
+        return read_letor_features(file, num_features=1000).tobytes()
+    except DataError as error:
+        return str(error)
+
+
+@given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
+@settings(deadline=None, max_examples=EXAMPLES)
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    file = tmp_path_factory.mktemp("letor") / "train.txt"
+    file.write_bytes(content)
+    for read in (read_letor, read_letor_features):
+        with suppress(DataError):  # any other error fails the test
+            read(file, num_features=1000)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"0 qid:10 1:0.000000 2:0.666667 46:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.13\n"
+        b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
+        b"\n# by hand\n"
+        b"4 qid:WT09-1 3:-7.25 # Stra\xc3\x9fe\n",
+        b"1 0.5 qid:1 1:nan 3:0.30000000000000004 4:1.79769313486232e+308 5:3.4028234663852886e+38\n",
+    ],
+)
+def test_lines_as_published_are_read_by_the_kernel(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "train.txt"
+    with without_specification():
+        file.write_bytes(content)
+        read_letor(file, overflow="missing")
+        file.write_bytes(b"".join(line[max(line.find(b"qid"), 0) :] + b"\n" for line in content.splitlines()))
+        read_letor_features(file, overflow="missing")
+
+
+def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
+    letor_data: Callable[[str], Path],
+) -> None:
+    file = letor_data("MQ2008") / "Fold1" / "train.txt"
+    with without_specification():
+        data = read_letor(file)
+    assert data.document_ids is not None
+    assert data.document_ids[0] == "GX008-86-4444840"
+    plain = blocks.read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
+    assert data.features.tobytes() == plain.features.tobytes()
+    assert data.document_ids.tolist() == plain.documents
