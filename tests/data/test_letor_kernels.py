@@ -86,8 +86,8 @@ FORMS = st.builds(
 )
 
 
-# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, and unlabelled files for
-# prediction.
+# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, unlabelled files for
+# prediction, a document with an id that is not ASCII, and a comment.
 REAL_LINES = (
     b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
     b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
@@ -96,6 +96,8 @@ REAL_LINES = (
     b"3 10:0.89 11:0.75 300:0.01\n",
     b"qid:7 1:0.5 2:0.3 # doc\n",
     b"1:0.5 2:0.3\r\n",
+    b"2 qid:1 3:0.30000000000000004 # Stra\xc3\x9fe\n",
+    b"  # a comment that is longer than every document id \xdf\n",
 )
 
 

@@ -77,7 +77,8 @@ def count_block(block: tuple[bytes, int]) -> Counts:
     counts = kernels.count_lines(np.frombuffer(text, dtype=np.uint8), first_line).tolist()
     start, longest_id = counts[kernels.PLACE], counts[kernels.LONGEST]
     if longest_id < 0:  # only Python decodes ids that are not ASCII
-        longest_id = max(len(document_id(line.partition(b"#")[2])) for line in text.split(b"\n"))
+        parts = [line.partition(b"#") for line in text.split(b"\n")]
+        longest_id = max(len(document_id(comment)) for content, _, comment in parts if content.strip())
     return Counts(
         num_documents=counts[kernels.DOCUMENTS],
         largest=counts[kernels.LARGEST],
