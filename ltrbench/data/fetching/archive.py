@@ -63,8 +63,8 @@ class PublishedArchive:
         require("data.fetch.max_unpacked_gb", self.max_unpacked_gb, above=0)
         if self.verified and self.url is None:
             raise ConfigError(
-                "data.fetch.verified is true, but data.fetch.url is not set; set the address, or verified: "
-                "false."
+                "data.fetch.verified is true, but data.fetch.url is not set; set the address, or "
+                "verified: false."
             )
 
 

@@ -9,8 +9,10 @@ kept.
 from __future__ import annotations
 
 import gzip
+import lzma
 import shutil
 import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -27,10 +29,11 @@ MAX_MEMBERS = 10_000
 """Maximum number of files and folders in an archive; the largest published one has about 20."""
 
 _BLOCK = 1 << 20  # bytes
-# A RuntimeError is a password of a zip file, or headers of a tar file that refer to each other without end.
+# What zipfile, tarfile and the decompressors raise on damaged input. A RuntimeError is a password of a zip
+# file, or headers of a tar file that refer to each other without end.
 _DAMAGED = (
-    *(zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error),
-    *(EOFError, ValueError, RuntimeError),
+    *(zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, ValueError, RuntimeError, LookupError, ArithmeticError),
 )
 
 
@@ -59,7 +62,7 @@ def unpack(file: Path, folder: Path, max_bytes: int, expected: Collection[PurePo
     """Unpacks an archive into a folder. Existing files are not overwritten.
 
     Args:
-        file: a zip archive, or else a tar.gz archive.
+        file: a zip archive if its name ends in .zip, else a tar.gz archive.
         max_bytes: maximum size of all files together.
         expected: files that the archive must have.
 
@@ -81,9 +84,10 @@ def unpack(file: Path, folder: Path, max_bytes: int, expected: Collection[PurePo
             "it and download it again."
         ) from None
     except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
         raise DataError(
-            f"{file} cannot be unpacked into {folder}: {error.strerror or error} "
-            f"({error.filename or 'no file name'}). Mend this, or choose another folder with --root."
+            f"{file} cannot be unpacked into {folder}: {error.strerror or error}{place}. Make the folder "
+            "writable, choose another one with --root, or download the archive again if it is damaged."
         ) from None
 
 
@@ -127,7 +131,7 @@ def _write(content: IO[bytes], path: Path, size: int, file: Path) -> int:
 
 
 def _members(file: Path, max_bytes: int) -> Iterator[_Member]:
-    return _zip_members(file) if zipfile.is_zipfile(file) else _tar_members(file, max_bytes)
+    return _zip_members(file) if file.suffix == ".zip" else _tar_members(file, max_bytes)
 
 
 def _zip_members(file: Path) -> Iterator[_Member]:

@@ -161,6 +161,12 @@ def test_more_members_than_any_data_set_has_are_refused(
     refused(packed(tmp_path / name, {str(number): b"" for number in range(11)}), "more than 10")
 
 
+def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
+    file = packed(tmp_path / "data.zip", {"#/name": b"1"})
+    file.write_bytes(file.read_bytes().replace(b"#/name", b"\0/name"))
+    refused(file, "data.zip")
+
+
 def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
     file = packed(tmp_path / "data.zip", {"secret": b"1"})
     content = bytearray(file.read_bytes())
