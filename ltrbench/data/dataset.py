@@ -2,21 +2,33 @@
 
 Every reader returns one and every backend takes one. The object is frozen and its arrays are read-only, so
 that no backend can change the data of the next backend. Metrics take `Judgments`, the part without features.
+
+The features are an array or a FeatureMatrix, which stands for an array that is not in memory as a whole, such
+as some of the rows of another array. A subset of queries therefore never copies features.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import numbers
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ltrbench.data.features import (
+    AnyFeatures,
+    CheckedFeatures,
+    FeatureMatrix,
+    as_array,
+    row_blocks,
+    take_rows,
+)
 from ltrbench.data.query_keys import content_keys
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
@@ -160,7 +172,9 @@ class RankingDataset(Judgments):
     """Judged documents with their features; the documents of a query are consecutive rows.
 
     Args:
-        features: (D, F), converted to float32; NaN is a missing value, infinity is an error.
+        features: (D, F), converted to float32; NaN is a missing value, infinity is an error. A FeatureMatrix
+            stays as it is. It has the shape and the indexing of an array, and `row_blocks` reads both.
+            CheckedFeatures are not searched for infinities.
         document_weights: (D,), not negative; weight of each document in training. If they are constant within
             each query they become `query_weights`; otherwise `query_weights` are their means per query.
         positions: (D,) int of 0 or more, rank at which each document was shown when it was clicked; None:
@@ -188,8 +202,7 @@ class RankingDataset(Judgments):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._take_document_weights()
-        features = _as_array("features", self.features, np.float32, dimensions=2)
-        _check_features(features)
+        features = _checked_features(self.features)
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
             raise DataError(
@@ -280,13 +293,31 @@ class RankingDataset(Judgments):
         if scale == 1.0:
             return self
         if self.document_weights is not None:
-            return replace(self, query_weights=None, document_weights=self.document_weights * scale)
-        return replace(self, query_weights=self.query_weights * scale)
+            return self._with(document_weights=self.document_weights * scale)
+        return self._with(query_weights=self.query_weights * scale)
 
     def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
         """Returns the data set with other feature names, (F,)."""
-        query_weights = self.query_weights if self.document_weights is None else None
-        return replace(self, query_weights=query_weights, feature_names=tuple(names))
+        return self._with(feature_names=tuple(names))
+
+    def _with(self, **changes: Any) -> RankingDataset:
+        """Returns the data set with other values of some fields, and the same features unless they change."""
+        if self.document_weights is not None:
+            changes.setdefault("query_weights", None)  # derived from the document weights
+        return replace(self, **{"features": _checked(self.features), **changes})
+
+    def in_memory(self) -> RankingDataset:
+        """Returns the data set with its features as one array; self if they are one already.
+
+        Raises:
+            DataError: The array does not fit into the available memory.
+        """
+        if not isinstance(self.features, FeatureMatrix):
+            return self
+        # A copy keeps what is cached, such as the fingerprint.
+        dataset = copy.copy(self)
+        dataset._set("features", as_array(self.features))
+        return dataset
 
     def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Reorders (D,) values from the order of the source to the order of the rows."""
@@ -309,8 +340,13 @@ class RankingDataset(Judgments):
         digest = hashlib.blake2b(digest_size=16)
         for name in ("features", "labels", "query_start", "query_weights", "document_weights", "positions"):
             array = getattr(self, name)
-            if array is not None:
-                digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            if array is None:
+                continue
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            if name == "features":
+                for _, block in row_blocks(array):
+                    digest.update(block.data)
+            else:
                 digest.update(np.ascontiguousarray(array).data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
         return digest.hexdigest()
@@ -321,7 +357,7 @@ class RankingDataset(Judgments):
         return _read_only(content_keys(self))
 
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
-        """Returns the subset of the given queries, in the given order.
+        """Returns the subset of the given queries, in the given order; their features are not copied.
 
         Args:
             queries: (n,) int, indices of queries, at least one.
@@ -343,9 +379,10 @@ class RankingDataset(Judgments):
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
+        ranges = np.stack([self.query_start[chosen], self.query_start[chosen + 1]], axis=1)
         by_document = self.document_weights is not None
         return RankingDataset(
-            features=self.features[rows],
+            features=_checked(take_rows(self.features, ranges)),
             labels=self.labels[rows],
             query_start=query_start,
             query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
@@ -482,16 +519,34 @@ def _check_query_start(query_start: QueryStart, num_documents: int) -> None:
         )
 
 
+def _checked(features: AnyFeatures) -> Features:
+    """Returns the features of a data set in the form that the next data set does not check again."""
+    return cast(Features, CheckedFeatures(features))
+
+
+def _checked_features(given: object) -> Features:
+    """Returns an array or a FeatureMatrix; raises DataError if a value or the shape is invalid."""
+    if isinstance(given, CheckedFeatures):
+        return cast(Features, given.values)
+    if isinstance(given, FeatureMatrix):
+        features = cast(Features, given)
+    else:
+        features = _as_array("features", cast(ArrayLike, given), np.float32, dimensions=2)
+    _check_features(features)
+    return features
+
+
 def _check_features(features: Features) -> None:
     if features.shape[1] == 0:
         raise DataError("features: the array has no columns; a ranker needs at least one feature.")
-    infinite = np.isinf(features)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise DataError(
-            f"features[{row}, {column}] is {features[row, column]} in float32; features must be finite. "
-            "Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
-        )
+    for start, block in row_blocks(features):
+        infinite = np.isinf(block)
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0]
+            raise DataError(
+                f"features[{start + row}, {column}] is {block[row, column]} in float32; features must be "
+                "finite. Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
+            )
 
 
 def _check_labels(labels: Labels) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import FeatureMatrix, read_rows, require_memory
 from ltrbench.errors import DataError
+from ltrbench.shapes import Features, Labels
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,27 @@ class Splits:
                 )
         _check_no_leak(self)
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
+
+    def in_memory(self) -> Splits:
+        """Returns the splits with the features of each as one array; self if they are arrays already.
+
+        Raises:
+            DataError: The arrays do not fit into the available memory together.
+        """
+        matrices = {name: split for name, split in self if isinstance(split.features, FeatureMatrix)}
+        if not matrices:
+            return self
+        num_documents = sum(split.num_documents for split in matrices.values())
+        require_memory(
+            f"{', '.join(matrices)}: the features of {num_documents} documents with "
+            f"{self.train.num_features} features",
+            sum(split.features.nbytes for split in matrices.values()),
+        )
+        # A copy, because these splits have been checked.
+        splits = copy.copy(self)
+        for name, split in matrices.items():
+            object.__setattr__(splits, name, split.in_memory())
+        return splits
 
     def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
         """Yields the name and the data of each existing split, in the order train, valid, test."""
@@ -174,21 +198,32 @@ def _check_no_leak(splits: Splits) -> None:
 
 def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
     """Yields the keys that identify a query. Its id alone does not: each file may number queries from 1."""
-    rows = slice(split.query_start[query], split.query_start[query + 1])
-    yield query_id.encode() + b"\0" + hashlib.blake2b(split.features[rows].data, digest_size=16).digest()
-    judged_list = _judged_list(split, query)
-    if judged_list is not None:
-        yield judged_list
+    features, labels = _documents_of(split, query)
+    digest = hashlib.blake2b(features.data, digest_size=16)
+    yield query_id.encode() + b"\0" + digest.digest()
+    if _identify_their_query(features):
+        digest.update(labels.data)
+        yield digest.digest()
 
 
 def _judged_list(split: RankingDataset, query: int) -> bytes | None:
     """Returns a digest of a query's features and labels; None if they do not identify the query."""
-    rows = slice(split.query_start[query], split.query_start[query + 1])
+    features, labels = _documents_of(split, query)
+    if not _identify_their_query(features):
+        return None
+    digest = hashlib.blake2b(features.data, digest_size=16)
+    digest.update(labels.data)
+    return digest.digest()
+
+
+def _documents_of(split: RankingDataset, query: int) -> tuple[Features, Labels]:
+    """Returns the features and the labels of a query's documents."""
+    start, stop = split.query_start[query : query + 2].tolist()
+    return read_rows(split.features, start, stop), split.labels[start:stop]
+
+
+def _identify_their_query(features: Features) -> bool:
     # Different queries may share one document, or several with equal features, but rarely a whole judged
     # list.
-    bits = split.features[rows].view(np.uint32)  # so that NaN equals NaN
-    if not (bits != bits[0]).any():
-        return None
-    digest = hashlib.blake2b(split.features[rows].data, digest_size=16)
-    digest.update(split.labels[rows].data)
-    return digest.digest()
+    bits = features.view(np.uint32)  # so that NaN equals NaN
+    return bool((bits != bits[0]).any())

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import row_blocks
 from ltrbench.metrics import DEFAULT, has_relevant_document
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.capabilities import concerns_of
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-
-_ROWS_AT_ONCE = 1 << 16  # features are processed in blocks of rows, to avoid a copy of the whole matrix
 
 
 @dataclass(frozen=True)
@@ -175,15 +174,16 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
     varies = np.zeros(dataset.num_features, dtype=np.bool_)
-    for start in range(0, dataset.num_documents, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        missing += np.isnan(dataset.features[rows]).sum(axis=0)
-        varies |= _differ(dataset.features[rows], dataset.features[0]).any(axis=0)
-        # Includes the last row of the previous block, so that all pairs of neighbouring rows are compared.
-        neighbours = slice(max(start - 1, 0), start + _ROWS_AT_ONCE)
-        features, queries = dataset.features[neighbours], dataset.query_of_document[neighbours]
+    first = last = dataset.features[:1]
+    for start, block in row_blocks(dataset.features):
+        missing += np.isnan(block).sum(axis=0)
+        varies |= _differ(block, first).any(axis=0)
+        # With the last row of the previous block, so that all pairs of neighbouring rows are compared.
+        queries = dataset.query_of_document[max(start - 1, 0) : start + len(block)]
         inside = queries[1:] == queries[:-1]
+        features = np.concatenate([last, block]) if start else block
         varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
+        last = block[-1:]
     names = np.array(dataset.feature_names)
     return FeatureFaults(
         missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},

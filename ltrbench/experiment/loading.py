@@ -12,7 +12,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, NoneType
@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 
 from ltrbench.data import Splits
+from ltrbench.data.features import FeatureMatrix, arrays_of
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.measure.available import available_bytes
 from ltrbench.measure.clock import Stopwatch
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
+
+_HOLDS_ARRAYS = (np.ndarray, FeatureMatrix)
 
 _Stamp = tuple[str, int, int, int, int]
 
@@ -41,9 +44,11 @@ class _Loaded:
 
     @property
     def num_bytes(self) -> int:
-        # Includes the arrays that a data set caches, such as its ideal rankings.
-        arrays = (value for _, split in self.splits for value in vars(split).values())
-        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        # Includes the arrays that a data set caches, such as its ideal rankings. Splits may share an array,
+        # and the system keeps a file that is mapped into memory only as long as nothing else needs the room.
+        values = [value for _, split in self.splits for value in vars(split).values()]
+        held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
+        return sum({id(array): array.nbytes for array in held if not isinstance(array, np.memmap)}.values())
 
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
@@ -54,20 +59,39 @@ class _NoKeyError(Exception):
     """A field of a source has a value that cannot be compared with a later one."""
 
 
-def load_once(source: DataSource) -> tuple[Splits, float]:
+def load_once(source: DataSource, in_memory: bool = False) -> tuple[Splits, float]:
     """Returns the splits of a source, and the seconds that their loading took in this process.
 
+    Args:
+        in_memory: whether the features of each split must be one array. These arrays replace the splits that
+            this process keeps, so that it does not hold the same features twice.
+
     Raises:
-        DataError: The data is absent or invalid.
+        DataError: The data is absent or invalid, or the arrays do not fit into memory.
     """
     with _lock:
         try:
             key: Hashable = (Path.cwd(), _key_of(source))
         except _NoKeyError:
             loaded = _load(source)
-        else:
-            loaded = _kept(key, source)
+            return _result(_in_memory(loaded) if in_memory else loaded)
+        loaded = _kept(key, source)
+        if in_memory:
+            loaded = _loaded[key] = _in_memory(loaded)
+        return _result(loaded)
+
+
+def _result(loaded: _Loaded) -> tuple[Splits, float]:
     return loaded.splits, loaded.seconds
+
+
+def _in_memory(loaded: _Loaded) -> _Loaded:
+    watch = Stopwatch()
+    with watch:
+        splits = loaded.splits.in_memory()
+    if splits is loaded.splits:
+        return loaded
+    return replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)
 
 
 def forget() -> None:

@@ -372,12 +372,13 @@ def _finished(
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:
     """Returns the splits, with train resampled if requested, and the record of the resample for
-    `RunResult.data`.
+    `RunResult.data`. The features are arrays unless the ranker reads blocks.
 
     `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
     have loaded the same data.
     """
-    splits, loading = load_once(experiment.source)
+    in_memory = not experiment.ranker.reads_blocks
+    splits, loading = load_once(experiment.source, in_memory)
     if experiment.resample is None:
         seconds["load"] = loading
         return splits, {}
@@ -385,6 +386,7 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
     with seconds.taking("load"):
         resampled = replace(splits, train=experiment.resample.of(whole))
+        resampled = resampled.in_memory() if in_memory else resampled
     seconds["load"] += loading
     return resampled, {"resample": drawn}
 

@@ -284,9 +284,10 @@ def boost(train: RankingDataset, settings: Settings) -> Model:
 
     With more than 200,000 documents, the engine chooses thresholds from a sample, and they differ from these.
     """
-    thresholds = [choose_thresholds(values, settings.max_bins) for values in train.features.T]
+    features = np.asarray(train.features)
+    thresholds = [choose_thresholds(values, settings.max_bins) for values in features.T]
     model = Model(settings, thresholds, trees=[])
-    bins = bin_features(train.features, thresholds, settings.max_bins)
+    bins = bin_features(features, thresholds, settings.max_bins)
     scores = np.zeros(train.num_documents)
     for _ in range(settings.num_trees):
         tree = grow_tree(bins, *lambdas(train, scores, settings), settings)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
 from ltrbench.errors import ConfigError, DataError, ResultError, require
 from ltrbench.measure.available import available_cores
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -71,6 +72,9 @@ class Ranker(ABC):
     """Data type of the scores. They are stored, and compared for ties, in this type."""
     is_yardstick: ClassVar[bool] = False
     """Whether the ranker is a baseline, without parameters that could be matched with other models."""
+    reads_blocks: ClassVar[bool] = False
+    """Whether `fit` and `predict` read a FeatureMatrix by blocks of rows (`row_blocks`), so that the features
+    need not fit into memory as one array. Otherwise a run passes arrays."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
 
@@ -207,7 +211,7 @@ def check_features(features: object, num_features: int) -> Features:
     """Returns the features as contiguous float32; the same array if it is that already.
 
     Args:
-        features: (D, F), a NumPy array of any numeric type.
+        features: (D, F), a NumPy array of any numeric type, or a FeatureMatrix.
         num_features: F, the number of features in the training set.
 
     Raises:
@@ -218,6 +222,8 @@ def check_features(features: object, num_features: int) -> Features:
     array([[1., 2.]], dtype=float32)
     """
     expected = f"expected a NumPy array of numbers with shape (documents, {num_features})"
+    if isinstance(features, FeatureMatrix):
+        return as_array(check_blocks(features, num_features))
     if not isinstance(features, np.ndarray):
         name = type(features).__name__
         raise DataError(f"features has the type {name}; {expected}. {_remedy(features)}")
@@ -226,13 +232,7 @@ def check_features(features: object, num_features: int) -> Features:
             f"features has the dtype {features.dtype}; {expected}. Encode values that are not numbers, "
             "and convert the array: features.astype(np.float32)."
         )
-    if features.ndim != 2 or features.shape[1] != num_features:
-        one = features.shape == (num_features,)
-        remedy = f" For one document pass features.reshape(1, {num_features})." if one else ""
-        raise DataError(
-            f"features has the shape {features.shape}, but the model was fitted on {num_features} features; "
-            f"pass a (documents, features) array with the columns of the training set.{remedy}"
-        )
+    _check_shape(features.shape, num_features)
     try:
         with np.errstate(over="raise"):
             return np.ascontiguousarray(features, dtype=np.float32)
@@ -243,6 +243,31 @@ def check_features(features: object, num_features: int) -> Features:
             f"features[{row}, {column}] is {features[row, column]}, beyond the range of float32 (maximum "
             "3.4e38). Rescale the feature, or use NaN for a missing value."
         ) from None
+
+
+def check_blocks(features: object, num_features: int) -> AnyFeatures:
+    """Returns a FeatureMatrix as it is, and any other features as `check_features` does.
+
+    `predict` of a ranker that reads blocks begins with this.
+
+    Raises:
+        DataError: as `check_features`.
+    """
+    if not isinstance(features, FeatureMatrix):
+        return check_features(features, num_features)
+    _check_shape(features.shape, num_features)
+    return features
+
+
+def _check_shape(shape: tuple[int, ...], num_features: int) -> None:
+    if len(shape) != 2 or shape[1] != num_features:
+        remedy = (
+            f" For one document pass features.reshape(1, {num_features})." if shape == (num_features,) else ""
+        )
+        raise DataError(
+            f"features has the shape {shape}, but the model was fitted on {num_features} features; pass a "
+            f"(documents, features) array with the columns of the training set.{remedy}"
+        )
 
 
 def _remedy(features: object) -> str:

@@ -9,6 +9,7 @@ A caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing me
     seed_matters         every seed of a sweep is trained
     importance           a run records neither split counts nor gain
     contributions        a run records no SHAP values
+    scores_with          permutation importances copy the rows of shuffled documents, in blocks
     trees                the command `trees` refuses the model
     findings             no refusals, no cautions, and no list of unmatched parameters
     library_model        MLflow keeps the model as ltrbench saved it
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import rows_of_block
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
@@ -89,6 +91,22 @@ class SupportsContributions(Protocol):
         Raises:
             DataError: `features` is not an array of numbers, or F differs from the training set.
             ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
+        """
+
+
+@runtime_checkable
+class SupportsScoresWith(Protocol):
+    def scores_with(
+        self, features: Features, rows: NDArray[np.int64], feature: int, values: NDArray[np.float32]
+    ) -> NDArray[np.floating[Any]]:
+        """Returns the (n,) scores of some documents with other values of one feature; the scores of `predict`
+        for the changed rows, without a copy of the rows.
+
+        Args:
+            features: (D, F), as a data set has them.
+            rows: (n,), documents.
+            feature: feature that has other values.
+            values: (n,), its values.
         """
 
 
@@ -199,6 +217,29 @@ def importance_of(ranker: Ranker) -> dict[str, NDArray[np.float64]]:
 def contributions_of(ranker: Ranker, features: Features) -> NDArray[np.float64] | None:
     """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the ranker has none."""
     return ranker.contributions(features) if isinstance(ranker, SupportsContributions) else None
+
+
+def scores_with(
+    ranker: Ranker,
+    features: Features,
+    rows: NDArray[np.int64],
+    feature: int,
+    values: NDArray[np.float32],
+) -> NDArray[np.floating[Any]]:
+    """Returns the (n,) scores of some documents with other values of one feature; see SupportsScoresWith.
+
+    A ranker without this method predicts copies of the rows, a block of them at a time.
+    """
+    if isinstance(ranker, SupportsScoresWith):
+        return ranker.scores_with(features, rows, feature, values)
+    scores = np.empty(len(rows), dtype=ranker.score_dtype)
+    size = rows_of_block(features.shape[1])
+    for first in range(0, len(rows), size):
+        part = slice(first, first + size)
+        block = features[rows[part]]
+        block[:, feature] = values[part]
+        scores[part] = ranker.predict(block)
+    return scores
 
 
 def clean_copy_of(ranker: Ranker) -> Ranker:

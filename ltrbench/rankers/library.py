@@ -159,6 +159,7 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
+        train, valid = train.in_memory(), None if valid is None else valid.in_memory()
         # Not `refuse`, which also evaluates the cautions: `fit` is timed.
         for refusal in self._refusals_in(train):
             raise DataError(refusal.sentence)

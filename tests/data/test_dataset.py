@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import Judgments, RankingDataset
+from ltrbench.data.features import CheckedFeatures, StackedRows, arrays_of
 from ltrbench.errors import DataError
 
 
@@ -210,6 +211,66 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
     assert taken.query_sizes.tolist() == [sizes[query] for query in queries]
     assert taken.query_ids.tolist() == [f"q{query}" for query in queries]
     assert taken.query_weights.tolist() == [query + 1 for query in queries]
+
+
+def test_taken_queries_share_the_features() -> None:
+    whole = dataset()
+    for queries in ([1, 2], [2, 0], [0, 1, 2]):
+        taken = whole.take_queries(queries)
+        assert {id(array) for array in arrays_of(taken.features)} == {id(next(arrays_of(whole.features)))}
+        again = taken.take_queries(range(taken.num_queries))
+        assert {id(array) for array in arrays_of(again.features)} == {id(next(arrays_of(whole.features)))}
+    assert type(whole.take_queries([1, 2]).features) is np.ndarray
+
+
+def test_features_of_a_matrix_are_those_of_an_array() -> None:
+    in_array = dataset(document_weights=np.arange(6.0), query_weights=None)
+    stacked = StackedRows([in_array.features[:2], in_array.features[2:]])
+    data = dataset(features=stacked, document_weights=np.arange(6.0), query_weights=None)
+    assert id(data.features) == id(stacked)
+    assert data.fingerprint == in_array.fingerprint
+    assert data.query_keys.tolist() == in_array.query_keys.tolist()
+    assert id(data.with_feature_names(["a", "b"]).features) == id(stacked)
+    assert id(data.with_mean_weight_one().features) == id(stacked)
+    assert data.with_mean_weight_one().fingerprint == in_array.with_mean_weight_one().fingerprint
+    assert data.take_queries([2, 0]).fingerprint == in_array.take_queries([2, 0]).fingerprint
+    assert data.to_frame().equals(in_array.to_frame())
+
+
+def test_a_data_set_in_memory_is_the_same_data_with_an_array() -> None:
+    data = dataset().take_queries([2, 0])
+    in_memory = data.in_memory()
+    assert type(in_memory.features) is np.ndarray
+    assert not in_memory.features.flags.writeable
+    assert in_memory.fingerprint == data.fingerprint
+    assert in_memory.in_memory() is in_memory
+    assert dataset().in_memory().features.base is not None
+
+
+def test_an_infinity_in_a_matrix_is_named() -> None:
+    parts = [np.zeros((4, 2), np.float32), np.full((2, 2), np.inf, np.float32)]
+    with pytest.raises(DataError, match=naming("features[4, 0]", "inf", "Use NaN")):
+        dataset(features=StackedRows(parts))
+    assert dataset(features=CheckedFeatures(StackedRows(parts))).num_features == 2
+
+
+def test_an_attribute_that_only_an_array_has_is_explained() -> None:
+    with pytest.raises(AttributeError, match=naming("mean", "numpy.asarray(features).mean", "row_blocks")):
+        dataset().take_queries([2, 0]).features.mean(axis=0)
+
+
+# Of the first version that had fingerprints: results of earlier runs refer to them.
+FINGERPRINTS = {
+    (0, 1, 2): "fa1463d829311da8c0d1c9508d341938",
+    (1, 2): "86efd6789578601d98426e35faaae191",
+    (2, 0): "4b86bd0c84fad95e21fc1adc57f407a2",
+}
+
+
+@pytest.mark.parametrize("queries", FINGERPRINTS)
+def test_a_fingerprint_never_changes(queries: tuple[int, ...]) -> None:
+    data = dataset(features=np.array([[0.5, np.nan], [-0.0, 1e-40], [3, 4], [5, 6], [7, 8], [9, 10]]))
+    assert data.take_queries(queries).fingerprint == FINGERPRINTS[queries]
 
 
 def test_all_queries_in_order_are_the_same_data() -> None:

@@ -17,7 +17,7 @@ from messages import naming
 from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset
-from ltrbench.experiment import inspection
+from ltrbench.data.features import matrix
 from ltrbench.experiment.inspection import inspect_data
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.random import RandomRanker
@@ -84,7 +84,7 @@ def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_find
 ) -> None:
     whole = inspect_data(DATA, {}).feature_faults
     for rows in (1, 2, 4, 5):
-        monkeypatch.setattr(inspection, "_ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(matrix, "BLOCK_BYTES", rows * DATA.num_features * 4)
         assert inspect_data(DATA, {}).feature_faults == whole
 
 

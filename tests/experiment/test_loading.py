@@ -12,8 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from forked import run_forked
+from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.features import FeatureMatrix, matrix
 from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
@@ -172,12 +174,8 @@ def test_a_changed_file_in_a_folder_is_read_again(tmp_path: Path) -> None:
 
 def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = (Counted(setting=setting) for setting in "abc")
-    size = sum(
-        array.nbytes
-        for _, split in load_once(a)[0]
-        for array in vars(split).values()
-        if isinstance(array, np.ndarray)
-    )
+    load_once(a, in_memory=True)
+    size = sum(loaded.num_bytes for loaded in loading._loaded.values())
     # A quarter of the free memory and of three data sets is enough for two of them.
     monkeypatch.setattr(loading, "available_bytes", lambda: int(6.5 * size))
     assert loadings_of(b, a, c) == 2
@@ -186,6 +184,71 @@ def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(loading, "available_bytes", lambda: 0)
     forget()
     assert loadings_of(a, a, b, b) == 2
+
+
+def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
+    views = load_once(Counted())[0]
+    arrays, seconds = load_once(Counted(), in_memory=True)
+    assert isinstance(views.train.features, FeatureMatrix)
+    for (name, view), (other, split) in zip(views, arrays, strict=True):
+        assert name == other
+        assert type(split.features) is np.ndarray
+        assert split.fingerprint == view.fingerprint
+    assert load_once(Counted()) == (arrays, seconds)
+    assert loadings_of(Counted()) == 0
+
+
+def test_splits_of_one_array_count_its_memory_once() -> None:
+    source = Counted()
+    views = load_once(source)[0]
+    of_views = loading._loaded[next(iter(loading._loaded))].num_bytes
+    load_once(source, in_memory=True)
+    of_arrays = loading._loaded[next(iter(loading._loaded))].num_bytes
+    features = sum(split.features.nbytes for _, split in views)
+    assert features < of_views == pytest.approx(of_arrays, rel=0.02)
+
+
+def test_arrays_that_do_not_fit_into_memory_are_refused_with_their_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = sum(split.features.nbytes for _, split in load_once(Counted())[0])
+    monkeypatch.setattr(matrix, "available_bytes", lambda: size - 1)
+    named = ("train", "valid", "test", f"{size / 1e9:.1f} GB", "model=native")
+    with pytest.raises(DataError, match=naming(*named)):
+        load_once(Counted(), in_memory=True)
+
+
+@dataclass(kw_only=True)
+class Blind(RandomRanker):
+    """Notes the types of the features that a run passes."""
+
+    seen: ClassVar[list[type]] = []
+
+    def fit(self, train: RankingDataset, *others: Any) -> Any:
+        Blind.seen.append(type(train.features))
+        return super().fit(train, *others)
+
+    def predict(self, features: Any) -> Any:
+        Blind.seen.append(type(features))
+        return super().predict(features)
+
+
+class ReadsBlocks(Blind):
+    reads_blocks: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize("resample", [None, TrainingResample(number=2, index=1)])
+def test_a_run_passes_arrays_unless_the_backend_reads_blocks(
+    tmp_path: Path, resample: TrainingResample | None
+) -> None:
+    for ranker in (ReadsBlocks(), Blind()):
+        Blind.seen.clear()
+        experiment = Experiment(model="m", ranker=ranker, source=Counted(), resample=resample)
+        run(experiment, tmp_path / type(ranker).__name__)
+        if ranker.reads_blocks:
+            assert issubclass(Blind.seen[0], FeatureMatrix)
+        else:
+            assert set(Blind.seen) == {np.ndarray}
 
 
 @pytest.mark.parametrize("version", available._VERSIONS)

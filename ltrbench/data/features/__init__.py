@@ -11,7 +11,10 @@ from ltrbench.data.features.matrix import (
     FeatureMatrix,
     arrays_of,
     as_array,
+    read_rows,
+    require_memory,
     row_blocks,
+    rows_of_block,
 )
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
@@ -25,6 +28,9 @@ __all__ = [
     "StackedRows",
     "arrays_of",
     "as_array",
+    "read_rows",
+    "require_memory",
     "row_blocks",
+    "rows_of_block",
     "take_rows",
 ]

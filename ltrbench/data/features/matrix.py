@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +68,15 @@ class FeatureMatrix(ABC):
     def nbytes(self) -> int:
         """Number of bytes of the matrix as one array."""
         return self.size * self.dtype.itemsize
+
+    if not TYPE_CHECKING:  # a type checker knows which attributes there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute '{name}', because these features are not one array. "
+                f"Read them with row_blocks(features), or use numpy.asarray(features).{name} or "
+                "dataset.in_memory()."
+            )
 
     def __len__(self) -> int:
         return self.shape[0]

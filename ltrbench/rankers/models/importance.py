@@ -30,7 +30,7 @@ from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import Ranker
-from ltrbench.rankers.capabilities import contributions_of, importance_of
+from ltrbench.rankers.capabilities import contributions_of, importance_of, scores_with
 from ltrbench.shapes import PerQuery, Scores
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
@@ -198,24 +198,22 @@ def permutation_falls(
     ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
 ) -> Falls:
     """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
+    test = test.in_memory()  # a sample of queries, of which each repeat reads one column and changed rows
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
     if np.isnan(whole).all():
         return falls
-    shuffled = test.features.copy()
     for feature in np.flatnonzero(_used(ranker, test.num_features)):
         # One generator per feature, so that its result does not depend on the other features in use.
         rng = np.random.default_rng([seed, int(feature)])
         for _ in range(settings.repeats):
-            shuffled[:, feature] = shuffle(test.features[:, feature], test, rng)
+            values = shuffle(test.features[:, feature], test, rng)
             # Predictions take most of the time: a document whose value is unchanged needs none.
-            changed = shuffled[:, feature] != test.features[:, feature]
+            rows = np.flatnonzero(values != test.features[:, feature])
             new_scores = scores.copy()
-            if changed.any():
-                new_scores[changed] = ranker.predict(shuffled[changed])
+            new_scores[rows] = scores_with(ranker, test.features, rows, int(feature), values[rows])
             falls[feature] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
-        shuffled[:, feature] = test.features[:, feature]
     return falls
 
 
@@ -241,7 +239,7 @@ def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettin
 
 
 def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
-    features = dataset.features.copy()
+    features = np.array(dataset.features)
     features[:, feature] = 0.0
     return replace(dataset, features=features)
 

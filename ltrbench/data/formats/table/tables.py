@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import as_array
 from ltrbench.data.formats.compression import write_whole
 from ltrbench.data.formats.gathering import check_some_weight, gather
 from ltrbench.data.formats.letor.line import UNLABELLED, check_label, check_weight
@@ -169,7 +170,7 @@ def to_frame(dataset: RankingDataset) -> pd.DataFrame:
         "position": dataset.positions,
     }
     known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
-    features = pd.DataFrame(dataset.features, columns=list(dataset.feature_names))
+    features = pd.DataFrame(as_array(dataset.features), columns=list(dataset.feature_names))
     return pd.concat([pd.DataFrame(known), features], axis=1)
 
 
