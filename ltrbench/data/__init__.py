@@ -20,7 +20,7 @@ from ltrbench.data.formats.reading import read_data, read_features
 from ltrbench.data.formats.score_files import read_score_file
 from ltrbench.data.formats.table.tables import read_table, to_frame, write_table
 from ltrbench.data.formats.trec import read_qrels, read_trec_run
-from ltrbench.data.splits import Splits, folds, sample_queries, split_queries
+from ltrbench.data.splits import Splits, folds, sample_queries, split_latest, split_queries
 from ltrbench.data.training_resamples import TrainingResample
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "read_table",
     "read_trec_run",
     "sample_queries",
+    "split_latest",
     "split_queries",
     "to_frame",
     "write_feature_names",

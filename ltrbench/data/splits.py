@@ -1,11 +1,17 @@
-"""Training, validation and test sets: split by query, from a seed, with a check against leakage."""
+"""Training, validation and test sets: split by query, from a seed or by time, with a check against leakage.
+
+Queries with identical judged lists are never separated, nor are the queries of one group, such as
+near-duplicates.
+"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,74 +77,136 @@ class Splits:
 
 
 def split_queries(
-    dataset: RankingDataset, share: float, seed: int, name: str
+    dataset: RankingDataset, share: float, seed: int, name: str, groups: Mapping[str, str] | None = None
 ) -> tuple[RankingDataset, RankingDataset]:
     """Holds out a share of the queries: returns (remaining queries, held-out queries), in file order.
 
-    Queries with identical judged lists stay together and count once.
+    Queries with identical judged lists stay together and count once. With groups, whole groups are held out,
+    with a number of queries close to the share.
 
     Args:
         share: share of the queries to hold out, above 0 and below 1; rounded to whole queries, at least one
             on each side.
         seed: random seed of the split.
         name: name of the held-out split in messages, "valid" or "test".
+        groups: query id -> group, for groups of queries that stay together; None: no groups.
 
     Raises:
-        DataError: The share or the seed is out of range, or there are fewer than two queries.
+        DataError: The share or the seed is out of range, a query has no group, or there are fewer than two
+            queries or groups.
     """
-    if not 0.0 < share < 1.0:
-        raise DataError(
-            f"data.{name}_share is {share}; set a share of the queries above 0 and below 1, such as 0.2."
-        )
+    _check_share(share, name)
     _check_seed(seed)
-    shuffled = _shuffled_lists(dataset, seed)
+    shuffled = _shuffled_lists(dataset, seed, groups)
     if len(shuffled) < 2:
-        remedy = ", or set data.valid_share=0 for a run without validation" if name == "valid" else ""
         raise DataError(
-            f"{_counted(dataset, shuffled)} cannot be split in two; provide data.{name}, or more "
-            f"queries{remedy}."
+            f"{_counted(dataset, shuffled, groups)} cannot be split in two; provide data.{name}, or more "
+            f"queries{_or_no_validation(name)}."
         )
-    num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
+    if groups is None:
+        num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
+    else:
+        num_taken = _num_closest([len(queries) for queries in shuffled], share)
     taken, rest = (np.sort(np.concatenate(part)) for part in (shuffled[:num_taken], shuffled[num_taken:]))
     return dataset.take_queries(rest), dataset.take_queries(taken)
 
 
-def folds(dataset: RankingDataset, num_folds: int, seed: int) -> list[NDArray[np.int64]]:
+def split_latest(
+    dataset: RankingDataset,
+    times: Mapping[str, Any],
+    share: float,
+    name: str,
+    groups: Mapping[str, str] | None = None,
+) -> tuple[RankingDataset, RankingDataset]:
+    """Holds out the latest queries: returns (earlier queries, latest queries), in file order.
+
+    Queries of the same time stay together, so that every held-out query is later than every remaining query.
+    Queries with identical judged lists and queries of one group stay together as well, and all of them have
+    the latest of their times.
+
+    Args:
+        times: query id -> time, in numbers or other values that can be compared.
+        share: share of the queries to hold out, above 0 and below 1; the number of held-out queries is as
+            close to it as the times permit.
+        name: name of the held-out split in messages, "valid" or "test".
+        groups: query id -> group, for groups of queries that stay together; None: no groups.
+
+    Raises:
+        DataError: The share is out of range, a query has no time or no group, or all queries have the same
+            time.
+
+    >>> data = RankingDataset(features=[[0], [1], [2]], labels=[0, 1, 1], query_start=[0, 1, 2, 3])
+    >>> earlier, latest = split_latest(data, {"1": 2025, "2": 2026, "3": 2024}, 0.2, "test")
+    >>> earlier.query_ids.tolist(), latest.query_ids.tolist()
+    (['1', '3'], ['2'])
+    """
+    _check_share(share, name)
+    time_of_query = _of_queries("times", times, dataset)
+    unit_of_query = _units(dataset, groups)
+    time_of_unit: dict[int, Any] = {}
+    for unit, time in zip(unit_of_query, time_of_query, strict=True):
+        time_of_unit[unit] = max(time, time_of_unit.get(unit, time))
+    time_of_query = [time_of_unit[unit] for unit in unit_of_query]
+    latest_first = sorted(Counter(time_of_query).items(), reverse=True)
+    if len(latest_first) < 2:
+        raise DataError(
+            f"data.split_by: {_counted(dataset, list(time_of_unit), groups)}, all of the time "
+            f"{time_of_query[0]}, cannot be split by time for {name}. Choose a column with several times, "
+            f"provide more queries, or remove data.split_by{_or_no_validation(name)}."
+        )
+    num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
+    first_time, _ = latest_first[num_times - 1]
+    is_taken = np.array([time >= first_time for time in time_of_query])
+    return dataset.take_queries(np.flatnonzero(~is_taken)), dataset.take_queries(np.flatnonzero(is_taken))
+
+
+def folds(
+    dataset: RankingDataset, num_folds: int, seed: int, groups: Mapping[str, str] | None = None
+) -> list[NDArray[np.int64]]:
     """Partitions the queries into cross-validation folds whose sizes differ by at most one.
 
-    Queries with identical judged lists are in the same fold and count once.
+    Queries with identical judged lists are in the same fold and count once. With groups, the sizes are as
+    equal as whole groups permit.
+
+    Args:
+        groups: query id -> group, for groups of queries that stay together; None: no groups.
 
     Returns:
         Query indices of each fold, in file order.
 
     Raises:
-        DataError: Fewer than two folds, fewer queries than folds, or a negative seed.
+        DataError: Fewer than two folds, fewer queries or groups than folds, a query has no group, or a
+            negative seed.
     """
     _check_seed(seed)
     if num_folds < 2:
         raise DataError(f"cv is {num_folds}; cross-validation needs at least 2 folds.")
-    shuffled = _shuffled_lists(dataset, seed)
+    shuffled = _shuffled_lists(dataset, seed, groups)
     if num_folds > len(shuffled):
         raise DataError(
-            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled)}, and every fold needs at "
-            "least one query; set a smaller cv."
+            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled, groups)}, and every fold "
+            "needs at least one; set a smaller cv."
         )
-    return [np.sort(np.concatenate(shuffled[number::num_folds])) for number in range(num_folds)]
+    if groups is None:
+        dealt: list[Any] = [shuffled[number::num_folds] for number in range(num_folds)]
+    else:
+        dealt = _deal_largest_first(shuffled, num_folds)
+    return [np.sort(np.concatenate(lists)) for lists in dealt]
 
 
 def take_fold(
-    dataset: RankingDataset, fold: int, num_folds: int, seed: int
+    dataset: RankingDataset, fold: int, num_folds: int, seed: int, groups: Mapping[str, str] | None = None
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns (queries of the other folds, queries of `fold`), in file order; folds are numbered from one.
 
     Raises:
-        DataError: The fold does not exist, or there are too few queries for `num_folds` folds.
+        DataError: The fold does not exist, or there are too few queries or groups for `num_folds` folds.
     """
     if not 1 <= fold <= num_folds:
         raise DataError(
             f"data.fold is {fold}, but cv={num_folds} has folds 1 to {num_folds}; choose one of them."
         )
-    taken = folds(dataset, num_folds, seed)[fold - 1]
+    taken = folds(dataset, num_folds, seed, groups)[fold - 1]
     rest = np.setdiff1d(np.arange(dataset.num_queries), taken)
     return dataset.take_queries(rest), dataset.take_queries(taken)
 
@@ -162,18 +230,102 @@ def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingD
     return dataset.take_queries(np.sort(shuffled[:num_kept]))
 
 
-def _shuffled_lists(dataset: RankingDataset, seed: int) -> list[NDArray[np.int64]]:
-    """Returns the shuffled queries, with identical judged lists grouped: across splits they would leak."""
-    queries_of_list: dict[bytes | int, list[int]] = {}
+def check_no_shared_group(groups: Mapping[str, Mapping[str, str] | None]) -> None:
+    """Raises DataError if two splits have queries of the same group.
+
+    Args:
+        groups: name of the split -> query id -> group; None: no groups.
+    """
+    seen: dict[str, tuple[str, str]] = {}
+    for name, groups_of_split in groups.items():
+        for query_id, group in (groups_of_split or {}).items():
+            where, other_id = seen.setdefault(group, (name, query_id))
+            if where != name:
+                raise DataError(
+                    f"data.group_by: group {group!r} has query {other_id} in {where} and query {query_id} in "
+                    f"{name}; near-duplicates in two splits leak. Move all queries of the group to one file."
+                )
+
+
+def _shuffled_lists(
+    dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None
+) -> list[NDArray[np.int64]]:
+    """Returns the shuffled queries, with queries that stay together in one array."""
+    unit_of_query = _units(dataset, groups)
+    queries_of_unit: dict[int, list[int]] = {}
     for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
-        queries_of_list.setdefault(_judged_list(dataset, query) or query, []).append(query)
-    return [np.array(queries, dtype=np.int64) for queries in queries_of_list.values()]
+        queries_of_unit.setdefault(unit_of_query[query], []).append(query)
+    return [np.array(queries, dtype=np.int64) for queries in queries_of_unit.values()]
 
 
-def _counted(dataset: RankingDataset, lists: list[NDArray[np.int64]]) -> str:
+def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> list[int]:
+    """Returns the (Q,) number of the unit of each query: the queries of a unit stay together.
+
+    Queries with identical judged lists are in one unit, because they would leak across splits. Queries of one
+    group are too, and units that share a query are one.
+    """
+    numbers: dict[bytes | int, int] = {}
+    lists = [
+        numbers.setdefault(_judged_list(dataset, query) or query, len(numbers))
+        for query in range(dataset.num_queries)
+    ]
+    if groups is None:
+        return lists
+    # Imported here, because only groups need it, and reading data should not wait for it.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    _, of_group = np.unique(_of_queries("groups", groups, dataset), return_inverse=True)
+    # A graph of lists and groups, in which each query connects its list with its group.
+    size = len(numbers) + dataset.num_queries
+    edges = coo_array((np.ones(len(lists)), (lists, len(numbers) + of_group)), shape=(size, size))
+    _, component = connected_components(edges, directed=False)
+    units: list[int] = component[lists].tolist()
+    return units
+
+
+def _of_queries(name: str, values: Mapping[str, Any], dataset: RankingDataset) -> list[Any]:
+    """Returns the (Q,) values of the queries."""
+    try:
+        return [values[query_id] for query_id in dataset.query_ids.tolist()]
+    except KeyError as error:
+        raise DataError(f"{name}: query {error.args[0]!r} has no value; pass one for every query.") from None
+
+
+def _num_closest(sizes: Sequence[int], share: float) -> int:
+    """Returns how many of the first parts have a total size closest to the share: at least one, not all."""
+    ends = np.cumsum(sizes)
+    return int(np.argmin(np.abs(ends[:-1] - share * ends[-1]))) + 1
+
+
+def _deal_largest_first(units: Sequence[NDArray[np.int64]], num_folds: int) -> list[list[NDArray[np.int64]]]:
+    """Deals units to folds, the largest first, each to the fold with the fewest queries."""
+    dealt: list[list[NDArray[np.int64]]] = [[] for _ in range(num_folds)]
+    sizes = [0] * num_folds
+    for unit in sorted(units, key=len, reverse=True):
+        smallest = sizes.index(min(sizes))
+        dealt[smallest].append(unit)
+        sizes[smallest] += len(unit)
+    return dealt
+
+
+def _counted(dataset: RankingDataset, units: Sequence[Any], groups: Mapping[str, str] | None) -> str:
     queries = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
-    alike = f" with {len(lists)} different judged lists" if len(lists) < dataset.num_queries else ""
+    if groups is not None:
+        return f"{queries} in {len(units)} {'group' if len(units) == 1 else 'groups'}"
+    alike = f" with {len(units)} different judged lists" if len(units) < dataset.num_queries else ""
     return queries + alike
+
+
+def _or_no_validation(name: str) -> str:
+    return ", or set data.valid_share=0 for a run without validation" if name == "valid" else ""
+
+
+def _check_share(share: float, name: str) -> None:
+    if not 0.0 < share < 1.0:
+        raise DataError(
+            f"data.{name}_share is {share}; set a share of the queries above 0 and below 1, such as 0.2."
+        )
 
 
 def _check_seed(seed: int) -> None:

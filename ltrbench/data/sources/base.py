@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.fetching.archive import PublishedArchive
-from ltrbench.data.splits import Splits, sample_queries, split_queries, take_fold
+from ltrbench.data.splits import Splits, sample_queries, split_latest, split_queries, take_fold
 from ltrbench.errors import ConfigError, require_choice
 
 TEST, VALID = "test", "valid"
@@ -114,9 +116,19 @@ class SplitSource(DataSource):
         )
 
     def complete(
-        self, train: RankingDataset, valid: RankingDataset | None = None, test: RankingDataset | None = None
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        test: RankingDataset | None = None,
+        *,
+        times: Mapping[str, Any] | None = None,
+        groups: Mapping[str, str] | None = None,
     ) -> Splits:
         """Holds out the missing splits from the training queries.
+
+        Args:
+            times: query id -> time; the latest queries are held out. None: random queries.
+            groups: query id -> group, for groups of queries that stay together; None: no groups.
 
         Raises:
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
@@ -124,11 +136,23 @@ class SplitSource(DataSource):
         """
         folds = {} if self.cv is None or self.fold is None else {self.cv_split: (self.fold, self.cv)}
         if test is None and TEST in folds:
-            train, test = take_fold(train, *folds[TEST], self.split_seed)
+            train, test = take_fold(train, *folds[TEST], self.split_seed, groups)
         elif test is None:
-            train, test = split_queries(train, self.test_share, self.split_seed, "test")
+            train, test = self._hold_out(train, self.test_share, TEST, times, groups)
         if valid is None and VALID in folds:
-            train, valid = take_fold(train, *folds[VALID], self.split_seed)
+            train, valid = take_fold(train, *folds[VALID], self.split_seed, groups)
         elif valid is None and self.valid_share != 0:
-            train, valid = split_queries(train, self.valid_share, self.split_seed, "valid")
+            train, valid = self._hold_out(train, self.valid_share, VALID, times, groups)
         return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
+
+    def _hold_out(
+        self,
+        train: RankingDataset,
+        share: float,
+        name: str,
+        times: Mapping[str, Any] | None,
+        groups: Mapping[str, str] | None,
+    ) -> tuple[RankingDataset, RankingDataset]:
+        if times is not None:
+            return split_latest(train, times, share, name, groups)
+        return split_queries(train, share, self.split_seed, name, groups)

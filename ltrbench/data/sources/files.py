@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
-from ltrbench.data.formats.table.tables import read_table
+from ltrbench.data.formats.table.split_columns import SplitColumns
+from ltrbench.data.formats.table.tables import read_table_to_split
 from ltrbench.data.sources.base import TEST, VALID, SplitSource
-from ltrbench.data.splits import Splits
+from ltrbench.data.splits import Splits, check_no_shared_group
 from ltrbench.errors import ConfigError, DataError, require_choice
 
 
@@ -23,6 +24,10 @@ class FileSource(SplitSource):
             relative paths start in the current folder.
         valid: the same for validation; None: `valid_share` of the training queries.
         test: the same for the test set; None: `test_share` of the training queries, or fold `fold` of `cv`.
+        split_by: column of the time of a query, for tables: the latest queries are held out, those for the
+            test set after those for validation. None: random queries are held out.
+        group_by: column of the group of a query, for tables: the queries of a group, such as near-duplicates,
+            are all in the same split. None: no groups.
         sort_queries: group scattered documents by query.
         whole_labels: reject labels that are not whole numbers.
         root: folder of the published data, used in the paths of the YAML; not used here.
@@ -32,14 +37,19 @@ class FileSource(SplitSource):
         obtain: where to download the data and where to put it; shown when a file does not exist.
 
     Raises:
-        ConfigError: A path is not text, a version or a fold does not exist, or `cv` is combined with a test
-            set.
+        ConfigError: A path is not text, a version or a fold does not exist, `cv` is combined with a test
+            set, `split_by` with `cv` or with files of other splits, or the files have no columns to split by.
     """
+
+    has_columns: ClassVar[bool] = False
+    """Whether the files have columns with names, for `split_by` and `group_by`."""
 
     # Paths are Any, because OmegaConf has no type for a string or a list.
     train: Any
     valid: Any = None
     test: Any = None
+    split_by: str | None = None
+    group_by: str | None = None
     sort_queries: bool = False
     whole_labels: bool = True
     root: str = ""
@@ -58,6 +68,7 @@ class FileSource(SplitSource):
                 f"cv is {self.cv}, but {self.name} has published folds; remove cv and choose a fold with "
                 f"data.fold=1 to {self.num_folds}."
             )
+        self._check_columns()
         published = {TEST: self.test, VALID: self.valid}.get(self.cv_split)
         if self.cv is not None and published is not None:
             raise ConfigError(
@@ -76,6 +87,29 @@ class FileSource(SplitSource):
                 "data.version."
             )
         require_choice("data.version", self.version, self.versions)
+
+    def _check_columns(self) -> None:
+        for key, column in (("split_by", self.split_by), ("group_by", self.group_by)):
+            if column is not None and not self.has_columns:
+                raise ConfigError(
+                    f"data.{key} is '{column}', but the files of {self.name} have no columns with names; "
+                    "write the data to a CSV or Parquet table and read it with data=table, or remove "
+                    f"data.{key}."
+                )
+        if self.split_by is None:
+            return
+        if self.cv is not None:
+            raise ConfigError(
+                f"cv is {self.cv}, but data.split_by={self.split_by} splits by time: a fold would be tested "
+                "with models that were trained on later queries. Remove cv, or remove data.split_by."
+            )
+        for key, given in ((VALID, self.valid), (TEST, self.test)):
+            if given is not None:
+                raise ConfigError(
+                    f"data.{key} is {given!r}, but data.split_by={self.split_by} takes the validation and "
+                    f"test sets from data.train. Set data.{key}=null and add the file to data.train, as in "
+                    "[a.csv,b.csv]; or remove data.split_by."
+                )
 
     def _check_published_fold(self, fold: int) -> None:
         if self.num_folds is None:
@@ -172,6 +206,8 @@ class TableFiles(FileSource):
         features: feature columns; None: all columns without a role.
     """
 
+    has_columns: ClassVar[bool] = True
+
     label: str | None = None
     query: str | None = None
     document: str | None = None
@@ -184,24 +220,24 @@ class TableFiles(FileSource):
 
         Raises:
             DataError: A file does not exist, is not such a table, has other features than training, or shares
-                a query with another file.
+                a query or a group with another file.
         """
-        train = self._read("train", None)
-        names = train.feature_names
-        return self.complete(
-            train,
-            None if self.valid is None else self._read("valid", names),
-            None if self.test is None else self._read("test", names),
-        )
+        train, columns = self._read("train", None)
+        given = {
+            key: self._read(key, train.feature_names)
+            for key in (VALID, TEST)
+            if getattr(self, key) is not None
+        }
+        groups = {key: columns_of_file.groups for key, (_, columns_of_file) in given.items()}
+        check_no_shared_group({"train": columns.groups, **groups})
+        splits = {key: dataset for key, (dataset, _) in given.items()}
+        return self.complete(train, **splits, times=columns.times, groups=columns.groups)
 
-    def _read(self, key: str, feature_names: tuple[str, ...] | None) -> RankingDataset:
-        return read_table(
+    def _read(self, key: str, feature_names: tuple[str, ...] | None) -> tuple[RankingDataset, SplitColumns]:
+        roles = ("label", "query", "document", "weight", "position", "split_by", "group_by")
+        return read_table_to_split(
             self.existing(key),
-            label=self.label,
-            query=self.query,
-            document=self.document,
-            weight=self.weight,
-            position=self.position,
+            {role: getattr(self, role) for role in roles},
             features=self.features,
             feature_names=feature_names,
             sort_queries=self.sort_queries,

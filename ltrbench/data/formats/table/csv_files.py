@@ -65,19 +65,24 @@ class CsvTable:
 
     def _distinct_numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
         """Parses the column with `number_of_text`, once for each distinct cell."""
-        from pyarrow import compute
-
-        cells = self.cells.column(self.columns.index(column))
-        distinct = compute.unique(cells)  # in the order in which they first occur
-        number_of_cell = np.asarray(compute.index_in(cells, value_set=distinct), dtype=np.int64)
+        distinct, cell_of_row = self.distinct(column)
         numbers = np.empty(len(distinct))
-        for number, cell in enumerate(distinct.to_pylist()):
+        for number, cell in enumerate(distinct):
             try:
                 numbers[number] = number_of_text(cell)
             except ValueError:
-                row = int(np.flatnonzero(number_of_cell == number)[0])
+                row = int(np.flatnonzero(cell_of_row == number)[0])
                 raise not_a_number(self.place(row), column, cell, remedy) from None
-        return numbers[number_of_cell]
+        return numbers[cell_of_row]
+
+    def distinct(self, column: str) -> tuple[list[Any], NDArray[np.int64]]:
+        """Returns the distinct cells, in the order of their first rows, and (n,) the cell of each row."""
+        from pyarrow import compute
+
+        cells = self.cells.column(self.columns.index(column))
+        distinct = compute.unique(cells)
+        cell_of_row = np.asarray(compute.index_in(cells, value_set=distinct), dtype=np.int64)
+        return distinct.to_pylist(), cell_of_row
 
 
 def read_csv(path: Path) -> CsvTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,6 +67,21 @@ class FrameTable:
             except ValueError:
                 raise not_a_number(self.place(row), column, cell, remedy) from None
         return numbers
+
+    def distinct(self, column: str) -> tuple[list[Any], NDArray[np.int64]]:
+        """Returns the distinct cells, in the order of their first rows, and (n,) the cell of each row."""
+        import pandas as pd
+
+        try:
+            cell_of_row, distinct = pd.factorize(self._column(column), use_na_sentinel=False)
+        except TypeError:  # cells that cannot be compared, such as lists
+            cells = self._column(column).astype(object).tolist()
+            odd = next((row for row, cell in enumerate(cells) if not isinstance(cell, Hashable)), 0)
+            raise DataError(
+                f"{self.place(odd)}: column '{column}' is {cells[odd]!r}; every row needs a single value. "
+                "Convert the column, or choose another one."
+            ) from None
+        return pd.Index(distinct).astype(object).tolist(), np.asarray(cell_of_row, dtype=np.int64)
 
     def _column(self, column: str) -> pd.Series[Any]:
         return self.frame.iloc[:, self.columns.index(column)]

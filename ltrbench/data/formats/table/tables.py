@@ -28,6 +28,7 @@ from ltrbench.data.formats.options import as_paths, check_names, check_switch, c
 from ltrbench.data.formats.table.cells import check_no_repeat
 from ltrbench.data.formats.table.csv_files import CsvTable, read_csv
 from ltrbench.data.formats.table.frame import FrameTable, is_parquet, read_parquet
+from ltrbench.data.formats.table.split_columns import SPLIT_ROLES, SplitColumns, split_columns
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features, Labels
 
@@ -62,6 +63,8 @@ def read_table(
     document: str | None = None,
     weight: str | None = None,
     position: str | None = None,
+    split_by: str | None = None,
+    group_by: str | None = None,
     features: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
@@ -75,6 +78,8 @@ def read_table(
         num_features: required number of features; None: any number.
         label, query, document, weight, position: column of each role; None: the name in `ROLES` that the
             table has.
+        split_by, group_by: columns of the times and groups of queries, by which a run splits them; validated,
+            and no features.
         features: feature columns, in this order; None: all columns without a role. A column listed here has
             no role unless one is assigned above.
         feature_names: features of the training data; the table must have exactly these, in any order.
@@ -88,16 +93,47 @@ def read_table(
             and the remedy.
         ConfigError: An option has the wrong type.
     """
+    columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    dataset, _ = read_table_to_split(
+        source,
+        {**columns, "split_by": split_by, "group_by": group_by},
+        num_features=num_features,
+        features=features,
+        feature_names=feature_names,
+        sort_queries=sort_queries,
+        whole_labels=whole_labels,
+    )
+    return dataset
+
+
+def read_table_to_split(
+    source: pd.DataFrame | str | Path | Sequence[str | Path],
+    given: Mapping[str, str | None],
+    *,
+    num_features: int | None = None,
+    features: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    sort_queries: bool = False,
+    whole_labels: bool = False,
+) -> tuple[RankingDataset, SplitColumns]:
+    """Reads a table, and the columns by which its queries are split.
+
+    Args:
+        given: role -> column, for the roles and split columns of `read_table`; the other arguments are those
+            of `read_table`.
+
+    Raises:
+        DataError, ConfigError: as `read_table`.
+    """
     check_switch("sort_queries", sort_queries)
     check_switch("whole_labels", whole_labels)
     _check_lists(features, feature_names)
     tables = _load(source)
-    given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     for role in ("label", "query"):
         _check_there(tables[0], role, given[role], features or ())
     columns = _find_columns(tables[0], given, features or ())
     chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-    return _join(tables, columns, chosen, sort_queries, whole_labels)
+    return _join(tables, columns, chosen, sort_queries, whole_labels), split_columns(tables, columns)
 
 
 def read_table_features(
@@ -109,6 +145,8 @@ def read_table_features(
     document: str | None = None,
     weight: str | None = None,
     position: str | None = None,
+    split_by: str | None = None,
+    group_by: str | None = None,
     features: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> Features:
@@ -132,6 +170,7 @@ def read_table_features(
     _check_lists(features, feature_names)
     tables = _load(source)
     given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    given |= {"split_by": split_by, "group_by": group_by}
     there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
     columns = _find_columns(tables[0], there, features or ())
     chosen = _find_features(tables[0], columns, features, feature_names, num_features)
@@ -227,11 +266,16 @@ def _find_columns(
     listed = set(map(str, features))
     columns = {}
     for role, name in given.items():
-        usual = [column for column in ROLES[role] if column in table.columns and column not in listed]
+        usual = [column for column in ROLES.get(role, ()) if column in table.columns and column not in listed]
         if name is not None and str(name) not in table.columns:
             close = did_you_mean(str(name), table.columns)
             raise DataError(
                 f"{table.name}: the table has no column '{name}' for {role}{close} {_listed(table.columns)}"
+            )
+        if role in SPLIT_ROLES and name in listed:
+            raise DataError(
+                f"{table.name}: the column '{name}' is in features (in a run data.features) and set as "
+                f"{role}; remove it from one of the two, or give the feature a column of its own."
             )
         if name is None and len(usual) > 1:
             raise DataError(
@@ -266,7 +310,7 @@ def _listed(columns: Sequence[str]) -> str:
 def _check_one_role_each(table: AnyTable, columns: Mapping[str, str]) -> None:
     role_of: dict[str, str] = {}
     for role, column in columns.items():
-        if role_of.setdefault(column, role) != role:
+        if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
             raise DataError(
                 f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
                 "a different column to each."

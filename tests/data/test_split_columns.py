@@ -1,0 +1,369 @@
+"""Splits of tables by a column: by time, and by groups of queries that stay together."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import TINY, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+
+from ltrbench.data import RankingDataset, Splits, folds, read_table, split_latest, split_queries
+from ltrbench.data.formats.table.tables import read_table_features
+from ltrbench.data.sources import LetorFiles, TableFiles
+from ltrbench.errors import ConfigError, DataError
+
+Write = Callable[..., str]
+
+
+def dataset(num_queries: int) -> RankingDataset:
+    """Returns queries of two documents with ids "0", "1", ..."""
+    return of_values(range(2 * num_queries), range(num_queries))
+
+
+def of_values(values: Iterable[float], query_ids: Iterable[object]) -> RankingDataset:
+    """Returns queries of two documents with these values of their only feature."""
+    names = np.array([str(query_id) for query_id in query_ids])
+    return RankingDataset(
+        features=np.array(list(values), dtype=np.float32)[:, None],
+        labels=np.tile([0.0, 1.0], len(names)),
+        query_start=np.arange(len(names) + 1) * 2,
+        query_ids=names,
+    )
+
+
+def ids(split: RankingDataset | None) -> list[str]:
+    assert split is not None
+    return [str(query_id) for query_id in split.query_ids]
+
+
+def frame(times: Sequence[Any], column: str = "date") -> pd.DataFrame:
+    """Returns a table with a query of two documents for each time."""
+    size = 2 * len(times)
+    return pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(len(times)), 2),
+            "label": np.tile([0, 1], len(times)),
+            column: [time for time in times for _ in range(2)],
+            "bm25": np.arange(size) / 4,
+        }
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a table and returns its path."""
+
+    def write(table: pd.DataFrame | str, name: str = "train.csv") -> str:
+        path = tmp_path / name
+        if isinstance(table, str):
+            path.write_text(table)
+        elif path.suffix == ".csv":
+            table.to_csv(path, index=False)
+        else:
+            table.to_parquet(path, index=False)
+        return str(path)
+
+    return write
+
+
+def load(train: str, **settings: Any) -> Splits:
+    return TableFiles(name="mine", train=train, **settings).load()
+
+
+# Any data set
+
+
+@given(
+    times=st.lists(st.integers(0, 12), min_size=2, max_size=40).filter(lambda times: len(set(times)) > 1),
+    share=st.floats(0.01, 0.99),
+    groups=st.lists(st.integers(0, 30), min_size=40, max_size=40),
+)
+@settings(deadline=None)
+def test_every_query_held_out_by_time_is_later_than_every_other_query(
+    times: list[int], share: float, groups: list[int]
+) -> None:
+    time_of = {str(query): time for query, time in enumerate(times)}
+    earlier, latest = split_latest(dataset(len(times)), time_of, share, "test")
+    assert sorted([*ids(earlier), *ids(latest)], key=int) == list(time_of)
+    assert max(time_of[query] for query in ids(earlier)) < min(time_of[query] for query in ids(latest))
+    # No other boundary between two times is closer to the share.
+    off = abs(latest.num_queries - share * len(times))
+    assert all(
+        off <= abs(sum(time >= first for time in times) - share * len(times)) + 1e-9
+        for first in sorted(set(times))[1:]
+    )
+    group_of = dict(zip(time_of, map(str, groups), strict=False))
+    try:
+        earlier, latest = split_latest(dataset(len(times)), time_of, share, "test", group_of)
+    except DataError:  # all groups have the same latest time
+        return
+    assert not {group_of[query] for query in ids(earlier)} & {group_of[query] for query in ids(latest)}
+    assert max(time_of[query] for query in ids(earlier)) < max(time_of[query] for query in ids(latest))
+
+
+def test_a_query_that_is_judged_alike_later_is_held_out_with_the_later_one() -> None:
+    whole = of_values([1, 2, 3, 4, 1, 2, 5, 6], ["old", "b", "again", "d"])
+    earlier, latest = split_latest(whole, {"old": 1, "b": 2, "d": 3, "again": 4}, 0.25, "test")
+    assert ids(latest) == ["old", "again"]
+    Splits(earlier, None, latest)
+
+
+@given(
+    groups=st.lists(st.integers(0, 8), min_size=4, max_size=40),
+    num_folds=st.integers(2, 4),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_a_group_is_on_one_side_of_every_random_split_and_in_one_fold(
+    groups: list[int], num_folds: int, seed: int
+) -> None:
+    group_of = {str(query): f"g{group}" for query, group in enumerate(groups)}
+    whole, num_groups = dataset(len(groups)), len(set(groups))
+    if num_groups < num_folds:
+        with pytest.raises(
+            DataError, match=naming(f"cv is {num_folds}", f"{num_groups} group", "smaller cv")
+        ):
+            folds(whole, num_folds, seed, group_of)
+        return
+    rest, taken = split_queries(whole, 0.3, seed, "test", group_of)
+    assert not {group_of[query] for query in ids(rest)} & {group_of[query] for query in ids(taken)}
+    parts = folds(whole, num_folds, seed, group_of)
+    assert sorted(query for part in parts for query in part) == list(range(len(groups)))
+    groups_of_fold = [{groups[query] for query in part} for part in parts]
+    assert sum(map(len, groups_of_fold)) == num_groups
+    # The difference of two folds is at most the largest group.
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= max(map(groups.count, groups))
+
+
+def test_groups_that_share_a_judged_list_stay_together() -> None:
+    whole = of_values([1, 2, 3, 4, 1, 2, 5, 6, 7, 8], ["a1", "a2", "b1", "b2", "c"])
+    group_of = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c": "c"}
+    for seed in range(10):
+        sides = split_queries(whole, 0.5, seed, "test", group_of)
+        assert sorted(ids(side) for side in sides) == [["a1", "a2", "b1", "b2"], ["c"]]
+
+
+def test_one_group_cannot_be_split_and_every_query_needs_a_value() -> None:
+    with pytest.raises(DataError, match=naming("3 queries in 1 group", "data.test")):
+        split_queries(dataset(3), 0.2, 0, "test", dict.fromkeys("012", "all"))
+    with pytest.raises(DataError, match=naming("groups", "query '2'")):
+        split_queries(dataset(3), 0.2, 0, "test", {"0": "a", "1": "b"})
+    with pytest.raises(DataError, match=naming("times", "query '0'")):
+        split_latest(dataset(3), {}, 0.2, "test")
+    with pytest.raises(DataError, match=naming("data.valid_share is 1.0", "below 1")):
+        split_latest(dataset(3), {"0": 1, "1": 2, "2": 3}, 1.0, "valid")
+
+
+# Tables
+
+
+DAYS = [datetime.datetime(2026, 1, 1) + datetime.timedelta(days=day) for day in range(10)]
+
+TIMES = {
+    "days": [day.strftime("%Y-%m-%d") for day in DAYS],
+    "times of a day": [day.strftime("%Y-%m-%dT%H:%M:%SZ") for day in DAYS],
+    "zones": [f"2026-01-01T00:00:00+{9 - number:02}:00" for number in range(10)],
+    "months": [f"{2025 + number // 6}-{number % 6 + 1:02}" for number in range(10)],
+    "numbers of several digits": list(range(5, 15)),
+    "fractions": [number / 10 for number in range(-5, 5)],
+    "datetimes": DAYS,
+    "datetimes in a zone": [day.replace(tzinfo=datetime.UTC) for day in DAYS],
+    "dates": [day.date() for day in DAYS],
+}
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.parquet"])
+@pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
+def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
+    write: Write, name: str, times: list[Any]
+) -> None:
+    order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
+    train = write(frame([times[place] for place in order]), name)
+    splits = load(train, split_by="date")
+    assert splits.train.feature_names == ("bm25",)
+    by_time = [str(order.index(place)) for place in range(10)]
+    # A fifth of ten queries, and a fifth of the eight that remain.
+    assert ids(splits.test) == sorted(by_time[8:])
+    assert ids(splits.valid) == sorted(by_time[6:8])
+    assert ids(splits.train) == sorted(by_time[:6])
+    # Neither the seed of the splits nor the order of the rows matters.
+    assert ids(load(train, split_by="date", split_seed=7).test) == ids(splits.test)
+    assert load(train, split_by="date", valid_share=0).valid is None
+
+
+def test_a_query_has_the_latest_time_of_its_rows(write: Write) -> None:
+    table = frame([1, 2, 3, 4])
+    table.loc[0, "date"] = 9
+    splits = load(write(table), split_by="date", valid_share=0, test_share=0.25)
+    assert ids(splits.test) == ["0"]
+
+
+def test_queries_of_one_time_stay_together(write: Write) -> None:
+    splits = load(write(frame([1, 1, 2, 2, 2, 3])), split_by="date", valid_share=0.3, test_share=0.01)
+    assert [ids(split) for _, split in splits] == [["0", "1"], ["2", "3", "4"], ["5"]]
+
+
+def test_a_subset_is_of_the_training_queries_only(write: Write) -> None:
+    train = write(frame(range(20)))
+    whole, half = (load(train, split_by="date", subset=subset) for subset in (1.0, 0.5))
+    assert half.train.num_queries == whole.train.num_queries // 2
+    assert (ids(half.valid), ids(half.test)) == (ids(whole.valid), ids(whole.test))
+
+
+def test_the_query_id_may_be_the_time_and_the_group(write: Write) -> None:
+    splits = load(write(frame(range(10))), split_by="query_id", group_by="query_id", features=["bm25"])
+    assert ids(splits.test) == ["8", "9"]
+
+
+def test_times_continue_in_the_next_file(write: Write) -> None:
+    late = frame([7, 8]).assign(query_id=[10, 10, 11, 11], bm25=[5, 6, 7, 8])
+    train = [write(frame([9, 1, 2, 3]), "a.csv"), write(late, "b.csv")]
+    splits = TableFiles(name="mine", train=train, split_by="date", valid_share=0, test_share=0.5).load()
+    assert ids(splits.test) == ["0", "10", "11"]
+
+
+@pytest.mark.parametrize(
+    ("times", "parts"),
+    {
+        "an American date": (["2026-01-02", "01/31/2026"], [":4:", "'date'", "'01/31/2026'", "2026-01-31"]),
+        "a word": (["yesterday", 2], [":2:", "'yesterday'", "ISO 8601", "data.split_by"]),
+        "a missing time": ([1, None], [":4:", "'date'", "''", "every row"]),
+        "a missing time in words": (["2026-01-01", "n/a"], [":4:", "'n/a'", "remove the query"]),
+        "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "number", ":2", "alike"]),
+        "a zone": (["2026-01-01", "2026-01-01T00:00Z"], [":4:", "T00:00Z'", "time zone", ":2", "alike"]),
+        "one time": (["2026-01-01"] * 3, ["data.split_by", "3 queries", "2026-01-01", "test", "remove"]),
+    }.values(),
+)
+def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any], parts: list[str]) -> None:
+    with pytest.raises(DataError, match=naming(*parts)):
+        load(write(frame(times)), split_by="date")
+
+
+@pytest.mark.parametrize(
+    ("times", "parts"),
+    {
+        "lists": ([[1], [2]], ["row 1:", "'date'", "[1]", "single value"]),
+        "durations": (pd.to_timedelta([1, 2]), ["row 1:", "'date'", "number", "data.split_by"]),
+        "a missing datetime": ([pd.Timestamp("2026-01-01"), pd.NaT], ["row 3:", "'date'", "every row"]),
+        "a missing date": ([datetime.date(2026, 1, 1), None], ["row 3:", "'date'", "every row"]),
+        "a missing number": ([1.5, None], ["row 3:", "'date'", "nan", "every row"]),
+    }.values(),
+)
+def test_a_typed_column_that_gives_no_order_is_refused(write: Write, times: Any, parts: list[str]) -> None:
+    with pytest.raises(DataError, match=naming("train.parquet", *parts)):
+        load(write(frame(times), "train.parquet"), split_by="date")
+
+
+def test_one_time_before_the_test_set_leaves_no_validation_set(write: Write) -> None:
+    with pytest.raises(DataError, match=naming("data.split_by", "2 queries", "data.valid_share=0")):
+        load(write(frame([1, 1, 2])), split_by="date")
+
+
+def test_the_queries_of_a_group_are_in_one_split_and_in_one_fold(write: Write) -> None:
+    train = write(frame([f"cluster {number % 7}" for number in range(21)], "cluster"))
+    group_of = {str(number): number % 7 for number in range(21)}
+    for settings_of_splits in ({}, {"split_seed": 3}, {"cv": 3, "fold": 2}):
+        splits = load(train, group_by="cluster", **settings_of_splits)
+        groups = [{group_of[query] for query in ids(split)} for _, split in splits]
+        assert splits.train.feature_names == ("bm25",)
+        assert sum(map(len, groups)) == len(set.union(*groups)) == 7
+
+
+def test_a_group_is_held_out_with_its_latest_query(write: Write) -> None:
+    table = frame([1, 2, 3, 4, 5, 6]).assign(cluster=np.repeat(["a", "b", "c", "d", "e", "a"], 2))
+    splits = load(write(table), split_by="date", group_by="cluster", valid_share=0, test_share=0.3)
+    assert ids(splits.test) == ["0", "5"]
+
+
+def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
+    train = write(frame(["a", "b"], "cluster"))
+    test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
+    path = write(test, "test.csv")
+    with pytest.raises(DataError, match=naming("'b'", "query 1", "train", "query 8", "test", "one file")):
+        load(train, test=path, group_by="cluster", valid_share=0)
+    write(test.assign(cluster="c"), "test.csv")
+    assert ids(load(train, test=path, group_by="cluster", valid_share=0).test) == ["7", "8"]
+    write(test.drop(columns="cluster"), "test.csv")
+    with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
+        load(train, test=path, group_by="cluster", valid_share=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        (["1,1,a,0.5", "1,0,b,0.1"], [":3:", "query '1'", "'b'", "'a'", "data.group_by"]),
+        (["1,1,a,0.5", "2,0,,0.1"], [":3:", "'cluster'", "''", "its query id"]),
+        (["1,1,NA,0.5", "2,0,b,0.1"], [":2:", "'cluster'", "'NA'", "its query id"]),
+    ],
+)
+def test_a_query_has_one_group(write: Write, rows: list[str], parts: list[str]) -> None:
+    with pytest.raises(DataError, match=naming("train.csv", *parts)):
+        load(write("\n".join(["query_id,label,cluster,bm25", *rows, ""])), group_by="cluster")
+
+
+@pytest.mark.parametrize("key", ["split_by", "group_by"])
+def test_a_column_that_does_not_exist_or_is_a_feature_is_named(write: Write, key: str) -> None:
+    train = write(frame(range(5)))
+    with pytest.raises(DataError, match=naming("train.csv", "'dat'", key, "'date'")):
+        load(train, **{key: "dat"})
+    with pytest.raises(DataError, match=naming("train.csv", "'date'", "data.features", key, "remove")):
+        load(train, features=["bm25", "date"], **{key: "date"})
+
+
+def test_prediction_needs_neither_column_and_uses_none_as_a_feature(write: Write) -> None:
+    table = frame(["2026-01-01", "2026-01-02"])
+    features = read_table_features(table, feature_names=["bm25"], split_by="date", group_by="cluster")
+    assert features.tolist() == [[0], [0.25], [0.5], [0.75]]
+    assert read_table(table, split_by="date").feature_names == ("bm25",)
+
+
+# Settings
+
+
+def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
+    def table(**settings: Any) -> TableFiles:
+        return TableFiles(name="mine", train="train.csv", split_by="date", **settings)
+
+    with pytest.raises(ConfigError, match=naming("cv is 5", "data.split_by=date", "remove data.split_by")):
+        table(cv=5, fold=1)
+    for key in ("valid", "test"):
+        with pytest.raises(
+            ConfigError, match=naming(f"data.{key} is 'x.csv'", "split_by=date", f"{key}=null")
+        ):
+            table(**{key: "x.csv"})
+
+
+@pytest.mark.parametrize("key", ["split_by", "group_by"])
+def test_text_without_columns_points_to_tables(key: str, tmp_path: Path) -> None:
+    column: dict[str, Any] = {key: "date"}
+    with pytest.raises(ConfigError, match=naming(f"data.{key} is 'date'", "mine", "data=table")):
+        LetorFiles(name="mine", train="train.txt", **column)
+    done = run("data=letor", "data.train=train.txt", f"data.{key}=date", folder=tmp_path, check=2)
+    assert "data=table" in done.stderr
+
+
+def test_a_run_on_a_table_is_split_by_time_and_predicts_a_table_with_the_same_columns(
+    write: Write, tmp_path: Path
+) -> None:
+    table = frame([day.strftime("%Y-%m-%d") for day in DAYS] * 2).assign(
+        cluster=np.repeat([f"c{number % 10}" for number in range(20)], 2)
+    )
+    write(table)
+    words = ["data.split_by=date", "data.group_by=cluster", *TINY[1:]]
+    run("data=table", "data.train=train.csv", *words, "hydra.run.dir=out", folder=tmp_path)
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["data"]["test"]["queries"] == 4
+    for name, columns in {"new.csv": [], "bare.csv": ["date", "cluster", "label"]}.items():
+        write(table.drop(columns=columns), name)
+        run("predict", "out", name, "--output", f"{name}.scores", folder=tmp_path)
+        assert len((tmp_path / f"{name}.scores").read_text().split()) == len(table)
