@@ -24,6 +24,7 @@ from ltrbench.data import Splits
 from ltrbench.data.features import FeatureMatrix, arrays_of
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.sources import DataSource, FileSource
+from ltrbench.data.store.manifest import MANIFEST_FILE, is_store
 from ltrbench.measure.available import available_bytes
 from ltrbench.measure.clock import Stopwatch
 
@@ -166,6 +167,8 @@ def _stamps(source: DataSource) -> list[_Stamp]:
                 # Also FILE.query and the like, which a reader finds by the name of FILE.
                 stem = without_compression_ending(path).name
                 files.update(file for file in path.parent.iterdir() if file.name.startswith(stem))
+            elif text and is_store(path):
+                files.add(path / MANIFEST_FILE)
             elif text and path.is_dir() and not isinstance(source, FileSource):  # which lists its files
                 files.update(file for file in path.iterdir() if file.is_file())
         except (OSError, RuntimeError, ValueError):  # a text that cannot be a path

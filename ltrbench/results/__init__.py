@@ -24,7 +24,7 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
     run         a run in memory
     reading     finds and reads runs
     lease       one process at a time works in a folder
-    storage     errors of the disk, durable files, temporary files of killed processes
+    storage     errors of the disk in the words of a user
     writing     writes a run into a folder
 """
 

@@ -42,9 +42,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypedDict
 
+from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ResultError
 from ltrbench.measure.clock import now
-from ltrbench.results.storage import delete_abandoned, writing_to
+from ltrbench.results.storage import writing_to
 from ltrbench.untrusted.reading import read_json
 from ltrbench.untrusted.records import Count, Must, Name, mistake
 

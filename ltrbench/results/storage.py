@@ -1,30 +1,13 @@
-"""Errors of the disk in the words of a user, durable files, and temporary files of killed processes."""
+"""Errors of the disk in the words of a user."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ResultError
-
-_ABANDONED_SECONDS = 3600.0
-"""Age from which a temporary file has no process any more; clocks of hosts may differ by minutes."""
-
-_REMEDIES = {
-    errno.ENOSPC: "Free space on its disk",
-    errno.EDQUOT: "Free space within your quota",
-    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
-    errno.EROFS: "Mount its disk for writing",
-    errno.EACCES: "Change its permissions",
-    errno.EPERM: "Change its permissions",
-    errno.EIO: "Check its disk",
-    errno.ESTALE: "Check its file server",
-}
 
 
 @contextlib.contextmanager
@@ -37,34 +20,10 @@ def writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0)
+        remedy = DISK_REMEDIES.get(error.errno or 0)
         if remedy is None:  # such as an error in `save` of a user's class
             raise
         raise ResultError(
             f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder, and run the "
             "command again; no model and no scores were saved."
         ) from error
-
-
-def flush(folder: Path) -> None:
-    """Waits until the content of all files below a folder is on the disk."""
-    # Without fdatasync, a file may be empty after a power failure although its new name is on the disk.
-    synchronize = getattr(os, "fdatasync", os.fsync)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                synchronize(file.fileno())
-
-
-def delete_abandoned(folder: Path, pattern: str) -> None:
-    """Deletes the temporary files and folders of killed processes: those that are an hour old."""
-    oldest = time.time() - _ABANDONED_SECONDS
-    for path in folder.glob(pattern):
-        # What another process deletes at the same time, or what cannot be deleted, does no harm.
-        with contextlib.suppress(OSError):
-            if path.lstat().st_mtime > oldest:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
+from ltrbench.disk import flush
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.models.importance import Importances
@@ -36,7 +37,7 @@ from ltrbench.results.lease import Lease, LeaseHeldError, LeaseLostError, check_
 from ltrbench.results.reading import read_run
 from ltrbench.results.record import FAILED, RunResult, result_as_json
 from ltrbench.results.run import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow
-from ltrbench.results.storage import flush, writing_to
+from ltrbench.results.storage import writing_to
 from ltrbench.shapes import PerQuery
 
 NUM_EXAMPLES = 3

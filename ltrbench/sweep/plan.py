@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.measure.provenance import plain
 from ltrbench.results import FINISHED, RESULT_FILE, hold, holder, read_run
 from ltrbench.results.lease import create_once, is_abandoned
-from ltrbench.results.storage import delete_abandoned, writing_to
+from ltrbench.results.storage import writing_to
 from ltrbench.sweep.job import PLAN_FOLDER, TRIALS_FOLDER, Job, as_record, from_record, mistake_in_folder
 from ltrbench.untrusted.reading import read_json
 

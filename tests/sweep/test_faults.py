@@ -34,8 +34,8 @@ from fault_cases import (
     strays,
 )
 
+from ltrbench.disk import delete_abandoned
 from ltrbench.results import hold, tidy
-from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.plan import read_plan
 
 pytestmark = pytest.mark.slow

@@ -43,11 +43,11 @@ from ltrbench.cli.jobs.progress import showing
 from ltrbench.cli.jobs.rounds import Rounds, SweepOrder
 from ltrbench.cli.program import program
 from ltrbench.config import build, build_tracker
+from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
 from ltrbench.experiment.run import record_failure
 from ltrbench.results import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run, tidy
-from ltrbench.results.storage import delete_abandoned
 from ltrbench.sweep.executors.base import Executor
 from ltrbench.sweep.executors.inline import InlineExecutor
 from ltrbench.sweep.job import COMPARISON_FOLDER, Job

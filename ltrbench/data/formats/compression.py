@@ -22,6 +22,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
+from ltrbench.data.store.manifest import is_store
 from ltrbench.errors import DataError
 
 _BLOCK_BYTES = 1 << 22  # large enough to hide the overhead of a call, small enough for memory
@@ -237,7 +238,9 @@ def _open(path: Path) -> Iterator[BufferedReader]:
             "data."
         ) from None
     except IsADirectoryError:
-        raise DataError(f"{path}: this is a folder; pass the path of a file in it.") from None
+        remedy = "use data=store to read it" if is_store(path) else "pass the path of a file in it"
+        kind = "a store" if is_store(path) else "a folder"
+        raise DataError(f"{path}: this is {kind}; {remedy}.") from None
     except OSError as error:
         raise DataError(
             f"{path}: the file cannot be opened ({error.strerror}). Check the path and its permissions."

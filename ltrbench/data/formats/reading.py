@@ -1,4 +1,4 @@
-"""Readers of data files, a table or LETOR text, chosen by the file extension."""
+"""Readers of data: stores, tables and LETOR text, chosen by the path."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.compression import without_compression_ending
+from ltrbench.data.formats.letor.lightgbm import ENDINGS, companion
 from ltrbench.data.formats.letor.reader import read_letor, read_letor_features
 from ltrbench.data.formats.options import as_paths
 from ltrbench.data.formats.table.tables import read_table, read_table_features
+from ltrbench.data.store.manifest import MANIFEST_FILE, is_store
+from ltrbench.data.store.reading import read_store, read_store_features
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
 _TABLES = (".csv", ".parquet")
+_FORMATS = {read_store: "a store", read_table: "a table", read_letor: "LETOR text"}
 # Options that depend on the features and the gains of a run, not on the format of a file.
 _OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
 # Options that concern labels and queries only.
@@ -28,15 +32,15 @@ def read_data(
     feature_names: Sequence[str] | str | Path | None = None,
     **options: Any,
 ) -> RankingDataset:
-    """Reads a file with extension .csv or .parquet as a table, compressed or not, and others as LETOR text.
+    """Reads a store, a table (a file with extension .csv or .parquet, compressed or not), or LETOR text.
 
     Args:
-        path: the file, or several files of the same format that form one split.
+        path: the file or the folder of a store, or several of the same format that form one split.
         num_features: expected number of features; None: the number in the file.
-        feature_names: feature names of the training data, which select the columns of a table in any order;
-            ignored for LETOR text, whose features have indices. For LETOR text also the path of a file of
-            feature names.
-        options: options of `read_table` or `read_letor`, by name.
+        feature_names: feature names of the training data, which select the columns of a table or a store in
+            any order; ignored for LETOR text, whose features have indices. For LETOR text also the path of a
+            file of feature names.
+        options: options of `read_store`, `read_table` or `read_letor`, by name.
 
     Raises:
         ConfigError: The reader does not have an option, or its type is wrong.
@@ -58,8 +62,8 @@ def read_features(
 
     Args:
         path, num_features, feature_names: as in `read_data`.
-        options: options of `read_table` or `read_letor`, by name. Options about labels and queries
-            (`whole_labels`, `sort_queries`) have no effect here.
+        options: options of `read_store`, `read_table` or `read_letor`, by name. Options about labels and
+            queries (`whole_labels`, `sort_queries`) have no effect here.
 
     Returns:
         (D, F), the documents in file order: the input of `Ranker.predict`.
@@ -71,6 +75,8 @@ def read_features(
     reader = _reader_of_all(as_paths(path))
     checked = _checked(path, reader, feature_names, options)
     checked = {name: value for name, value in checked.items() if name not in _NO_FEATURES}
+    if reader is read_store:
+        return read_store_features(path, num_features, **checked)
     if reader is read_table:
         return read_table_features(path, num_features, **checked)
     return read_letor_features(path, num_features, **checked)
@@ -88,14 +94,26 @@ def _checked(
     for name in options:
         if name not in known:
             raise ConfigError(f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
-    if reader is read_table and isinstance(feature_names, (str, Path)):
+    has_names = reader is not read_letor
+    if has_names and isinstance(feature_names, (str, Path)):
+        place = "manifest" if reader is read_store else "header"
         raise ConfigError(
-            f"{first}: feature_names={feature_names} is an option for LETOR text; a table has its feature "
-            "names in the header. Remove the option."
+            f"{first}: feature_names={feature_names} is an option for LETOR text; this file has its feature "
+            f"names in the {place}. Remove the option."
         )
-    takes_names = reader is read_table or isinstance(feature_names, (str, Path))
+    takes_names = has_names or isinstance(feature_names, (str, Path))
     named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
     return {**options, **named}
+
+
+def files_of(path: Path) -> list[Path]:
+    """Returns the regular files that a reader reads for a path: LETOR text may have companion files, and the
+    manifest of a store contains the checksums of its arrays."""
+    reader = _reader(path)
+    if reader is read_store:
+        return [path / MANIFEST_FILE]
+    beside = [companion(path, ending) for ending in ENDINGS] if reader is read_letor else []
+    return [file for file in (path, *beside) if file.is_file()]  # a pipe can be read only once
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,13 +142,15 @@ def _reader_of_all(paths: Sequence[Path]) -> Callable[..., RankingDataset]:
     if len(set(readers)) > 1:
         odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
         raise DataError(
-            f"{odd}: the extension differs from {paths[0]}, so that one file is a table and the other LETOR "
-            "text; use one format for all files of a split."
+            f"{odd}: this is {_FORMATS[_reader(odd)]}, but {paths[0]} is {_FORMATS[readers[0]]}; use one "
+            "format for all files of a split. The extension decides between a table and LETOR text."
         )
     return readers[0]
 
 
 def _reader(path: Path) -> Callable[..., RankingDataset]:
+    if is_store(path):
+        return read_store
     inner = without_compression_ending(path)
     return read_table if inner.suffix.lower() in _TABLES else read_letor
 

@@ -6,10 +6,12 @@ another format, write a subclass of FileSource or DataSource in one file, here o
 
 base    base classes of sources: DataSource, and SplitSource, which holds out missing splits
 files   sources that read files: LetorFiles and TableFiles
+stores  a source that reads stores: StoreFiles
 """
 
 from ltrbench.data.sources.base import TEST, VALID, DataSource, Published, SplitSource
 from ltrbench.data.sources.files import FileSource, LetorFiles, TableFiles
+from ltrbench.data.sources.stores import StoreFiles
 
 __all__ = [
     "TEST",
@@ -19,5 +21,6 @@ __all__ = [
     "LetorFiles",
     "Published",
     "SplitSource",
+    "StoreFiles",
     "TableFiles",
 ]

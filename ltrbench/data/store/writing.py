@@ -1,0 +1,255 @@
+"""Writes a store from blocks of whole queries, in memory for the largest block and the ids of one shard."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ltrbench
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.store.arrays import write_array
+from ltrbench.data.store.ids import encoded
+from ltrbench.data.store.manifest import (
+    ARRAY_DTYPES,
+    STORE_FORMAT,
+    ArrayRecord,
+    Manifest,
+    ShardRecord,
+    StoredFile,
+    shard_folder,
+    write_manifest,
+)
+from ltrbench.data.store.reading import dataset_of, shards_of
+from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
+from ltrbench.errors import DataError
+
+SHARD_BYTES = 256 * 10**6
+"""Default size of the features of a shard."""
+
+_BUILDING = ".building-"
+"""Prefix of the folders of unfinished stores."""
+
+
+class StoreExistsError(DataError):
+    """The folder of a new store already contains something."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Consecutive queries of a block: those from `begin` to `end` (exclusive)."""
+
+    block: RankingDataset
+    block_row: int  # number of documents before the block
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> slice:
+        return slice(int(self.block.query_start[self.begin]), int(self.block.query_start[self.end]))
+
+    @property
+    def num_documents(self) -> int:
+        return int(self.block.query_start[self.end] - self.block.query_start[self.begin])
+
+
+def write_store(
+    folder: Path,
+    blocks: Iterable[RankingDataset],
+    *,
+    shard_bytes: int = SHARD_BYTES,
+    sources: Sequence[StoredFile] = (),
+    reading: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Writes a store, completely or not at all.
+
+    Args:
+        folder: the new folder; it does not exist, or is empty.
+        blocks: the data set in blocks of whole queries, one after another, at least one. All have the same
+            features, and the same optional arrays; `file_rows` counts from the first row of its block.
+        shard_bytes: size of the features of a shard; a query is never divided.
+        sources: files from which the blocks were read.
+        reading: options with which they were read.
+
+    Raises:
+        StoreExistsError: The folder already contains something.
+        DataError: The blocks are not one data set, an id is not text, or the folder cannot be written.
+    """
+    check_new(folder)
+    with _staged(folder) as staging:
+        manifest = _write_shards(staging, blocks, shard_bytes)
+        manifest["sources"], manifest["reading"] = list(sources), dict(reading or {})
+        # Read again, so that the fingerprint is that of the arrays on the disk.
+        shards = shards_of(staging, manifest)
+        manifest["fingerprint"] = dataset_of(shards, manifest["feature_names"]).fingerprint
+        write_manifest(staging, manifest)
+        flush(staging)
+        _publish(staging, folder)
+    return manifest
+
+
+def stored_file(path: Path) -> StoredFile:
+    """Returns the name, the size and the checksum of a file.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+            return {"path": str(path), "bytes": file.tell(), "sha256": digest.hexdigest()}
+    except OSError as error:
+        raise DataError(
+            f"{path}: the file cannot be read ({error.strerror}). Check the path and its permissions."
+        ) from None
+
+
+def check_new(folder: Path) -> None:
+    """Raises StoreExistsError if a folder is a file, or contains something."""
+    if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise StoreExistsError(f"{folder} already exists; delete it, or choose another folder with --output.")
+
+
+@contextlib.contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Yields a new folder beside `folder`, which is deleted if it is still there at the end of the block."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        delete_abandoned(folder.parent, f"{_BUILDING}*")
+        staging = folder.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
+        staging.mkdir()
+        try:
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
+        raise DataError(
+            f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
+        ) from error
+
+
+def _publish(staging: Path, folder: Path) -> None:
+    try:
+        staging.rename(folder)  # replaces an empty folder, and no other
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        check_new(folder)
+        raise
+
+
+def _write_shards(folder: Path, blocks: Iterable[RankingDataset], shard_bytes: int) -> Manifest:
+    """Writes all shards, and returns a manifest without sources and fingerprint."""
+    records: list[ShardRecord] = []
+    names: tuple[str, ...] = ()
+    for number, parts in enumerate(_shards(blocks, shard_bytes)):
+        names = names or parts[0].block.feature_names
+        records.append(_write_shard(shard_folder(folder, number), parts))
+    if not records:
+        raise DataError(f"{folder}: there are no documents; a store needs at least one query.")
+    return {
+        "format": STORE_FORMAT,
+        "ltrbench": ltrbench.__version__,
+        "num_features": len(names),
+        "feature_names": list(names),
+        "documents": sum(record["documents"] for record in records),
+        "queries": sum(record["queries"] for record in records),
+        "fingerprint": "",
+        "sources": [],
+        "reading": {},
+        "shards": records,
+    }
+
+
+def _shards(blocks: Iterable[RankingDataset], shard_bytes: int) -> Iterator[list[_Part]]:
+    """Yields the parts of each shard: as many queries as fit into it, at least one.
+
+    Where shards end does not depend on where blocks end.
+    """
+    parts: list[_Part] = []
+    first: RankingDataset | None = None
+    block_row = room = 0
+    for block in blocks:
+        first = first or block
+        _check_same_columns(first, block)
+        rows_of_shard = max(shard_bytes // (4 * block.num_features), 1)
+        begin = 0
+        while begin < block.num_queries:
+            room = room if parts else rows_of_shard
+            end = int(np.searchsorted(block.query_start, block.query_start[begin] + room, side="right")) - 1
+            if end <= begin and parts:
+                yield parts
+                parts = []
+                continue
+            parts.append(_Part(block, block_row, begin, max(end, begin + 1)))
+            room -= parts[-1].num_documents
+            begin = parts[-1].end
+        block_row += block.num_documents
+    if parts:
+        yield parts
+
+
+def _check_same_columns(first: RankingDataset, block: RankingDataset) -> None:
+    if block.feature_names != first.feature_names or _optional(block) != _optional(first):
+        raise DataError(
+            f"the block of the queries {block.query_ids[0]} to {block.query_ids[-1]} has other features or "
+            "other optional arrays than the first block; all blocks of a store need the same."
+        )
+
+
+def _optional(block: RankingDataset) -> tuple[str, ...]:
+    """Returns the names of the optional arrays that a block has."""
+    values = {
+        "document_ids": block.document_ids,
+        "weights": block.query_weights,
+        "positions": block.positions,
+        "file_rows": block.file_rows,
+    }
+    return tuple(name for name, array in values.items() if array is not None)
+
+
+def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
+    folder.mkdir()
+    columns = [_arrays_of(part) for part in parts]
+    sizes = np.concatenate([part.block.query_sizes[part.begin : part.end] for part in parts])
+    arrays = {"query_start": [np.concatenate([[0], np.cumsum(sizes)])]}
+    arrays |= {name: [column[name] for column in columns] for name in columns[0]}
+    for name in ("query_ids", "document_ids"):
+        if name in arrays:
+            arrays[name] = [encoded(name, np.concatenate(arrays[name]))]
+    records: dict[str, ArrayRecord] = {}
+    for name, values in arrays.items():
+        dtype = np.dtype(values[0].dtype if ARRAY_DTYPES[name] == "bytes" else ARRAY_DTYPES[name])
+        checksum = write_array(folder / f"{name}.npy", values, dtype)
+        records[name] = {"dtype": dtype.str, "sha256": checksum}
+    return {"documents": int(sizes.sum()), "queries": len(sizes), "arrays": records}
+
+
+def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
+    """Returns name -> values of a part, without query_start."""
+    block, rows = part.block, part.rows
+    arrays: dict[str, NDArray[Any]] = {
+        "features": block.features[rows],
+        "labels": block.labels[rows],
+        "query_ids": block.query_ids[part.begin : part.end],
+    }
+    if block.document_ids is not None:
+        arrays["document_ids"] = block.document_ids[rows]
+    if block.query_weights is not None:
+        # A reader makes query weights of document weights that are constant within each query.
+        arrays["weights"] = block.weight_of_document[rows]
+    if block.positions is not None:
+        arrays["positions"] = block.positions[rows]
+    if block.file_rows is not None:
+        arrays["file_rows"] = block.file_rows[rows] + part.block_row
+    return arrays

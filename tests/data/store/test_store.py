@@ -1,0 +1,315 @@
+"""A store gives the data set from which it was built, whatever its shards and blocks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from store_cases import content, data_sets, dataset_with
+
+from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
+from ltrbench.data.formats.reading import files_of, reading_options
+from ltrbench.data.sources import StoreFiles
+from ltrbench.data.store import reading as store_reading
+from ltrbench.data.store.checking import problems_of
+from ltrbench.data.store.manifest import MANIFEST_FILE, read_manifest
+from ltrbench.data.store.reading import read_store
+from ltrbench.data.store.writing import StoreExistsError, stored_file, write_store
+from ltrbench.errors import ConfigError, DataError
+
+TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
+
+
+def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
+    write_store(folder, [dataset], shard_bytes=shard_bytes)
+    return folder
+
+
+def in_blocks(dataset: RankingDataset, sizes: list[int]) -> list[RankingDataset]:
+    """The queries of a data set in blocks of these sizes, and of one query after them."""
+    ends: list[int] = np.cumsum([*sizes, *[1] * dataset.num_queries]).tolist()
+    starts = [start for start in [0, *ends] if start < dataset.num_queries]
+    return [
+        dataset.take_queries(np.arange(start, min(end, dataset.num_queries)))
+        for start, end in zip(starts, ends, strict=False)
+    ]
+
+
+@given(dataset=data_sets(), shard_bytes=st.integers(1, 60), again=st.integers(1, 60))
+def test_a_store_gives_its_data_set_in_any_shards(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int, again: int
+) -> None:
+    folder = tmp_path_factory.mktemp("stores")
+    store = store_of(dataset, folder / "a", shard_bytes)
+    assert content(read_store(store)) == content(dataset)
+    assert content(read_store(store_of(read_store(store), folder / "b", again))) == content(dataset)
+    assert read_manifest(store)["fingerprint"] == dataset.fingerprint
+    assert problems_of(store) == []
+
+
+@given(
+    dataset=data_sets().filter(lambda data: data.file_rows is None and data.document_weights is None),
+    sizes=st.lists(st.integers(1, 3), max_size=3),
+    shard_bytes=st.integers(1, 60),
+)
+def test_the_files_of_a_store_do_not_depend_on_the_blocks(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, sizes: list[int], shard_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("blocks")
+    write_store(folder / "a", in_blocks(dataset, sizes), shard_bytes=shard_bytes)
+    write_store(folder / "b", [dataset], shard_bytes=shard_bytes)
+    files = {path.relative_to(folder / "b") for path in (folder / "b").rglob("*.*")}
+    assert files == {path.relative_to(folder / "a") for path in (folder / "a").rglob("*.*")}
+    for file in files:
+        assert (folder / "a" / file).read_bytes() == (folder / "b" / file).read_bytes()
+
+
+@given(dataset=data_sets())
+def test_queries_are_never_divided_and_shards_are_full(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset
+) -> None:
+    rows = 3
+    store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", rows * 4 * dataset.num_features)
+    starts = np.cumsum([0, *(shard["documents"] for shard in read_manifest(store)["shards"])])
+    assert set(starts.tolist()) <= set(dataset.query_start.tolist())
+    for start, end in itertools.pairwise(starts.tolist()):
+        queries = np.searchsorted(dataset.query_start, [start, end])
+        assert end - start <= rows or queries[1] - queries[0] == 1
+        following = np.searchsorted(dataset.query_start, end, side="right")
+        if following <= dataset.num_queries:
+            assert dataset.query_start[following] - start > rows
+
+
+@pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.parquet"])
+def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(0)
+    dataset = dataset_with(
+        features=rng.normal(size=(9, 3)),
+        labels=[0, 1, 2] * 3,
+        query_start=[0, 4, 9],
+        document_ids=list("abcdefghi"),
+        feature_names=("1", "2", "3") if name == "data.txt" else ("bm25", "clicks", "age"),
+    )
+    (write_letor if name == "data.txt" else write_table)(dataset, tmp_path / name)
+    from_file = read_data(tmp_path / name)
+    store = store_of(from_file, tmp_path / "store", shard_bytes=50)
+    assert content(read_data(store)) == content(from_file)
+    assert read_features(store).tolist() == read_features(tmp_path / name).tolist()
+
+
+def test_the_features_of_a_shard_stay_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    features = read_data(store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")).features
+    base = features
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base  # type: ignore[assignment]
+    assert isinstance(base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        features[0, 0] = 1
+
+
+def test_numpy_reads_the_arrays_of_a_store(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    store = store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")
+    assert np.load(store / "shard-00000" / "features.npy").tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
+    assert np.load(store / "shard-00000" / "document_ids.npy").tolist() == [b"A", b"B", b"C"]
+
+
+def test_scattered_documents_keep_their_rows_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n2 qid:b 1:4\n")
+    store = store_of(read_data(tmp_path / "train.txt", sort_queries=True), tmp_path / "store", 8)
+    assert len(read_manifest(store)["shards"]) == 2
+    assert read_data(store).features.tolist() == [[1], [3], [2], [4]]
+    assert read_features(store).tolist() == [[1], [2], [3], [4]]
+
+
+def test_several_stores_are_one_split(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n")
+    (tmp_path / "b.txt").write_text("1 qid:c 1:4\n0 qid:d 1:5\n")
+    texts = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    stores = [store_of(read_data(text, sort_queries=True), text.with_suffix(".store"), 4) for text in texts]
+    assert content(read_data(stores)) == content(read_data(texts, sort_queries=True))
+    for order in ([1, 0], [0, 1]):
+        expected = read_features([texts[n] for n in order])
+        assert read_features([stores[n] for n in order]).tolist() == expected.tolist()
+    copy = shutil.copytree(stores[0], tmp_path / "copy")
+    with pytest.raises(DataError, match=naming("query_ids", "'a'", stores[0], copy)):
+        read_data([stores[0], copy])
+    with pytest.raises(DataError, match=naming(stores[1], "a store", texts[0], "LETOR text", "one format")):
+        read_data([texts[0], stores[1]])
+
+
+def test_stores_of_one_split_have_the_same_features_and_arrays(tmp_path: Path) -> None:
+    texts = {"a": "1 qid:1 1:1\n", "b": "1 qid:2 2:1\n", "c": "1 qid:3 1:1 # docid = x\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+        store_of(read_data(tmp_path / f"{name}.txt"), tmp_path / name)
+    with pytest.raises(DataError, match=naming(tmp_path / "b", tmp_path / "a", "features")):
+        read_data([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(DataError, match=naming(tmp_path / "c", tmp_path / "a", "document_ids")):
+        read_data([tmp_path / "a", tmp_path / "c"])
+
+
+# The features of the training data
+
+
+def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> None:
+    named = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age"))
+    store = store_of(named, tmp_path / "named", 4)
+    assert read_data(store, 2, feature_names=["age", "bm25"]).features.tolist() == [[2, 1]]
+    assert read_data(store, 2, feature_names=["age", "bm25"]).feature_names == ("age", "bm25")
+    assert read_data(store, 2, feature_names=["1", "2"]).features.tolist() == [[1, 2]]
+    with pytest.raises(DataError, match=naming(store, "'bm26'", "'bm25'", "build")):
+        read_data(store, 2, feature_names=["age", "bm26"])
+    with pytest.raises(DataError, match=naming(store, "'age'", "training", "build")):
+        read_data(store, feature_names=["bm25"])
+    with pytest.raises(DataError, match=naming(store, "2 features", "3 were expected", "num_features=3")):
+        read_data(store, 3)
+    with pytest.raises(ConfigError, match=naming(store, "feature_names=names.txt", "manifest", "Remove")):
+        read_data(store, feature_names="names.txt")
+
+
+def test_features_in_another_order_are_refused_if_they_do_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age"))
+    store = store_of(named, tmp_path / "named")
+    monkeypatch.setattr(store_reading, "available_bytes", lambda: 10)
+    with pytest.raises(DataError, match=naming(store, "GB", "available", "training data")):
+        read_data(store, feature_names=["age", "bm25"])
+    assert read_data(store).num_features == 2
+
+
+def test_a_store_has_no_options_of_text(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    store = store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")
+    assert reading_options(store, {"first_index": 1, "absent": None, "whole_labels": True}) == {}
+    with pytest.raises(ConfigError, match=naming(store, "read_store", "'first_index'")):
+        read_data(store, first_index=0)
+
+
+def test_fractional_labels_are_refused_where_grades_are_needed(tmp_path: Path) -> None:
+    data = dataset_with(features=[[1], [2]], labels=[1, 0.5], query_start=[0, 2], query_ids=["q7"])
+    store = store_of(data, tmp_path / "store")
+    with pytest.raises(DataError, match=naming(store, "document 1", "'q7'", "0.5", "whole_labels=false")):
+        read_data(store, whole_labels=True)
+    assert read_data(store).labels.tolist() == [1, 0.5]
+
+
+# Writing
+
+
+def test_the_manifest_names_sources_with_their_checksums(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 1:1\n0 1:2\n")
+    (tmp_path / "train.txt.query").write_text("2\n")
+    dataset = read_data(tmp_path / "train.txt")
+    files = files_of(tmp_path / "train.txt")
+    assert [file.name for file in files] == ["train.txt", "train.txt.query"]
+    store = tmp_path / "store"
+    write_store(store, [dataset], sources=[stored_file(file) for file in files], reading={"first_index": 1})
+    manifest = read_manifest(store)
+    assert [source["bytes"] for source in manifest["sources"]] == [12, 2]
+    assert manifest["reading"] == {"first_index": 1}
+    assert files_of(store) == [store / MANIFEST_FILE]
+
+
+def test_a_store_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
+    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
+    odd = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], query_ids=["odd"])
+    with pytest.raises(DataError, match=naming("odd", "other features", "block")):
+        write_store(tmp_path / "store", [dataset, odd])
+    with pytest.raises(DataError, match=naming("query_ids", "'1'")):
+        write_store(tmp_path / "store", [dataset, dataset])
+    with pytest.raises(DataError, match=naming("no documents", "one query")):
+        write_store(tmp_path / "store", [])
+    unpaired = dataset_with(features=[[1]], labels=[1], query_start=[0, 1], document_ids=["\ud800"])
+    with pytest.raises(DataError, match=naming("document_ids", "\\ud800", "Rename")):
+        write_store(tmp_path / "store", [unpaired])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
+    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
+    (tmp_path / "empty").mkdir()
+    store_of(dataset, tmp_path / "empty")
+    before = (tmp_path / "empty" / MANIFEST_FILE).read_bytes()
+    with pytest.raises(StoreExistsError, match=naming(tmp_path / "empty", "delete", "--output")):
+        store_of(dataset, tmp_path / "empty")
+    assert (tmp_path / "empty" / MANIFEST_FILE).read_bytes() == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreExistsError, match=naming(tmp_path / "file", "delete", "--output")):
+        store_of(dataset, tmp_path / "file")
+    with pytest.raises(DataError, match=naming(tmp_path / "file" / "store", "another folder")):
+        store_of(dataset, tmp_path / "file" / "store")
+
+
+def test_an_abandoned_store_is_deleted_by_the_next_one(tmp_path: Path) -> None:
+    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
+    for name in ("old", "new"):
+        (tmp_path / f".building-{name}").mkdir()
+    os.utime(tmp_path / ".building-old", (0, 0))
+    store_of(dataset, tmp_path / "store")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".building-new", "store"]
+
+
+def test_a_manifest_that_could_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ltrbench.data.store.manifest.MOST_JSON_BYTES", 200)
+    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
+    with pytest.raises(DataError, match=naming(MANIFEST_FILE, "200", "--shard-mb")):
+        store_of(dataset, tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
+
+
+# data=store
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Path:
+    for name, queries in (("train", range(10)), ("test", range(20, 25))):
+        text = "".join(f"{label} qid:{q} 1:{q} 2:{label}\n" for q in queries for label in (0, 1))
+        (tmp_path / f"{name}.txt").write_text(text)
+        store_of(read_data(tmp_path / f"{name}.txt"), tmp_path / name, 64)
+    return tmp_path
+
+
+def test_splits_are_held_out_of_a_store_as_of_files(stores: Path) -> None:
+    splits = StoreFiles(name="mine", train=f"{stores}/train", test=f"{stores}/test").load()
+    assert [split.num_queries for _, split in splits] == [8, 2, 5]
+    folds = [StoreFiles(name="mine", train=f"{stores}/train", cv=5, fold=fold).load() for fold in range(1, 6)]
+    tested = [query for splits in folds for query in splits.test.query_ids.tolist()]
+    assert sorted(tested, key=int) == [str(query) for query in range(10)]
+    subset = StoreFiles(name="mine", train=f"{stores}/train", subset=0.5).load()
+    assert subset.train.num_queries == 3
+
+
+def test_a_source_names_the_store_that_is_absent_or_damaged(stores: Path) -> None:
+    absent = StoreFiles(name="mine", train=f"{stores}/no")
+    with pytest.raises(DataError, match=naming("data=mine", stores / "no", "data.train")):
+        absent.load()
+    with pytest.raises(DataError, match=naming(stores, "not a store", "data build")):
+        StoreFiles(name="mine", train=str(stores)).load()
+    with pytest.raises(ConfigError, match=naming("data.sort_queries", "data=mine", "data build")):
+        StoreFiles(name="mine", train=f"{stores}/train", sort_queries=True)
+    manifest = stores / "test" / MANIFEST_FILE
+    record = json.loads(manifest.read_text())
+    record["shards"][0]["arrays"]["labels"]["sha256"] = "0" * 64
+    manifest.write_text(json.dumps(record))
+    with pytest.raises(DataError, match=naming(stores / "test", "labels.npy", "checksum", "again")):
+        StoreFiles(name="mine", train=f"{stores}/train", test=f"{stores}/test").load()
+
+
+def test_letor_text_that_is_a_store_is_refused_with_the_right_setting(stores: Path) -> None:
+    from ltrbench.data import read_letor
+
+    with pytest.raises(DataError, match=naming(stores / "train", "a store", "data=store")):
+        read_letor(stores / "train")
