@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import AnyFeatures, StackedRows
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
 from ltrbench.data.store.manifest import (
@@ -155,11 +156,11 @@ def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | N
     return None if values is None else decoded(f"{where}: {name}", values)
 
 
-def _features(shards: Sequence[Shard], columns: Sequence[int] | None) -> Features:
+def _features(shards: Sequence[Shard], columns: Sequence[int] | None) -> AnyFeatures:
     parts = [shard.array("features") for shard in shards]
     if columns is not None:
-        parts = [part[:, columns] for part in parts]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        parts = [np.ascontiguousarray(part[:, columns]) for part in parts]
+    return parts[0] if len(parts) == 1 else StackedRows(parts)
 
 
 def _query_start(shards: Sequence[Shard]) -> QueryStart:
