@@ -1,0 +1,103 @@
+"""data build, info and check; and that a store is a data set for every verb and for runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import TINY, run
+
+from ltrbench.cli import main
+from ltrbench.data import read_data
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{rng.integers(0, 3)} qid:{row // 5} 1:{rng.random():.3f} 2:{rng.random():.3f} # docid = d{row}\n"
+        for row in range(100)
+    ]
+    (tmp_path / "train.txt").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "train.txt"
+
+
+@pytest.mark.usefixtures("text")
+def test_build_writes_a_store_of_the_options_given(capsys: pytest.CaptureFixture[str]) -> None:
+    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
+    assert main([*build, "--read", "num_features=3", "--read", "absent=nan"]) == 0
+    fingerprint = read_data("train.txt", 3, absent=float("nan")).fingerprint
+    printed = capsys.readouterr().out
+    for part in ("train.store", "100 documents", "20 queries", "3 features", "4 shards", fingerprint[-8:]):
+        assert part in printed
+    assert read_data("train.store").fingerprint == fingerprint
+
+
+@pytest.mark.usefixtures("text")
+def test_info_describes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["data", "build", "train.txt", "--output", "train.store", "--read", "first_index=1"])
+    capsys.readouterr()
+    assert main(["data", "info", "train.store"]) == 0
+    printed = capsys.readouterr().out
+    for part in ("100", "20", "document_ids", "1 shard", "train.txt", "SHA-256", "first_index=1", "format 1"):
+        assert part in printed
+    assert main(["data", "info", "train.store", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["store"] == "train.store"
+    assert record["documents"] == 100
+    assert record["fingerprint"] == read_data("train.store").fingerprint
+
+
+@pytest.mark.usefixtures("text")
+def test_a_store_is_built_again_with_other_shards(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["data", "build", "train.txt", "--output", "a.store"])
+    assert main(["data", "build", "a.store", "--output", "b.store", "--shard-mb", "0.0001"]) == 0
+    assert read_data("b.store").fingerprint == read_data("train.txt").fingerprint
+    capsys.readouterr()
+    main(["data", "info", "b.store"])
+    printed = capsys.readouterr().out
+    assert "10 shards" in printed
+    assert "a.store/manifest.json" in printed
+
+
+@pytest.mark.usefixtures("text")
+def test_what_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    for words, parts in (
+        (["--output", "full"], ["full", "delete", "--output"]),
+        (["--output", "a.store", "--shard-mb", "0"], ["--shard-mb", "0", "more than 0"]),
+        (["--output", "a.store", "--read", "first_index=2"], ["first_index", "2"]),
+        (["full", "--output", "a.store"], ["full", "folder"]),
+    ):
+        assert main(["data", "build", "train.txt", *words]) == 2
+        printed = capsys.readouterr().err
+        assert all(part in printed for part in parts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "train.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("text")
+def test_a_run_on_a_store_gives_the_scores_of_its_text(tmp_path: Path) -> None:
+    run("data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003", folder=tmp_path)
+    settings = ["model=single_feature", *(word for word in TINY if not word.startswith(("data.", "params.")))]
+    for data, train in (("letor", "train.txt"), ("store", "train.store")):
+        run(f"data={data}", f"data.train={train}", *settings, f"hydra.run.dir={data}", folder=tmp_path)
+        run("predict", data, train, "--output", f"{data}.scores", folder=tmp_path)
+    results = [json.loads((tmp_path / data / "result.json").read_text()) for data in ("letor", "store")]
+    assert results[0]["metrics"] == results[1]["metrics"]
+    fingerprints = [result["data"]["test"]["fingerprint"] for result in results]
+    assert fingerprints[0] == fingerprints[1]
+    assert (tmp_path / "letor.scores").read_bytes() == (tmp_path / "store.scores").read_bytes()
+    scores = "letor.scores"
+    for verb, *words in (
+        ["inspect"],
+        ["evaluate", scores],
+        ["conventions", scores],
+        ["explain", "--query", "3"],
+    ):
+        printed = [run(verb, data, *words, folder=tmp_path).stdout for data in ("train.txt", "train.store")]
+        assert printed[0].replace("train.txt", "") == printed[1].replace("train.store", "")

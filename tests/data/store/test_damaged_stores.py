@@ -1,0 +1,318 @@
+"""A damaged store is refused with a DataError that names the file and the remedy, whatever the damage.
+
+Random damage is drawn with hypothesis. Checksums protect from accidents, not from intent: half of the
+examples have checksums that match their damaged arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from store_cases import content, dataset_with
+
+from ltrbench.cli import main
+from ltrbench.data import read_data
+from ltrbench.data.store import reading
+from ltrbench.data.store.checking import problems_of
+from ltrbench.data.store.manifest import MANIFEST_FILE, STORE_FORMAT
+from ltrbench.data.store.reading import read_store
+from ltrbench.data.store.writing import write_store
+from ltrbench.errors import DataError
+from ltrbench.measure.memory import MemoryMeter
+
+HEADER = 128
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 2, 3, 2**31, 10**9, 10**9 + 1, 2**63, 10**400, 1.5, 1e308, "", "text", "|S0"),
+    *("|S999999999", "|O", "<f8", "<f4", ">f4", "\ud800", "../../etc", "0" * 64, [], {}, [1], {"a": 1}),
+    *("shard-00001", [[[]]], ["1", "1", "1"], ["a", "b", "c"], [None, "a", "b"]),
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of three shards with every optional array."""
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    dataset = dataset_with(
+        features=np.arange(24).reshape(8, 3),
+        labels=[0, 1, 2, 0, 1, 0, 0, 1],
+        query_start=[0, 3, 5, 8],
+        query_ids=["a", "b", "é"],
+        document_ids=list("ABCDEFGH"),
+        document_weights=[1, 2, 1, 1, 1, 3, 1, 1],
+        positions=[1, 2, 3, 1, 2, 1, 2, 3],
+        file_rows=[7, 6, 5, 4, 3, 2, 1, 0],
+    )
+    write_store(folder, [dataset], shard_bytes=12)
+    return folder
+
+
+@pytest.fixture
+def store(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "store"))
+
+
+def changed(store: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the manifest."""
+    manifest = json.loads((store / MANIFEST_FILE).read_text())
+    change(manifest)
+    (store / MANIFEST_FILE).write_text(json.dumps(manifest))
+
+
+def with_true_checksums(store: Path) -> None:
+    """Sets each checksum of the manifest to that of its file, as someone who damages a store would."""
+
+    def set_all(manifest: dict[str, Any]) -> None:
+        for number, shard in enumerate(manifest["shards"]):
+            for name, array in shard["arrays"].items():
+                values = (store / f"shard-{number:05d}" / f"{name}.npy").read_bytes()[HEADER:]
+                array["sha256"] = hashlib.sha256(values).hexdigest()
+
+    changed(store, set_all)
+
+
+def check_refused_or_read(store: Path) -> None:
+    """Reads a store; any exception but DataError, or one without a remedy, fails the test."""
+    problems = problems_of(store)
+    assert all(str(store) in problem and "\n" not in problem for problem in problems)
+    refusal = ""
+    try:
+        dataset = read_store(store)
+    except DataError as error:
+        refusal = str(error)
+    else:
+        assert dataset.num_documents == dataset.query_start[-1]
+    assert not refusal or (problems and str(store) in refusal)
+
+
+# Any damage
+
+
+def place_of(value: Any, lots: random.Random) -> tuple[Any, Any]:
+    """A list or object within a JSON value, and one of its keys."""
+    while True:
+        key = lots.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        below = value[key]
+        if not isinstance(below, dict | list) or not below or lots.random() < 0.2:
+            return value, key
+        value = below
+
+
+@given(seed=st.integers(0, 2**32), number=st.integers(1, 3))
+def test_any_manifest_is_read_or_refused(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, number: int
+) -> None:
+    lots = random.Random(seed)
+    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("manifest") / "store"))
+
+    def change(manifest: dict[str, Any]) -> None:
+        for _ in range(number):
+            container, key = place_of(manifest, lots)
+            if lots.random() < 0.2:
+                del container[key]
+            elif isinstance(container, list) and lots.random() < 0.3:
+                container.append(container[key])
+            else:
+                container[key] = lots.choice(ODD_VALUES)
+            if not manifest:
+                break
+
+    changed(store, change)
+    check_refused_or_read(store)
+
+
+@given(text=st.binary(max_size=60) | st.sampled_from([b"null", b"[" * 10**5, b'{"a":1', b"1" * 5000, b"NaN"]))
+def test_any_text_in_place_of_a_manifest_is_refused(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("text") / "store"))
+    (store / MANIFEST_FILE).write_bytes(text)
+    with pytest.raises(DataError, match=naming(store / MANIFEST_FILE, "data build")):
+        read_store(store)
+
+
+ARRAYS = (
+    *("features", "labels", "query_start", "query_ids", "document_ids", "weights", "positions"),
+    "file_rows",
+)
+
+
+@given(
+    name=st.sampled_from(ARRAYS),
+    shard=st.integers(0, 2),
+    place=st.integers(0, 10**6),
+    damage=st.sampled_from(["byte", "cut", "more", "word"]),
+    word=st.sampled_from([0, 1, -1, 2**63 - 1, -(2**63), 0x7FF0000000000000, 0x7FF8000000000001])
+    | st.integers(-(2**63), 2**63 - 1),
+    match=st.booleans(),
+)
+def test_any_array_is_read_or_refused(
+    whole: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    shard: int,
+    place: int,
+    damage: str,
+    word: int,
+    match: bool,
+) -> None:
+    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("array") / "store"))
+    file = store / f"shard-{shard:05d}" / f"{name}.npy"
+    before = bytearray(file.read_bytes())
+    values = bytearray(before)
+    place %= len(values)
+    if damage == "byte":
+        values[place] ^= 1 + word % 255
+    elif damage == "cut":
+        del values[place:]
+    elif damage == "more":
+        values += values[place:]
+    else:
+        # A whole number, or a double, of eight bytes.
+        first = HEADER + (place % max(len(values) - HEADER, 1)) // 8 * 8
+        values[first : first + 8] = word.to_bytes(8, "little", signed=True)[: len(values) - first]
+    file.write_bytes(values)
+    if match:
+        with_true_checksums(store)
+    check_refused_or_read(store)
+    if not match and values != before:
+        with pytest.raises(DataError, match=naming(file)):
+            read_store(store)
+
+
+def test_a_store_with_true_checksums_is_the_same_store(store: Path, whole: Path) -> None:
+    with_true_checksums(store)
+    assert content(read_store(store)) == content(read_store(whole))
+
+
+# Each kind of damage, with its message
+
+
+def set_value(store: Path, name: str, index: int, value: Any, shard: int = 0) -> Path:
+    """Sets a value of an array, with a true checksum."""
+    file = store / f"shard-{shard:05d}" / f"{name}.npy"
+    array = np.load(file)
+    array.reshape(-1)[index] = value
+    file.write_bytes(file.read_bytes()[:HEADER] + array.tobytes())
+    with_true_checksums(store)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "parts"),
+    [
+        ("features", 4, np.inf, ["features", "inf"]),
+        ("labels", 1, -1, ["labels[1]", "-1"]),
+        ("labels", 1, np.nan, ["labels[1]", "nan"]),
+        ("query_start", 0, 1, ["query_start.npy", "from 0 to 3"]),
+        ("query_start", 1, 9, ["query_start.npy", "from 0 to 3"]),
+        ("query_ids", 0, b"\xff\xfe", ["query_ids", "UTF-8"]),
+        ("query_ids", 0, b"b", ["query_ids", "'b'"]),
+        ("document_ids", 0, b"\xff", ["document_ids", "UTF-8"]),
+        ("weights", 2, -1, ["document_weights[2]", "-1"]),
+        ("positions", 2, -7, ["positions[2]", "-7"]),
+        ("file_rows", 0, 3, ["file_rows", "0 to 7"]),
+        ("file_rows", 0, -(2**63), ["file_rows.npy", str(-(2**63))]),
+    ],
+)
+def test_a_value_that_no_data_set_has_is_refused(
+    store: Path, name: str, index: int, value: Any, parts: list[str]
+) -> None:
+    set_value(store, name, index, value)
+    with pytest.raises(DataError, match=naming(store, *parts)):
+        read_store(store)
+
+
+def test_a_flipped_bit_is_noticed(store: Path) -> None:
+    file = store / "shard-00001" / "features.npy"
+    values = bytearray(file.read_bytes())
+    values[HEADER + 5] ^= 1
+    file.write_bytes(values)
+    with pytest.raises(DataError, match=naming(file, "checksum", "damaged", "data build")):
+        read_data(store)
+
+
+def test_an_array_of_another_shape_or_order_is_refused(store: Path) -> None:
+    file = store / "shard-00000" / "features.npy"
+    np.save(file, np.zeros((3, 4), dtype=np.float32))
+    with pytest.raises(DataError, match=naming(file, "bytes", "(3, 3)", "data build")):
+        read_store(store)
+    np.save(file, np.zeros((3, 3), dtype=np.float32, order="F"))
+    with pytest.raises(DataError, match=naming(file, "header", "(3, 3)", "data build")):
+        read_store(store)
+
+
+def test_files_that_are_none_are_refused_without_waiting(store: Path) -> None:
+    file = store / "shard-00000" / "labels.npy"
+    file.unlink()
+    with pytest.raises(DataError, match=naming(file, "No such file", "data build")):
+        read_store(store)
+    os.mkfifo(file)
+    with pytest.raises(DataError, match=naming(file, "regular", "data build")):
+        read_store(store)
+    shutil.rmtree(store / "shard-00002")
+    assert any("shard-00002" in problem for problem in problems_of(store))
+
+
+def test_a_later_format_is_refused_with_its_number(store: Path) -> None:
+    changed(store, lambda manifest: manifest.update(format=STORE_FORMAT + 1, novelty=[]))
+    with pytest.raises(DataError, match=naming(MANIFEST_FILE, STORE_FORMAT + 1, STORE_FORMAT, "Update")):
+        read_store(store)
+
+
+def test_a_folder_without_a_manifest_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=naming(tmp_path, MANIFEST_FILE, "data build")):
+        read_store(tmp_path)
+
+
+def test_ids_of_a_declared_width_take_no_memory_before_they_are_checked(store: Path) -> None:
+    def widen(manifest: dict[str, Any]) -> None:
+        for shard in manifest["shards"]:
+            shard["arrays"]["document_ids"]["dtype"] = "|S900000000"
+
+    changed(store, widen)
+    meter = MemoryMeter()
+    with meter, pytest.raises(DataError, match=naming("document_ids.npy", "bytes", "data build")):
+        read_store(store)
+    assert meter.rise_mb is None or meter.rise_mb < 50
+
+
+def test_ids_that_do_not_fit_into_memory_are_refused(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "available_bytes", lambda: 20)
+    with pytest.raises(DataError, match=naming(store, "ids", "GB", "Shorten")):
+        read_store(store)
+
+
+# data check
+
+
+def test_check_lists_every_problem(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(store)]) == 0
+    assert "no problems" in capsys.readouterr().out
+    (store / "shard-00000" / "labels.npy").unlink()
+    (store / "shard-00002" / "extra.npy").write_text("")
+    file = store / "shard-00001" / "weights.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x01")
+    assert main(["data", "check", str(store)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("- ") == 3
+    assert all(name in err for name in ("labels.npy", "weights.npy", "extra.npy", "does not list", "Delete"))
+
+
+def test_check_computes_the_fingerprint(store: Path) -> None:
+    changed(store, lambda manifest: manifest.update(fingerprint="0" * 32))
+    (problem,) = problems_of(store)
+    assert all(part in problem for part in (MANIFEST_FILE, "fingerprint", "0" * 32, "again"))
+    assert problems_of(store / "no") != []
