@@ -41,7 +41,7 @@ from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.help.settings import config_files
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.run.launch import flags_and_overrides
-from ltrbench.cli.run.sweep import with_folds, with_resamples
+from ltrbench.cli.run.sweep import num_folds_of, with_all_folds, with_folds, with_resamples
 from ltrbench.cli.verbs import all_verbs, find_verb
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
@@ -148,6 +148,7 @@ def check_run(words: list[str]) -> None:
         build_tracker(config)
         named = {override.partition("=")[0] for override in overrides}
         of_study = [f"{key}={value}" for key, value in swept.items() if key not in named]
+        of_study = with_all_folds(of_study, num_folds_of(config.data))
         if of_study:
             check_run([*words, *of_study])
 

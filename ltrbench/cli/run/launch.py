@@ -33,7 +33,14 @@ from ltrbench.cli.program import program
 from ltrbench.cli.run.composing import plain_overrides
 from ltrbench.cli.run.keys import check_keys
 from ltrbench.cli.run.messages import composition_message, unwritable_message
-from ltrbench.cli.run.sweep import RESAMPLE, ComposedJob, ComposedSweep, register_sweeper, swept_settings
+from ltrbench.cli.run.sweep import (
+    RESAMPLE,
+    ComposedJob,
+    ComposedSweep,
+    num_folds_of,
+    register_sweeper,
+    swept_settings,
+)
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved, run_study
 from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging
@@ -136,7 +143,9 @@ class _Command:
         number = settings["replicates"]["number"] if is_swept else None
         # Parsing a thousand values takes longer than checking a job.
         if number not in self._swept:
-            self._swept[number] = swept_settings(hydra_node.sweeper.get("params"), self.overrides, number)
+            self._swept[number] = swept_settings(
+                hydra_node.sweeper.get("params"), self.overrides, number, num_folds_of(settings["data"])
+            )
         return self._swept[number]
 
     def sweep(self, composed: ComposedSweep) -> None:

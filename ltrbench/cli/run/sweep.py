@@ -27,6 +27,8 @@ from ltrbench.errors import ConfigError
 RESAMPLE = "replicates.index"
 """The setting that chooses a resample."""
 
+_FOLD, _ALL_FOLDS = "data.fold", "data.fold=all"
+
 _NUMBERED = "${hydra.job.num}"
 """Hydra's default for hydra.sweep.subdir."""
 
@@ -76,8 +78,8 @@ class CheckedSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Checks all jobs, then runs them.
 
-        Adds all folds of `cv` unless the command chooses folds, and all resamples of `replicates` unless the
-        command or the experiment chooses one.
+        Adds all folds of `cv` unless the command chooses folds, replaces `data.fold=all` by all folds of the
+        data set, and adds all resamples of `replicates` unless the command or the experiment chooses one.
 
         Raises:
             LtrbenchError, HydraException: The first invalid job, or the folder, has an error.
@@ -88,6 +90,9 @@ class CheckedSweeper(BasicSweeper):
         self._check_launching()
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         words = [*self._parse_config(), *with_folds(arguments)]
+        if _chooses_all_folds(words):
+            _check_one_data_set(parser.parse_overrides(words))
+        words = with_all_folds(words, num_folds_of(self.config.data))
         replicates = self.config.replicates
         if replicates is not None and replicates.index is None:
             words = with_resamples(words, replicates.number)
@@ -161,6 +166,47 @@ def with_folds(arguments: list[str]) -> list[str]:
     return [*arguments, "data.fold=" + ",".join(str(fold) for fold in range(1, int(num_folds) + 1))]
 
 
+def with_all_folds(words: list[str], num_folds: int | None) -> list[str]:
+    """Returns the overrides with `data.fold=all` replaced by all folds, or left out if there are none.
+
+    The last override of data.fold applies, so that a command line can choose folds of an experiment.
+
+    >>> with_all_folds(["data.fold=all", "data=mq2008"], 3)
+    ['data=mq2008', 'data.fold=1,2,3']
+    >>> with_all_folds(["data.fold=all", "data=yahoo_set1"], None)
+    ['data=yahoo_set1']
+    >>> with_all_folds(["data.fold=all", "data.fold=2"], 3)
+    ['data.fold=2']
+    """
+    if _ALL_FOLDS not in words:
+        return words
+    if not _chooses_all_folds(words):
+        return [word for word in words if word != _ALL_FOLDS]
+    others = [word for word in words if _key(word) != _FOLD]
+    if num_folds is None:
+        return others
+    return [*others, f"{_FOLD}=" + ",".join(str(fold) for fold in range(1, num_folds + 1))]
+
+
+def _chooses_all_folds(words: Sequence[str]) -> bool:
+    return [word for word in words if _key(word) == _FOLD][-1:] == [_ALL_FOLDS]
+
+
+def num_folds_of(data: Mapping[str, Any]) -> int | None:
+    """Returns the number of cross-validation or published folds of a data set; None if it has no folds."""
+    return data.get("cv") or data.get("num_folds")
+
+
+def _check_one_data_set(overrides: Sequence[Override]) -> None:
+    """Raises ConfigError if the sweep has several data sets, whose numbers of folds may differ."""
+    for override in overrides:
+        if override.key_or_group == "data" and override.is_sweep_override():
+            raise ConfigError(
+                f"{_ALL_FOLDS} needs one data set, but the sweep has {override.input_line}. Name one data "
+                f"set, or list the folds, as in {_FOLD}=1,2,3."
+            )
+
+
 def with_resamples(arguments: list[str], number: int | None) -> list[str]:
     """Returns the overrides, with all `number` resamples added if they do not choose one.
 
@@ -180,7 +226,10 @@ def _key(argument: str) -> str:
 
 
 def swept_settings(
-    params: Mapping[str, object] | None, arguments: list[str], num_resamples: int | None = None
+    params: Mapping[str, object] | None,
+    arguments: list[str],
+    num_resamples: int | None = None,
+    num_folds: int | None = None,
 ) -> dict[str, list[str]]:
     """Returns each setting that differs between the jobs of a sweep -> its values, as typed.
 
@@ -188,12 +237,13 @@ def swept_settings(
         params: hydra.sweeper.params of the experiment; the command line overrides it.
         arguments: the overrides of the command line.
         num_resamples: number of resamples that the sweep runs over; None: none.
+        num_folds: number of folds of the data set; None: it has no folds.
 
     >>> swept_settings({"model": "native,lightgbm", "seed": "1,2"}, ["seed=3", "+params.l2=choice(0,1)"])
     {'model': ['native', 'lightgbm'], 'params.l2': ['0', '1']}
     """
     words = [*(f"{key}={value}" for key, value in (params or {}).items()), *with_folds(arguments)]
-    words = with_resamples(words, num_resamples)
+    words = with_resamples(with_all_folds(words, num_folds), num_resamples)
     # The loader resolves the names of a glob, as in model=glob(native_*).
     hydra = GlobalHydra.instance()
     parser = OverridesParser.create(hydra.config_loader() if hydra.is_initialized() else None)
