@@ -262,7 +262,6 @@ def _compare_on(
         for name, queries_of_metric in paired.items()
         if name != metric and queries_of_metric is not None
     }
-    published = table.runs[0].result.settings.get("data", {}).get("published")
     unknown = unknown_metrics(run.result for run in table.runs)
     return Comparison(
         data=table.name,
@@ -280,9 +279,18 @@ def _compare_on(
             *arranged.notes,
             *warnings(arranged.counted, metric, settings.convention),
         ),
-        published=Published(source=published["source"], figures=published["figures"]) if published else None,
+        published=_published(table.runs[0]),
         declared=declared,
     )
+
+
+def _published(run: Run) -> Published | None:
+    """Returns the published values on the data set of a run; None if its YAML has none."""
+    record = run.result.settings.get("data", {}).get("published")
+    if not record:
+        return None
+    # Runs of earlier versions have no convention.
+    return Published(source=record["source"], figures=record["figures"], convention=record.get("convention"))
 
 
 def _rows(

@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypedDict
 
 from ltrbench.data.training_resamples import KINDS
 from ltrbench.errors import ConfigError
+from ltrbench.metrics import PRESETS
 from ltrbench.results.files import RESULT_FILE
 from ltrbench.untrusted.records import Amount, Count, Must, Name, mistake, types_of
 
@@ -143,7 +144,14 @@ class SearchRecord(TypedDict, total=False):
     importance: Mapping[str, Amount]
 
 
-class PublishedRecord(TypedDict):
+class _PublishedConvention(TypedDict, total=False):
+    convention: Annotated[
+        str | None,
+        Must(f"null or one of {', '.join(PRESETS)}", lambda name: name is None or name in PRESETS),
+    ]
+
+
+class PublishedRecord(_PublishedConvention):
     """Published metrics of other systems on a data set."""
 
     source: str

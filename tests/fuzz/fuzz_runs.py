@@ -94,7 +94,14 @@ def make_runs(folder: Path) -> None:
     target = "ltrbench.rankers.lightgbm.LightGBMRanker"
     settings = {
         "model": {"_target_": target, "num_trees": 4, "early_stopping": {"metric": "ndcg@10"}},
-        "data": {"name": "synthetic", "published": {"source": "A paper", "figures": {"x": {"ndcg@10": 0.5}}}},
+        "data": {
+            "name": "synthetic",
+            "published": {
+                "source": "A paper",
+                "figures": {"x": {"ndcg@10": 0.5}},
+                "convention": "lightgbm",
+            },
+        },
         "importance": {"metric": "ndcg@10"},
         "tracking": {"uri": "http://localhost:5000"},
     }

@@ -210,6 +210,10 @@ DAMAGED_RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
         edited("config", "data", to={"published": {"source": "a"}}),
         naming("config.data.published", "figures"),
     ),
+    "published figures have an unknown convention": (
+        edited("config", "data", to={"published": {"source": "a", "figures": {}, "convention": "x"}}),
+        naming("config.data.published.convention is 'x'", "lightgbm"),
+    ),
     "a setting is NaN": (edited("config", "model", "l2", to=float("nan")), naming("config.model.l2 is nan")),
     "a drift is text": (edited("drift", to={"convention": "x", "own": "y"}), naming("drift.own is 'y'")),
     "a figure of a drift is absent": (

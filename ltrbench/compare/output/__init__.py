@@ -1,5 +1,6 @@
 """Writes a comparison to files.
 
+published         published values of a data set, beside the rows under the same convention
 tables            text and Markdown, LaTeX, HTML, CSV, DataFrame
 record            one JSON object: comparison.json
 report            one HTML page: report.html

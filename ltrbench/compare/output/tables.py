@@ -6,7 +6,7 @@ are written from `_in_full`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ltrbench.compare.analysis.slices import Slice, interaction_sentence, intera
 from ltrbench.compare.analysis.verdict import about_training, about_tuning, claim_with_scope, verdict
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.notes import by_group
+from ltrbench.compare.output.published import about_published, published_table
 from ltrbench.glossary import anchor
 from ltrbench.results import TIMES
 from ltrbench.statistics import SCOPES, Interval
@@ -54,8 +55,8 @@ def render(
         sentence = interaction_sentence(comparison.baseline, tested, attribute)
         parts += [paragraph(sentence, width)] if sentence else []
     if comparison.published is not None:
-        parts.append(paragraph(comparison.published.source, width))
-        parts.append(_published_table(comparison.published.figures).markdown(width))
+        parts.append(paragraph(about_published(comparison.published), width))
+        parts.append(published_table(comparison, comparison.published, _QUALITY).markdown(width))
     return "\n\n".join([*parts, _about_columns(comparison, width, glossary_file)]) + "\n"
 
 
@@ -318,14 +319,6 @@ def _slice_table(slices: Sequence[Slice]) -> Table:
 
 def _in_slice(mean: float, difference: float | None) -> str:
     return f"{mean:.4f}" if difference is None else f"{mean:.4f} ({difference:+.4f})"
-
-
-def _published_table(figures: Mapping[str, Mapping[str, float]]) -> Table:
-    names = list(dict.fromkeys(name for values in figures.values() for name in values))
-    rows: list[TableRow] = [
-        [model, *(values.get(name) for name in names)] for model, values in figures.items()
-    ]
-    return Table.of(["published", *names], rows, _QUALITY)
 
 
 def _difference(row: ModelRow, comparison: Comparison) -> str:

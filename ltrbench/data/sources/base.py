@@ -23,10 +23,13 @@ class Published:
     Args:
         source: where the figures were published and how they were computed.
         figures: model -> metric -> value.
+        convention: convention of the figures, such as lightgbm: a comparison shows its models beside them,
+            evaluated under it. None: no convention is the same, and the figures are shown alone.
     """
 
     source: str
     figures: dict[str, dict[str, float]]
+    convention: str | None = None
 
 
 @dataclass(kw_only=True)

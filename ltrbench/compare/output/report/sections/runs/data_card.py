@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ltrbench.compare.grouping import DATA_SPLITS
-from ltrbench.compare.output.report.parts import Prose, Section
+from ltrbench.compare.output.published import about_published, published_table
+from ltrbench.compare.output.report.parts import PagePart, Prose, Section
 from ltrbench.compare.output.report.sections import section
 from ltrbench.compare.output.report.shown import Shown, all_folds
 from ltrbench.compare.pairing.fairness import SHOWN_DIGITS
@@ -77,11 +78,9 @@ def _sizes(judged: list[Judgments]) -> Table:
 @section(place=170)
 def published_section(shown: Shown) -> Section | None:
     """Returns published values on the data set; None if its YAML has none."""
-    source = shown.comparison.published
-    if source is None:
+    published = shown.comparison.published
+    if published is None:
         return None
-    names = list(dict.fromkeys(name for figures in source.figures.values() for name in figures))
-    rows = [[model, *(figures.get(name) for name in names)] for model, figures in source.figures.items()]
-    columns = [TableColumn("published", left=True), *(TableColumn(name, numbers.quality) for name in names)]
-    table = Table(columns, rows, "Published values", "compact")
-    return Section("published", "Published values", "", [Prose(source.source), table], ("published values",))
+    table = published_table(shown.comparison, published, numbers.quality)
+    parts: list[PagePart] = [Prose(about_published(published)), table]
+    return Section("published", "Published values", "", parts, ("published values",))
