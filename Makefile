@@ -8,7 +8,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walkthrough test test-fast test-explore test-nojit lint format lock docs bench fuzz results reproduce screenshot ui clean
+.PHONY: help setup demo walkthrough test test-fast test-explore test-nojit lint format lock docs bench fuzz results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ fuzz: setup ## fuzz the readers of data, models and run folders with seeded muta
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Studies that are not reproduced: choices of settings, and studies that are not sweeps.
 CHOICES = native_best_choice halving ablation
+# Published protocols on large data sets, many hours each; not reproduced.
+PROTOCOLS = $(BASELINES:%=ltr_baseline_%) lightgbm_docs
+BASELINES = mslr_web30k mslr_web10k yahoo_set1 istella_s istella
 # Folders of the data of each study below $(DATA); not set for a study without data files.
 FOLDERS_mq2008 = MQ2008
 FOLDERS_mq2007 = MQ2007
@@ -100,6 +103,12 @@ FOLDERS_native_best = MQ2007 MQ2008
 FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
 FOLDERS_halving = MQ2007 MQ2008
 FOLDERS_ablation = MQ2007 MQ2008
+FOLDERS_ltr_baseline_mslr_web30k = MSLR-WEB30K
+FOLDERS_ltr_baseline_mslr_web10k = MSLR-WEB10K
+FOLDERS_ltr_baseline_yahoo_set1 = ltrc_yahoo
+FOLDERS_ltr_baseline_istella_s = istella-s-letor
+FOLDERS_ltr_baseline_istella = istella-letor
+FOLDERS_lightgbm_docs = MSLR-WEB30K
 ABSENT = $(strip $(foreach folder,$(FOLDERS_$*),$(if $(wildcard $(DATA)/$(folder)),,$(folder))))
 # The experiments whose runs are compared in one table; not set for a study of one experiment.
 EXPERIMENTS_tuned = untuned tuned
@@ -110,6 +119,8 @@ results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-ca
 	$(BIN)/python docs/leaderboard.py
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, and fail if a metric differs
+
+protocols: $(PROTOCOLS:%=results-%) ## run the published protocols on the large data sets that are available; many hours
 
 # A study on real data is skipped with a message if the data is not available.
 results-%: setup
@@ -132,6 +143,13 @@ results-calibration: setup
 # with a row for data that is not available.
 results-calibration_models: setup
 	$(RUN) experiment=calibration_models
+
+# One experiment for all of its data sets.
+study-ltr_baseline_%: setup
+	rm -rf build/results/ltr_baseline_$*
+	$(RUN) experiment=ltr_baseline data=$* hydra.sweep.dir=build/results/ltr_baseline_$*
+	rm -rf results/ltr_baseline_$*
+	$(RUN) compare build/results/ltr_baseline_$* --output results/ltr_baseline_$*
 
 study-%: setup
 	rm -rf build/results/$*

@@ -179,5 +179,6 @@ def _comment(lines: Sequence[str], line: int, begin: int) -> str:
 
 def _bases(defaults: Sequence[Any]) -> Iterator[str]:
     for item in defaults:
-        if isinstance(item, str) and item != "_self_":
+        # A name with a / is a YAML of another group.
+        if isinstance(item, str) and item != "_self_" and "/" not in item:
             yield item
