@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,25 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
         raise unreadable(path, error) from None
 
 
-def check_values(path: Path, checksum: str) -> None:
-    """Raises DataError if the values in a file do not have this checksum."""
-    digest = hashlib.sha256()
+def check_values(
+    path: Path, checksum: str, check: Callable[[int, memoryview], None] = lambda _, part: None
+) -> None:
+    """Raises DataError if the values in a file do not have this checksum.
+
+    Args:
+        check: called with the parts of the values, each a whole number of values, and the place of the first
+            byte of the part.
+    """
+    digest, place = hashlib.sha256(), 0
     try:
         # Read, not mapped: mapped pages would count as memory of this process.
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb") as file:
             file.seek(_HEADER_BYTES)
-            part = memoryview(bytearray(_PART_BYTES))
-            while count := file.readinto(part):
-                digest.update(part[:count])
+            buffer = memoryview(bytearray(_PART_BYTES))
+            while count := file.readinto(buffer):
+                digest.update(buffer[:count])
+                check(place, buffer[:count])
+                place += count
     except OSError as error:
         raise unreadable(path, error) from None
     if digest.hexdigest() != checksum:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, StackedRows
+from ltrbench.data.features import AnyFeatures, CheckedFeatures, StackedRows, as_array
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
 from ltrbench.data.store.manifest import (
+    ARRAY_DTYPES,
     Manifest,
     ShardRecord,
     dtype_of,
@@ -49,9 +50,23 @@ class Shard:
         return map_array(self.path(name), dtype_of(self.record, name), shape)
 
     def check(self, name: str) -> None:
-        """Raises DataError if an array does not have the values that the manifest describes."""
+        """Raises DataError if an array does not have the values that the manifest describes, or if features
+        are infinite."""
         self.array(name)
-        check_values(self.path(name), self.record["arrays"][name]["sha256"])
+        checksum = self.record["arrays"][name]["sha256"]
+        if name == "features":
+            check_values(self.path(name), checksum, self._check_finite)
+        else:
+            check_values(self.path(name), checksum)
+
+    def _check_finite(self, place: int, part: memoryview) -> None:
+        infinite = np.flatnonzero(np.isinf(np.frombuffer(part, ARRAY_DTYPES["features"])))
+        if infinite.size:
+            row, column = divmod(place // 4 + int(infinite[0]), self.num_features)
+            raise DataError(
+                f"{self.path('features')}: row {row}, column {column} is infinite (inf); features must be "
+                f"finite or NaN. {REBUILD}."
+            )
 
 
 def read_store(
@@ -97,12 +112,16 @@ def read_store_features(
     *,
     feature_names: Sequence[str] | None = None,
 ) -> Features:
-    """Reads the (D, F) features of a store, in the order of the file from which it was built.
+    """Reads the (D, F) features of a store as one array, in the order of the file from which it was built.
 
-    The options are those of `read_store`.
+    The options are those of `read_store`. The features of a single shard stay on the disk.
+
+    Raises:
+        DataError: as `read_store`; the features of several shards do not fit into memory.
     """
     dataset = read_store(path, num_features, feature_names=feature_names)
-    return dataset.features if dataset.file_rows is None else dataset.to_file_order(dataset.features)
+    features = as_array(dataset.features)
+    return features if dataset.file_rows is None else dataset.to_file_order(features)
 
 
 def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
@@ -116,7 +135,9 @@ def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
 def dataset_of(
     shards: Sequence[Shard], feature_names: Sequence[str], columns: Sequence[int] | None = None
 ) -> RankingDataset:
-    """Returns the documents of shards as one data set; checksums are not checked.
+    """Returns the documents of shards as one data set.
+
+    The caller has compared the arrays with their checksums, which also finds infinite features.
 
     Args:
         columns: features to copy into memory, in this order; None: all, memory-mapped.
@@ -128,7 +149,7 @@ def dataset_of(
     where = ", ".join(dict.fromkeys(str(shard.store) for shard in shards))
     _check_memory(shards, columns, where)
     parts: dict[str, Any] = {
-        "features": _features(shards, columns),
+        "features": CheckedFeatures(_features(shards, columns)),
         "labels": _joined(shards, "labels"),
         "query_start": _query_start(shards),
         "query_ids": _ids(shards, "query_ids", where),

@@ -212,7 +212,7 @@ def set_value(store: Path, name: str, index: int, value: Any, shard: int = 0) ->
 @pytest.mark.parametrize(
     ("name", "index", "value", "parts"),
     [
-        ("features", 4, np.inf, ["features", "inf"]),
+        ("features", 4, np.inf, ["features.npy", "row 1, column 1", "inf"]),
         ("labels", 1, -1, ["labels[1]", "-1"]),
         ("labels", 1, np.nan, ["labels[1]", "nan"]),
         ("query_start", 0, 1, ["query_start.npy", "from 0 to 3"]),
