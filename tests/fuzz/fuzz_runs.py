@@ -67,7 +67,7 @@ ODD_CELLS = (
 
 SEARCH = {
     **{"name": "random", "seed": 0, "metric": "ndcg@10", "choose": "per_fold", "budget": {"trials": 3}},
-    **{"space": {"l2": "0 to 2"}, "trials": 3, "iterations": 12, "seconds": 3.0, "chosen": 1},
+    **{"space": {"l2": "0 to 2"}, "trials": 3, "failed": 0, "iterations": 12, "seconds": 3.0, "chosen": 1},
     **{
         "settings": {"l2": 1, "num_leaves": 4},
         "default": {"l2": 0, "num_leaves": 31},
