@@ -30,20 +30,21 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
-from ltrbench.native.ensemble import BoostedTrees
+from ltrbench.native.ensemble import BoostedTrees, Documents
 from ltrbench.native.forest.scoring import Forest
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
 from ltrbench.native.settings import setting
-from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, Rows, ThresholdRule, bin_features
+from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, Rows, ThresholdRule, bin_alike, bin_features
 from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.tree.grower import ORDERS, Grower, GrownTree
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.nodes import Tree
 from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step
-from ltrbench.shapes import Features, Gradients, Hessians, Values
+from ltrbench.shapes import Gradients, Hessians, Values
 
 WatchIteration = Callable[[int, Values, Values | None, NDArray[np.int64] | None], bool]
 """Called after each iteration with the number of trees, the scores of the training and validation documents,
@@ -91,7 +92,7 @@ class BoostingSettings(TreeOptions):
 def boost(
     train: RankingDataset,
     settings: BoostingSettings,
-    valid_features: Features | None = None,
+    valid_features: AnyFeatures | None = None,
     on_iteration: WatchIteration | None = None,
     start: Forest | None = None,
     objective: Objective | None = None,
@@ -119,7 +120,8 @@ def boost(
     num_unsampled = int(1.0 / settings.learning_rate)
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
-    ensemble = BoostedTrees(train.features, valid_features, start, may_drop, in_float32)
+    valid = None if valid_features is None else Documents(valid_features, bin_alike(valid_features, binned))
+    ensemble = BoostedTrees(Documents(train.features, binned), valid, start, may_drop, in_float32)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)

@@ -3,7 +3,8 @@
     score(x) = sum over t of weight_t leaf_t(x)
 
 The scores of the training and validation documents are updated after every tree, in the order of the trees,
-so that they have the same bits as a prediction. Optionally, training scores are float32, as in XGBoost.
+so that they have the same bits as a prediction. Optionally, training scores are float32, as in XGBoost. The
+scores come from the bins of the documents; only the trees of an earlier fit need the features, once.
 
 DART removes trees from the sum and adds them again rescaled. Subtracting their values would leave rounding
 errors between documents to which the other trees assign equal scores. These errors would determine the order
@@ -13,27 +14,43 @@ each tree. With DART, the ensemble stores these leaves: one byte per document an
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
+from ltrbench.data.features import AnyFeatures, row_blocks
 from ltrbench.native.dart import Rescaling, Weights
+from ltrbench.native.forest.binned import add_binned_scores
 from ltrbench.native.forest.scoring import Forest, add_scores, plant
-from ltrbench.native.tree.binning import Rows
+from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.grower import GrownTree
 from ltrbench.native.tree.nodes import Tree
-from ltrbench.shapes import Features, Values
+from ltrbench.shapes import Values
 
 _NO_TREES = np.empty(0, dtype=np.int64)
+
+
+class Documents(NamedTuple):
+    """The documents of a data set.
+
+    Attributes:
+        features: (D, F).
+        binned: their bins, with thresholds from the training documents.
+    """
+
+    features: AnyFeatures
+    binned: BinnedFeatures
 
 
 class BoostedTrees:
     """Trees, weights and scores of a fit.
 
     Args:
-        train_features: (D, F).
-        valid_features: (V, F), or None.
+        train: training documents.
+        valid: validation documents, or None.
         start: initial trees, if the fit continues from a model.
         may_drop: whether `drop` will be called.
         in_float32: whether training scores, and the values added to them, are rounded to float32.
@@ -41,14 +58,14 @@ class BoostedTrees:
 
     def __init__(
         self,
-        train_features: Features,
-        valid_features: Features | None = None,
+        train: Documents,
+        valid: Documents | None = None,
         start: Forest | None = None,
         may_drop: bool = False,
         in_float32: bool = False,
     ) -> None:
-        self._train = _Scored(train_features, may_drop, in_float32)
-        self._valid = None if valid_features is None else _Scored(valid_features, may_drop)
+        self._train = _Scored(train, may_drop, in_float32)
+        self._valid = None if valid is None else _Scored(valid, may_drop)
         self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
         self._rescalings: list[tuple[NDArray[np.int64], Rescaling]] = []
@@ -57,8 +74,7 @@ class BoostedTrees:
         if start is not None:
             self._trees = start.trees()
             for scored in self._all_scored():
-                for tree, weight in zip(self._trees, start.weights, strict=True):
-                    scored.add(tree, weight)
+                scored.add_start(self._trees, start.weights)
 
     @property
     def num_trees(self) -> int:
@@ -131,16 +147,30 @@ class _Scored:
         leaves: for each tree, the (D,) leaf nodes of the documents; empty without DART.
     """
 
-    def __init__(self, features: Features, remembers_leaves: bool, in_float32: bool = False) -> None:
-        self.scores: Values = np.zeros(len(features))
+    def __init__(self, documents: Documents, remembers_leaves: bool, in_float32: bool = False) -> None:
+        self.scores: Values = np.zeros(documents.binned.num_documents)
         self.leaves: list[NDArray[np.unsignedinteger]] = []
-        self._features = features
+        self._documents = documents
         self._remembers_leaves = remembers_leaves
         self._in_float32 = in_float32
 
+    def add_start(self, trees: list[Tree], weights: Weights) -> None:
+        """Adds trees of an earlier fit, whose thresholds are not those of the bins."""
+        forests = [self._alone(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
+        numbered = [_numbered(tree) for tree in trees] if self._remembers_leaves else []
+        self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][: len(numbered)]
+        for start, block in row_blocks(self._documents.features):
+            part = slice(start, start + len(block))
+            for forest in forests:
+                add_scores(forest, block, self.scores[part])
+                self._round(part)
+            for forest, leaves in zip(numbered, self.leaves, strict=True):
+                nodes = np.zeros(len(block))
+                add_scores(forest, block, nodes)
+                leaves[part] = nodes
+
     def add(self, tree: Tree, weight: float) -> None:
-        weighted = tree._replace(value=self._weighted(tree, weight))
-        add_scores(plant([weighted], [1.0]), self._features, self.scores)
+        add_binned_scores(self._alone(tree, weight), self._documents.binned, self.scores)
         self._round()
         self._remember(tree)
 
@@ -164,16 +194,29 @@ class _Scored:
             return (np.float32(weight) * tree.value.astype(np.float32)).astype(np.float64)
         return weight * tree.value
 
-    def _round(self) -> None:
+    def _alone(self, tree: Tree, weight: float) -> Forest:
+        """Returns a forest of one tree with its weighted leaf values."""
+        return plant([tree._replace(value=self._weighted(tree, weight))], [1.0])
+
+    def _round(self, part: slice = slice(None)) -> None:
         if self._in_float32:
-            self.scores[:] = self.scores.astype(np.float32)
+            self.scores[part] = self.scores[part].astype(np.float32)
 
     def _remember(self, tree: Tree) -> None:
         if self._remembers_leaves:
-            numbers = np.arange(len(tree.value))
             nodes = np.zeros(len(self.scores))
-            add_scores(plant([tree._replace(value=numbers.astype(np.float64))], [1.0]), self._features, nodes)
-            self.leaves.append(nodes.astype(np.min_scalar_type(numbers[-1])))
+            add_binned_scores(_numbered(tree), self._documents.binned, nodes)
+            self.leaves.append(nodes.astype(_leaf_dtype(tree)))
+
+
+def _numbered(tree: Tree) -> Forest:
+    """Returns a forest of one tree that scores a document with the number of its leaf."""
+    return plant([tree._replace(value=np.arange(len(tree.value), dtype=np.float64))], [1.0])
+
+
+def _leaf_dtype(tree: Tree) -> np.dtype[np.unsignedinteger]:
+    """Returns the smallest dtype for the numbers of a tree's leaves."""
+    return np.min_scalar_type(len(tree.value) - 1)
 
 
 def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling) -> Weights:

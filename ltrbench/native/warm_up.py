@@ -19,6 +19,7 @@ import numpy as np
 from ltrbench.compilation import config, is_cached
 from ltrbench.data import RankingDataset
 from ltrbench.native.boosting import BoostingSettings, boost
+from ltrbench.native.forest.scoring import add_scores, changed_scores
 from ltrbench.native.objectives import Objective, ObjectiveSettings
 from ltrbench.native.sampling import SamplingSettings
 from ltrbench.native.tree.binning import COLUMN_BINS, BinnedFeatures
@@ -59,9 +60,12 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
 
 
 def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
-    boost(four_documents(), settings, objective=correction)
-    # With a sample, scores are computed by the kernel that `predict` also uses.
-    boost(four_documents(), replace(settings, sampling=SamplingSettings(documents_per_tree=0.5)))
+    data = four_documents()
+    boost(data, settings, objective=correction)
+    # With a sample, scores are computed from bins, as those of validation documents.
+    forest = boost(data, replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))).forest
+    add_scores(forest, data.features, np.zeros(4))
+    changed_scores(forest, data.features, np.arange(4), 0, np.zeros(4, dtype=np.float32))
 
 
 @contextmanager

@@ -78,6 +78,7 @@ def everything_cached() -> None:
         data = positioned if "position_bias" in settings else train
         ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)
         ranker.contributions(data.features)
+        ranker.scores_with(data.features, np.arange(300), 0, np.zeros(300, dtype=np.float32))
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)

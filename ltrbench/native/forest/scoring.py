@@ -101,6 +101,26 @@ def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     _all_blocks(forest.packed, features, scores)
 
 
+def changed_scores(
+    forest: Forest,
+    features: Features,
+    rows: NDArray[np.int64],
+    feature: int,
+    values: NDArray[np.float32],
+) -> Values:
+    """Returns the (n,) scores of the documents `rows` of (D, F) features, if one feature had other values.
+
+    Args:
+        rows: (n,), documents.
+        values: (n,), values of `feature`.
+    """
+    scores = np.zeros(len(rows))
+    features = features.view()
+    features.flags.writeable = False
+    _all_blocks_with(forest.packed, features, rows, feature, values, scores)
+    return scores
+
+
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """The word of all 64 documents of a block; document d is bit d."""
 
@@ -164,6 +184,19 @@ def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> Non
 @kernel
 def _one_block(forest: PackedForest, features: Features, scores: Values) -> None:
     columns, missing = _columns(forest.features, features)
+    add_trees(forest, columns, missing, scores)
+
+
+@kernel
+def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint64], scores: Values) -> None:
+    """Adds the values of all trees to the scores of a block of at most 64 documents.
+
+    Args:
+        forest: the trees.
+        columns: (C, 64), values of the features in `forest.features`.
+        missing: (C,), word of the missing values of each of these features.
+        scores: (n,), scores of the documents.
+    """
     reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
     for t in range(len(forest.first_cut) - 1):
         first, end = forest.first_cut[t], forest.first_cut[t + 1]
@@ -192,6 +225,54 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
         for j in range(len(used)):
             c = np.uint64(j)
             x = features[d, np.uint64(used[c])]
+            columns[c, d] = x
+            missing[c] |= np.uint64(x != x) << d
+    return columns, missing
+
+
+@parallel_kernel
+def _all_blocks_with(
+    forest: PackedForest,
+    features: Features,
+    rows: NDArray[np.int64],
+    feature: int,
+    values: NDArray[np.float32],
+    scores: Values,
+) -> None:
+    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
+        documents = slice(block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores)))
+        _one_block_with(forest, features, rows[documents], feature, values[documents], scores[documents])
+
+
+@kernel
+def _one_block_with(
+    forest: PackedForest,
+    features: Features,
+    rows: NDArray[np.int64],
+    feature: int,
+    values: NDArray[np.float32],
+    scores: Values,
+) -> None:
+    columns, missing = _columns_with(forest.features, features, rows, feature, values)
+    add_trees(forest, columns, missing, scores)
+
+
+@inlined_kernel
+def _columns_with(
+    used: NDArray[np.uint32],
+    features: Features,
+    rows: NDArray[np.int64],
+    feature: int,
+    values: NDArray[np.float32],
+) -> tuple[Features, NDArray[np.uint64]]:
+    """Returns the same as `_columns` for the given rows, with other values of one feature."""
+    columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
+    missing = np.zeros(len(used), dtype=np.uint64)
+    for i in range(len(rows)):
+        d, row = np.uint64(i), np.uint64(rows[i])
+        for j in range(len(used)):
+            c = np.uint64(j)
+            x = values[d] if used[c] == feature else features[row, np.uint64(used[c])]
             columns[c, d] = x
             missing[c] |= np.uint64(x != x) << d
     return columns, missing

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.data.features import AnyFeatures, as_array, gather_rows, row_blocks
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
@@ -165,9 +166,9 @@ EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None)
 
 
 def bin_features(
-    features: Features, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
+    features: AnyFeatures, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
 ) -> BinnedFeatures:
-    """Chooses the thresholds of every feature and bins all documents.
+    """Chooses the thresholds of every feature and bins all documents, a block of rows at a time.
 
     Args:
         features: (D, F).
@@ -178,7 +179,9 @@ def bin_features(
     num_documents, num_features = features.shape
     sample = features
     if rule.sample_size is not None and num_documents > rule.sample_size:
-        sample = features[np.sort(rng.choice(num_documents, rule.sample_size, replace=False))]
+        sample = gather_rows(features, np.sort(rng.choice(num_documents, rule.sample_size, replace=False)))
+    elif rule.sample_size is not None:
+        sample = as_array(features)
 
     def choose(first: int) -> list[NDArray[np.float32]]:
         # Eight features at a time, because a cache line contains several values of a row.
@@ -190,8 +193,23 @@ def bin_features(
         groups = pool.map(choose, range(0, num_features, 8))
         cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
     feature_of_column, thresholds, num_bins = _columns(cuts)
-    words = np.empty((num_documents, -(-len(num_bins) // 8)), dtype=np.uint64)
-    _bin_all(features, feature_of_column, thresholds, num_bins, words)
+    return _binned(features, feature_of_column, thresholds, num_bins)
+
+
+def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
+    """Returns the bins of other documents, (D, F), with the thresholds of `binned`."""
+    return _binned(features, binned.feature_of_column, binned.thresholds, binned.num_bins)
+
+
+def _binned(
+    features: AnyFeatures,
+    feature_of_column: NDArray[np.int64],
+    thresholds: NDArray[np.float32],
+    num_bins: NDArray[np.int64],
+) -> BinnedFeatures:
+    words = np.empty((len(features), -(-len(num_bins) // 8)), dtype=np.uint64)
+    for start, block in row_blocks(features):
+        _bin_all(block, feature_of_column, thresholds, num_bins, words[start : start + len(block)])
     return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
 
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
-from ltrbench.native.forest.scoring import Forest, add_scores
+from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import compile_engine, four_documents
-from ltrbench.rankers.base import FitSummary, check_features, check_fitted, resolve_threads
+from ltrbench.rankers.base import FitSummary, check_blocks, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
@@ -62,6 +63,8 @@ log = logging.getLogger("ltrbench")
 @dataclass(kw_only=True)
 class NativeRanker(NativeSettings):
     """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
+
+    reads_blocks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,8 +108,7 @@ class NativeRanker(NativeSettings):
         monitor = self.monitor(valid, on_iteration)
         valid_features = None
         if monitor.wants_scores and valid is not None:
-            check_features(valid.features, train.num_features)
-            valid_features = valid.features
+            valid_features = check_blocks(valid.features, train.num_features)
         start = self._model_to_continue(train)
         correction = self._correction(train)
         if correction is not None and start is not None and start.position_factors:
@@ -174,11 +176,23 @@ class NativeRanker(NativeSettings):
 
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
-        features = check_features(features, len(self.feature_names))
-        scores = np.zeros(len(features))
-        with threads(resolve_threads(self.num_threads) if len(features) > FEW_DOCUMENTS else 1):
-            add_scores(forest, features, scores)
+        given = check_blocks(features, len(self.feature_names))
+        scores = np.zeros(len(given))
+        with threads(self._threads(len(given))):
+            for start, block in row_blocks(given):
+                add_scores(forest, block, scores[start : start + len(block)])
         return scores
+
+    def scores_with(
+        self, features: Features, rows: NDArray[np.int64], feature: int, values: NDArray[np.float32]
+    ) -> Scores:
+        forest = check_fitted(self._forest)
+        features = check_features(features, len(self.feature_names))
+        with threads(self._threads(len(rows))):
+            return changed_scores(forest, features, rows, feature, values)
+
+    def _threads(self, num_documents: int) -> int:
+        return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         nodes = check_fitted(self._forest).nodes
@@ -190,6 +204,7 @@ class NativeRanker(NativeSettings):
 
     def contributions(self, features: Features) -> NDArray[np.float64]:
         forest = check_fitted(self._forest)
+        # As one array: the contributions are larger than the features anyway.
         features = check_features(features, len(self.feature_names))
         with threads(resolve_threads(self.num_threads)):
             return tree_shap(forest, features)

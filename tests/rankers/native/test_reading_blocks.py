@@ -1,0 +1,151 @@
+"""native reads features by blocks: models, scores and importances have the same bits as with one array."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import make_dataset
+from messages import naming
+
+from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.features import StackedRows, matrix
+from ltrbench.errors import DataError
+from ltrbench.native.boosting import BINNINGS
+from ltrbench.native.tree.binning import ThresholdRule, quantile_cuts
+from ltrbench.rankers.early_stopping import Iteration
+from ltrbench.rankers.models.importance import SHUFFLES, ImportanceSettings, importances
+from ltrbench.rankers.native import NativeRanker
+
+QUERIES = np.random.default_rng(0).permutation(30)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 100 documents, so that a data set consists of several."""
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 100 * 9 * 4)
+
+
+def in_blocks(data: RankingDataset) -> RankingDataset:
+    """Returns 30 queries of the data, in random order, as a view of three stacked arrays."""
+    stacked = StackedRows([data.features[:7], data.features[7:200], data.features[200:]])
+    return RankingDataset(
+        features=stacked,  # type: ignore[arg-type]
+        labels=data.labels,
+        query_start=data.query_start,
+    ).take_queries(QUERIES)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return Splits(*(in_blocks(make_dataset(seed)) for seed in (1, 2, 3)))
+
+
+def assert_same_model(one: NativeRanker, other: NativeRanker) -> None:
+    assert one._forest is not None
+    assert other._forest is not None
+    for of_one, of_other in zip(one._forest.nodes, other._forest.nodes, strict=True):
+        np.testing.assert_array_equal(of_one, of_other)
+    np.testing.assert_array_equal(one._forest.weights, other._forest.weights)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"documents_per_tree": 0.5},
+    {"drop_rate": 0.5, "queries_per_tree": 0.7},
+    {"binning": "equal_width", "max_bins": 20},
+    {"max_bins": 600},
+    {"float32_scores": True, "drop_rate": 0.3},
+]
+
+
+def fit_and_curve(splits: Splits, **settings: Any) -> tuple[NativeRanker, list[Any]]:
+    """Returns the fitted ranker, and the scores of training and validation after each iteration."""
+    curve: list[Any] = []
+
+    def note(iteration: Iteration) -> None:
+        curve.extend((iteration.train_scores, iteration.valid_scores))
+
+    ranker = NativeRanker(**{"num_trees": 6, "min_docs_in_leaf": 5, **settings})
+    return ranker.fit(splits.train, splits.valid, note), curve
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_fit_by_blocks_gives_the_same_model_and_curve(
+    splits: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Fewer documents than the data have, so that thresholds come from a sample.
+    monkeypatch.setitem(BINNINGS, "quantile", ThresholdRule(quantile_cuts, sample_size=200))
+    (one, curve), (other, expected) = (
+        fit_and_curve(data, **settings) for data in (splits, splits.in_memory())
+    )
+    assert_same_model(one, other)
+    assert len(curve) == len(expected) == 12
+    for by_blocks, in_memory in zip(curve, expected, strict=True):
+        np.testing.assert_array_equal(by_blocks, in_memory)
+
+
+@pytest.mark.parametrize("settings", [{}, {"drop_rate": 0.5}, {"float32_scores": True}])
+def test_a_fit_by_blocks_continues_a_model(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    NativeRanker(num_trees=3, seed=8).fit(splits.train).save(tmp_path)
+    continued = {"warm_start": str(tmp_path), **settings}
+    (one, curve), (other, expected) = (
+        fit_and_curve(data, **continued) for data in (splits, splits.in_memory())
+    )
+    assert_same_model(one, other)
+    assert splits.valid is not None
+    np.testing.assert_array_equal(one.predict(splits.valid.features), curve[-1])
+    for by_blocks, in_memory in zip(curve, expected, strict=True):
+        np.testing.assert_array_equal(by_blocks, in_memory)
+
+
+def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
+    splits: Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BINNINGS, "quantile", ThresholdRule(quantile_cuts, sample_size=200))
+    monkeypatch.setattr(matrix, "free_bytes", lambda: 0)  # no copy of a whole matrix
+    ranker, _ = fit_and_curve(splits, documents_per_tree=0.5)
+    assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
+
+
+def test_predictions_by_blocks_have_the_bits_of_predictions_for_an_array(splits: Splits) -> None:
+    ranker = NativeRanker(num_trees=6, min_docs_in_leaf=5).fit(splits.train)
+    test = splits.test.in_memory()
+    np.testing.assert_array_equal(ranker.predict(splits.test.features), ranker.predict(test.features))
+    np.testing.assert_array_equal(
+        ranker.contributions(splits.test.features), ranker.contributions(test.features)
+    )
+    rows, values = np.array([300, 2, 2, 77]), np.array([0.5, np.nan, -1.0, 2.0], dtype=np.float32)
+    changed = test.features[rows]
+    changed[:, 1] = values
+    np.testing.assert_array_equal(ranker.scores_with(test.features, rows, 1, values), ranker.predict(changed))
+
+
+def test_features_of_another_model_are_refused(splits: Splits) -> None:
+    ranker = NativeRanker(num_trees=1).fit(splits.train)
+    narrow = StackedRows([np.zeros((2, 3), dtype=np.float32)])
+    with pytest.raises(DataError, match=naming("(2, 3)", "9 features")):
+        ranker.predict(narrow)  # type: ignore[arg-type]
+
+
+def test_importances_have_the_same_bits_by_blocks_and_for_any_backend(splits: Splits) -> None:
+    ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5).fit(splits.train)
+    settings = ImportanceSettings(kinds=[*SHUFFLES, "shap", "gain", "split", "drop_column"], max_queries=20)
+    permutations = ImportanceSettings(kinds=[*SHUFFLES], max_queries=20)
+    whole = importances(ranker, splits.in_memory(), settings, 0).values
+    by_blocks = importances(ranker, splits, settings, 0).values
+    other = importances(WithoutColumns(ranker), splits, permutations, 0).values  # type: ignore[arg-type]
+    for kind, values in whole.items():
+        np.testing.assert_array_equal(by_blocks[kind], values)
+    for kind, values in other.items():
+        np.testing.assert_array_equal(whole[kind], values)
+
+
+class WithoutColumns:
+    """A ranker without the method `scores_with`."""
+
+    def __init__(self, ranker: NativeRanker) -> None:
+        self.predict, self.importance = ranker.predict, ranker.importance
+        self.score_dtype, self.seed = ranker.score_dtype, ranker.seed
