@@ -31,7 +31,7 @@ FOLDS = {
 PUBLISHED = sorted(
     path.stem
     for path in (CONF / "data").glob("[!_]*.yaml")
-    if path.stem not in ("letor", "table", "synthetic")
+    if path.stem not in ("letor", "table", "store", "synthetic")
 )
 
 Fetch = Callable[..., int]

@@ -26,7 +26,8 @@ def check_verb(store: Path) -> int:
 
     problems = problems_of(store)
     for problem in problems:
-        echo(wrapped(f"- {problem}", "  "), err=True)
+        # The mark is added last, so that a long path does not leave it alone on its line.
+        echo(f"- {wrapped(problem, '  ')}", err=True)
     if problems:
         return USER_MISTAKE
     echo(f"{store}: no problems.")
