@@ -27,6 +27,7 @@ from scipy.sparse import csr_array
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, build_experiment, register_schema
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment.drift import check_drift
 from ltrbench.measure.provenance import described
@@ -165,6 +166,18 @@ def test_the_input_is_not_changed(model: str) -> None:
     make(model).fit(train, valid).predict(features)
     assert (train.fingerprint, valid.fingerprint) == before
     assert_same_bits(features, TEST.features)
+
+
+def test_features_that_are_not_one_array_give_the_same_scores(model: str, fitted: dict[str, Ranker]) -> None:
+    # A run passes arrays to a user's backend that does not read blocks.
+    if not (fitted[model].reads_blocks or type(fitted[model]).__module__.startswith("ltrbench.")):
+        pytest.skip("a user's backend that does not read blocks")
+    queries = np.arange(TRAIN.num_queries)[::-1]
+    matrix = TRAIN.take_queries(queries)
+    assert isinstance(matrix.features, FeatureMatrix)
+    by_blocks, whole = (make(model).fit(train, VALID) for train in (matrix, matrix.in_memory()))
+    for features in (matrix.features, TEST.features):
+        assert_same_bits(by_blocks.predict(features), whole.predict(np.asarray(features)))
 
 
 def test_the_score_of_a_document_does_not_depend_on_its_batch(model: str, fitted: dict[str, Ranker]) -> None:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.shapes import Features
@@ -114,11 +115,12 @@ def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
     """Yields the reasons why a regressor cannot learn from a training set."""
     name = type(estimator).__name__
     if not _takes_missing(estimator):
-        rows, columns = np.nonzero(np.isnan(train.features))
-        if rows.size:
+        missing = _first_missing(train.features)
+        if missing is not None:
+            row, column = missing
             yield Finding(
                 Severity.REFUSED,
-                f"feature {train.feature_names[columns[0]]} of document {rows[0]} is missing, but {name} "
+                f"feature {train.feature_names[column]} of document {row} is missing, but {name} "
                 "does not accept missing values. Use a pipeline with a SimpleImputer before it, or a "
                 "regressor that accepts missing values, such as HistGradientBoostingRegressor.",
             )
@@ -140,6 +142,15 @@ def reason(error: Exception) -> str:
 def _controller() -> ThreadpoolController:
     """Returns the controller of libraries with threads; cached, because the search takes milliseconds."""
     return ThreadpoolController()
+
+
+def _first_missing(features: Features) -> tuple[int, int] | None:
+    """Returns the row and the column of the first missing value; None if no value is missing."""
+    for start, block in row_blocks(features):
+        rows, columns = np.nonzero(np.isnan(block))
+        if rows.size:
+            return start + int(rows[0]), int(columns[0])
+    return None
 
 
 def _as_input(estimator: Any, features: Features) -> NDArray[np.floating[Any]]:
