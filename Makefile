@@ -71,7 +71,8 @@ docs: setup ## build the documentation in build/docs; fails on a broken link or 
 	$(BIN)/python tests/browser.py build/docs/images --optional
 	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
 
-bench: setup ## benchmark time and memory of the engine, the evaluator (relative to the libraries), the statistics and sweeps; hours
+bench: setup ## benchmark time and memory of the reader, the engine, the evaluator (relative to the libraries), the statistics and sweeps; hours
+	$(BIN)/python tests/bench/bench_read.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
 	$(BIN)/python tests/bench/bench_check.py

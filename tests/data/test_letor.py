@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import math
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +20,7 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.formats import compression
-from ltrbench.data.formats.letor import reader, sizes
+from ltrbench.data.formats.letor import blocks, reader, sizes
 from ltrbench.data.formats.letor.line import LineFormat, parse_line
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.errors import ConfigError, DataError
@@ -32,6 +36,10 @@ def write(tmp_path: Path) -> Write:
         return file
 
     return write_file
+
+
+def pack_zst(content: bytes) -> bytes:
+    return bytes(pyarrow.compress(content, "zstd", asbytes=True))
 
 
 def same(one: RankingDataset, other: RankingDataset) -> bool:
@@ -269,6 +277,70 @@ def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None
         read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, pack_zst])
+def test_a_pipe_is_read_like_a_file(write: Write, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    content = b"2 qid:7 1:0.5 3:1 # A\n0 qid:7 1:-4 # B\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[pack(content)])
+    writer.start()
+    assert same(read_letor(pipe), read_letor(write(content)))
+    writer.join()
+
+
+def test_an_invalid_line_comes_before_the_damage_after_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", 30)
+    lines = [b"0 qid:1 1:%d\n" % number for number in range(9000)]
+    packed = gzip.compress(b"".join(lines))
+    with pytest.raises(DataError, match=naming("train.txt:", "damaged", "gzip -t")):
+        read_letor(write(packed[: len(packed) // 2]))
+    packed = gzip.compress(b"".join([*lines[:9], b"0 qid:1 1:x\n", *lines]))
+    with pytest.raises(DataError, match=naming("train.txt:10:", "'x'")):
+        read_letor(write(packed[: len(packed) // 2]))
+
+
+def test_a_mistake_in_the_first_file_comes_before_a_second_that_is_missing(write: Write) -> None:
+    with pytest.raises(DataError, match=naming("train.txt:1:", "'x'")):
+        read_letor([write(b"0 qid:1 1:x\n"), "nowhere.txt"])
+    with pytest.raises(DataError, match=naming("nowhere.txt:", "not exist")):
+        read_letor([write(b"0 qid:1 1:1\n"), "nowhere.txt"])
+
+
+@pytest.mark.parametrize(
+    "later",
+    [b"0 qid:1 1:1\n", b"0 qid:1 9:1\n0 qid:1 1:1\n", b"0 qid:1 1:1 # long\n" * 2, b"0 qid:1 1:1\n" * 40],
+)
+def test_a_file_that_changes_between_the_passes_is_an_error(
+    write: Write, monkeypatch: pytest.MonkeyPatch, later: bytes
+) -> None:
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", 100)
+    file = write(b"0 qid:1 1:1\n0 qid:1 2:1\n")
+
+    def change(*arguments: Any) -> blocks.Rows:
+        file.write_bytes(later)
+        return sizes.allocate(*arguments)
+
+    monkeypatch.setattr(reader, "allocate", change)
+    with pytest.raises(DataError, match=naming("train.txt:", "changed", "read it again")):
+        read_letor(file)
+
+
+@pytest.mark.parametrize("num_cores", [1, 3])
+def test_the_number_of_cores_changes_nothing(
+    write: Write, monkeypatch: pytest.MonkeyPatch, num_cores: int
+) -> None:
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", 50)
+    content = b"".join(b"%d qid:%d 1:%d # %d\n" % (row % 3, row // 7, row, row) for row in range(200))
+    usual = read_letor(write(content))
+    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
+    assert same(read_letor(write(content)), usual)
+    wrong = content.replace(b"1:150", b"1:x").replace(b"1:151", b"1:y")
+    with pytest.raises(DataError, match=naming("train.txt:151:", "'x'")):
+        read_letor(write(wrong))
+
+
 # Several files
 
 
@@ -423,6 +495,11 @@ MISTAKES = {
     "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
     "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
     "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "label", "data=table"]),
+    "the header of a tab-separated file": (
+        b"label\tqid\tbm25",
+        ["'label'", "tab-separated", "CSV", "data=table"],
+    ),
+    "a row of a tab-separated file": (b"1\t7\t0.5", ["'1'", "tab-separated", "CSV", "data=table"]),
     "a Parquet file": (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),
     "ends of lines without a line feed": (
         b"1 qid:1 1:1 # d\r0 qid:1 1:2",

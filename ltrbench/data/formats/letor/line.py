@@ -36,6 +36,7 @@ OVERFLOWS = ("refuse", "cap", "missing")
 NULLS = ("refuse", "missing")
 
 _TABLE = "Read a CSV or Parquet table with data=table, in Python with read_table."
+_TAB_SEPARATED = f"The file seems to be a tab-separated table: convert it to CSV. {_TABLE}"
 _PARQUET = b"PAR1"  # magic bytes
 
 # The remedy if data for training or evaluation has no labels.
@@ -131,6 +132,11 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     tokens = content.split()
     if not tokens:
         return None
+    if len(tokens) > 1 and b"\t" in content and b":" not in content:
+        raise DataError(
+            f"{where}: the line starts with {quote(tokens[0])} and has tabs, but neither a qid nor "
+            f"'index:value'. {_TAB_SEPARATED} {SYNTAX}"
+        )
     if b":" in tokens[0] and not form.needs_label:
         label, rest = math.nan, tokens
     else:
