@@ -34,8 +34,8 @@ from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.results.overrides import SETTINGS_OF_COMMAND
 from ltrbench.search.base import Search
 
-_OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published", "fetch")
-"""Settings of a data set that name its files or describe it; the fingerprints cover their content."""
+_OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published", "fetch", "cache")
+"""Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
 
 _FOLDER = Path(ltrbench.__file__).parent
 

@@ -107,13 +107,15 @@ def test_each_setting_that_may_change_a_figure_changes_the_key() -> None:
     assert len(set(digests)) == len(digests)
 
 
-def test_the_content_of_the_data_is_in_the_key_and_its_path_is_not(tmp_path: Path) -> None:
+def test_the_content_of_the_data_is_in_the_key_and_neither_its_path_nor_its_cache(tmp_path: Path) -> None:
     lines = [f"{line % 3} qid:{line // 4} 1:{line} 2:{line % 5}" for line in range(80)]
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.write_text("\n".join(lines) + "\n")
     shutil.copy(first, second)
     before = [drafted("data=letor", f"data.train={path}").digest for path in (first, second)]
     assert before[0] == before[1]
+    cached = drafted("data=letor", f"data.train={first}", f"data.cache={tmp_path / 'cache'}")
+    assert cached.digest == before[0]
     second.write_text("\n".join(lines).replace("1:79", "1:80") + "\n")
     assert drafted("data=letor", f"data.train={second}").digest != before[0]
 
@@ -152,7 +154,16 @@ def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_d
     package = ROOT / "ltrbench"
     files = [file for name in key._COMPUTING for file in key._python_files(package / name)]
     computing = {name.removesuffix(".py").replace("/", ".") for name in key._COMPUTING}
-    without_figures = {"conf_folder", "errors", "tables", "results", "tracking", "untrusted", "user_modules"}
+    without_figures = {
+        "conf_folder",
+        "disk",
+        "errors",
+        "tables",
+        "results",
+        "tracking",
+        "untrusted",
+        "user_modules",
+    }
     # The names that importances take from `statistics` are those of its computing files.
     allowed = computing | without_figures | {"statistics"}
     imported = {

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.formats.reading import files_of
 from ltrbench.data.formats.table.split_columns import SplitColumns
-from ltrbench.data.formats.table.tables import read_table_to_split
+from ltrbench.data.formats.table.tables import read_table, read_table_to_split
 from ltrbench.data.sources.base import TEST, VALID, SplitSource
 from ltrbench.data.splits import Splits, check_no_shared_group
+from ltrbench.data.store.cache import NONE, cache_folder, read_cached
 from ltrbench.errors import ConfigError, DataError, require_choice
 
 
@@ -28,6 +31,8 @@ class FileSource(SplitSource):
             test set after those for validation. None: random queries are held out.
         group_by: column of the group of a query, for tables: the queries of a group, such as near-duplicates,
             are all in the same split. None: no groups.
+        cache: keeps what was parsed, so that it need not be parsed again: none; a folder; or auto, the folder
+            of the environment variable LTRBENCH_CACHE, or else of the user, for files of 50 MB or more.
         sort_queries: group scattered documents by query.
         whole_labels: reject labels that are not whole numbers.
         root: folder of the published data, used in the paths of the YAML; not used here.
@@ -50,6 +55,7 @@ class FileSource(SplitSource):
     test: Any = None
     split_by: str | None = None
     group_by: str | None = None
+    cache: str | None = NONE
     sort_queries: bool = False
     whole_labels: bool = True
     root: str = ""
@@ -138,6 +144,28 @@ class FileSource(SplitSource):
                 )
         return files
 
+    def read_through_cache(
+        self,
+        files: list[Path],
+        read: Callable[..., RankingDataset],
+        options: dict[str, Any],
+        feature_names: Path | None = None,
+    ) -> RankingDataset:
+        """Returns `read(files, **options)`, from the cache if `cache` is set.
+
+        Args:
+            feature_names: file of feature names, passed to `read` under this name if it is given.
+        """
+        named = {} if feature_names is None else {"feature_names": feature_names}
+        used = {str(number): file for number, file in enumerate(files)} | named
+        for number, file in enumerate(files):
+            used |= {f"{number}{beside.suffix}": beside for beside in files_of(file) if beside != file}
+        folder = cache_folder(self.cache, used)
+        if folder is None:
+            return read(files, **options, **named)
+        key = {"reader": read.__name__, **options}
+        return read_cached(folder, used, key, lambda: read(files, **options, **named))
+
 
 def _check_paths(key: str, given: Any) -> None:
     paths = given if isinstance(given, list) else [given]
@@ -184,17 +212,17 @@ class LetorFiles(FileSource):
         )
 
     def _read(self, key: str, num_features: int | None) -> RankingDataset:
-        return read_letor(
-            self.existing(key),
-            num_features,
-            first_index=self.first_index,
-            absent=self.absent,
-            overflow=self.overflow,
-            nulls=self.nulls,
-            sort_queries=self.sort_queries,
-            whole_labels=self.whole_labels,
-            feature_names=None if self.feature_names is None else self.existing("feature_names")[0],
-        )
+        options = {
+            "num_features": num_features,
+            "first_index": self.first_index,
+            "absent": self.absent,
+            "overflow": self.overflow,
+            "nulls": self.nulls,
+            "sort_queries": self.sort_queries,
+            "whole_labels": self.whole_labels,
+        }
+        names = None if self.feature_names is None else self.existing("feature_names")[0]
+        return self.read_through_cache(self.existing(key), read_letor, options, names)
 
 
 @dataclass(kw_only=True)
@@ -234,12 +262,16 @@ class TableFiles(FileSource):
         return self.complete(train, **splits, times=columns.times, groups=columns.groups)
 
     def _read(self, key: str, feature_names: tuple[str, ...] | None) -> tuple[RankingDataset, SplitColumns]:
-        roles = ("label", "query", "document", "weight", "position", "split_by", "group_by")
-        return read_table_to_split(
-            self.existing(key),
-            {role: getattr(self, role) for role in roles},
-            features=self.features,
-            feature_names=feature_names,
-            sort_queries=self.sort_queries,
-            whole_labels=self.whole_labels,
-        )
+        roles = {role: getattr(self, role) for role in ("label", "query", "document", "weight", "position")}
+        options: dict[str, Any] = {
+            "features": self.features,
+            "feature_names": feature_names,
+            "sort_queries": self.sort_queries,
+            "whole_labels": self.whole_labels,
+        }
+        if self.split_by is None and self.group_by is None:
+            dataset = self.read_through_cache(self.existing(key), read_table, {**roles, **options})
+            return dataset, SplitColumns(times=None, groups=None)
+        # A store has no columns to split by, so that these tables are not cached.
+        columns = {**roles, "split_by": self.split_by, "group_by": self.group_by}
+        return read_table_to_split(self.existing(key), columns, **options)

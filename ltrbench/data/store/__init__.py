@@ -22,4 +22,5 @@ checksum that follow from the manifest.
     writing    writes a store from blocks of queries
     reading    reads a store into a RankingDataset
     checking   lists everything that is wrong with a store
+    cache      stores of files that were read, found by the content of the files
 """

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import secrets
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import ltrbench
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.store.arrays import write_array
 from ltrbench.data.store.ids import encoded
@@ -36,7 +37,7 @@ from ltrbench.errors import DataError
 SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
 
-_BUILDING = ".building-"
+BUILDING = ".building-"
 """Prefix of the folders of unfinished stores."""
 
 
@@ -87,7 +88,7 @@ def write_store(
     check_new(folder)
     with _staged(folder) as staging:
         manifest = _write_shards(staging, blocks, shard_bytes)
-        manifest["sources"], manifest["reading"] = list(sources), dict(reading or {})
+        manifest["sources"], manifest["reading"] = list(sources), _as_json(reading or {})
         # Read again, so that the fingerprint is that of the arrays on the disk.
         shards = shards_of(staging, manifest)
         manifest["fingerprint"] = dataset_of(shards, manifest["feature_names"]).fingerprint
@@ -124,8 +125,8 @@ def _staged(folder: Path) -> Iterator[Path]:
     """Yields a new folder beside `folder`, which is deleted if it is still there at the end of the block."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        delete_abandoned(folder.parent, f"{_BUILDING}*")
-        staging = folder.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
+        delete_abandoned(folder.parent, f"{BUILDING}*")
+        staging = folder.with_name(f"{BUILDING}{secrets.token_hex(8)}")
         staging.mkdir()
         try:
             yield staging
@@ -136,6 +137,12 @@ def _staged(folder: Path) -> Iterator[Path]:
         raise DataError(
             f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
         ) from error
+
+
+def _as_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options as JSON values; NaN, which JSON does not have, as text."""
+    options_in_json: dict[str, Any] = json.loads(json.dumps(options, default=str), parse_constant=str)
+    return options_in_json
 
 
 def _publish(staging: Path, folder: Path) -> None:
@@ -159,7 +166,8 @@ def _write_shards(folder: Path, blocks: Iterable[RankingDataset], shard_bytes: i
         raise DataError(f"{folder}: there are no documents; a store needs at least one query.")
     return {
         "format": STORE_FORMAT,
-        "ltrbench": ltrbench.__version__,
+        # Not imported: the package imports all of its parts on first use.
+        "ltrbench": str(vars(sys.modules["ltrbench"])["__version__"]),
         "num_features": len(names),
         "feature_names": list(names),
         "documents": sum(record["documents"] for record in records),

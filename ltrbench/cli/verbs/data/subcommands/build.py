@@ -40,17 +40,15 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
     """
     from ltrbench.data.formats.reading import files_of
     from ltrbench.data.store.writing import check_new, stored_file, write_store
-    from ltrbench.measure.provenance import plain
 
     require("--shard-mb", shard_mb, above=0)
     check_new(output)
-    options = typed_options(reading)
     manifest = write_store(
         output,
         [read(sources, reading)],
         shard_bytes=max(int(shard_mb * MB), 1),
         sources=[stored_file(file) for source in sources for file in files_of(source)],
-        reading=plain(options),
+        reading=typed_options(reading),
     )
     shards = len(manifest["shards"])
     echo(

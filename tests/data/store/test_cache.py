@@ -1,0 +1,306 @@
+"""The cache gives the data set that the files give, notices every change, and repairs itself."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages import naming
+from store_cases import content
+
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
+from ltrbench.data.store import cache as cache_module
+from ltrbench.data.store.cache import AUTO, AUTO_BYTES, cache_folder, read_cached
+from ltrbench.data.store.checking import problems_of
+from ltrbench.data.store.manifest import is_store
+from ltrbench.errors import DataError
+
+TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
+
+
+class Reader:
+    """Reads LETOR text and counts how often."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.count = 0
+
+    def __call__(self) -> RankingDataset:
+        self.count += 1
+        return read_letor(self.file)
+
+    def cached(self, folder: Path, **options: Any) -> RankingDataset:
+        return read_cached(folder, {"0": self.file}, options, self)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    (tmp_path / "train.txt").write_text(TEXT)
+    age(tmp_path / "train.txt")
+    return Reader(tmp_path / "train.txt")
+
+
+@pytest.fixture(autouse=True)
+def changes_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of change of a file cannot be set: the files of these tests are always new."""
+    monkeypatch.setattr(cache_module, "_SETTLED_SECONDS", -60.0)
+
+
+def age(file: Path, seconds: float = 60) -> None:
+    os.utime(file, (time.time() - seconds,) * 2)
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if is_store(path))
+
+
+def test_the_second_reading_parses_nothing(reader: Reader, tmp_path: Path) -> None:
+    datasets = [reader.cached(tmp_path / "cache") for _ in range(3)]
+    assert reader.count == 1
+    for dataset in datasets:
+        assert content(dataset) == content(read_letor(reader.file))
+    (entry,) = entries(tmp_path / "cache")
+    assert problems_of(entry) == []
+
+
+def test_a_known_file_is_not_hashed_again(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader.cached(tmp_path / "cache")
+    monkeypatch.setattr(cache_module, "stored_file", None)
+    reader.cached(tmp_path / "cache")
+
+
+def test_a_file_that_has_just_changed_is_hashed_again(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_module, "_SETTLED_SECONDS", 60.0)
+    reader.cached(tmp_path / "cache")
+    status = reader.file.stat()
+    reader.file.write_text(TEXT.replace("2 qid:7", "1 qid:7"))
+    os.utime(reader.file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert reader.cached(tmp_path / "cache").labels[0] == 1
+    assert not (tmp_path / "cache" / "known").exists()
+
+
+def change_in_place(file: Path) -> None:
+    status = file.stat()
+    with file.open("r+") as opened:
+        opened.write("1")  # of the label 2: same size, same inode
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replace_by_another(file: Path) -> None:
+    status = file.stat()
+    other = file.with_name("other")
+    other.write_text(TEXT.replace("2 qid:7", "1 qid:7"))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(file)
+
+
+def append(file: Path) -> None:
+    with file.open("a") as opened:
+        opened.write("1 qid:10 1:3\n")
+
+
+@pytest.mark.parametrize("change", [change_in_place, replace_by_another, append])
+def test_a_changed_file_is_read_again(reader: Reader, tmp_path: Path, change: Callable[[Path], None]) -> None:
+    before = reader.cached(tmp_path / "cache")
+    time.sleep(0.02)  # the clock of a file system may tick every 10 ms
+    change(reader.file)
+    after = reader.cached(tmp_path / "cache")
+    assert reader.count == 2
+    assert after.fingerprint == read_letor(reader.file).fingerprint != before.fingerprint
+
+
+def test_a_file_is_found_by_its_content(reader: Reader, tmp_path: Path) -> None:
+    reader.cached(tmp_path / "cache")
+    (tmp_path / "moved").mkdir()
+    shutil.copy(reader.file, tmp_path / "moved" / "other.txt")
+    moved = Reader(tmp_path / "moved" / "other.txt")
+    assert content(moved.cached(tmp_path / "cache")) == content(read_letor(reader.file))
+    assert moved.count == 0
+
+
+def test_other_options_and_other_code_have_other_entries(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for options in ({"absent": 0.0}, {"absent": float("nan")}, {"absent": float("nan")}):
+        reader.cached(tmp_path / "cache", **options)
+    assert reader.count == 2
+    monkeypatch.setattr(cache_module, "_code", lambda: "of the next version")
+    reader.cached(tmp_path / "cache", absent=0.0)
+    assert reader.count == 3
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_cached(reader: Reader, tmp_path: Path) -> None:
+    def read() -> RankingDataset:
+        dataset = read_letor(reader.file)
+        append(reader.file)
+        return dataset
+
+    dataset = read_cached(tmp_path / "cache", {"0": reader.file}, {}, read)
+    assert dataset.num_queries == 3
+    assert not (tmp_path / "cache").exists()
+    assert reader.cached(tmp_path / "cache").num_queries == 4
+
+
+# Damage
+
+
+def damage_byte(entry: Path) -> None:
+    file = entry / "shard-00000" / "features.npy"
+    values = bytearray(file.read_bytes())
+    values[-1] ^= 1
+    file.write_bytes(values)
+
+
+def delete_shard(entry: Path) -> None:
+    shutil.rmtree(entry / "shard-00000")
+
+
+def delete_manifest(entry: Path) -> None:
+    (entry / "manifest.json").unlink()
+
+
+def write_file(entry: Path) -> None:
+    shutil.rmtree(entry)
+    entry.write_text("")
+
+
+@pytest.mark.parametrize("damage", [damage_byte, delete_shard, delete_manifest, write_file])
+def test_a_damaged_entry_is_built_again(
+    reader: Reader, tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    reader.cached(tmp_path / "cache")
+    (entry,) = entries(tmp_path / "cache")
+    damage(entry)
+    with caplog.at_level(logging.WARNING, "ltrbench"):
+        dataset = reader.cached(tmp_path / "cache")
+    assert content(dataset) == content(read_letor(reader.file))
+    assert str(entry) in caplog.text
+    assert reader.count == 2
+    if damage is not write_file:
+        assert entries(tmp_path / "cache") == [entry]
+        assert problems_of(entry) == []
+        reader.cached(tmp_path / "cache")
+        assert reader.count == 2
+
+
+@pytest.mark.parametrize("text", [b"", b"0" * 63, b"../" * 22, b"\xff" * 64, b"0" * 64])
+def test_any_known_key_leads_to_the_right_data_set(reader: Reader, tmp_path: Path, text: bytes) -> None:
+    reader.cached(tmp_path / "cache")
+    (known,) = (tmp_path / "cache" / "known").iterdir()
+    known.write_bytes(text)
+    assert content(reader.cached(tmp_path / "cache")) == content(read_letor(reader.file))
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(reader: Reader, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=naming(tmp_path / "file", "cannot be written", "data.cache=none")):
+        reader.cached(tmp_path / "file" / "cache")
+
+
+def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
+    """Both have read the file before either of them writes the entry."""
+    context = multiprocessing.get_context("fork")
+    barrier, fingerprints = context.Barrier(2), context.Queue()
+
+    def build() -> None:
+        def read() -> RankingDataset:
+            barrier.wait(60)
+            return read_letor(reader.file)
+
+        fingerprints.put(read_cached(tmp_path / "cache", {"0": reader.file}, {}, read).fingerprint)
+
+    processes = [context.Process(target=build) for _ in range(2)]
+    for process in processes:
+        process.start()
+    built = {fingerprints.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join()
+    assert built == {read_letor(reader.file).fingerprint}
+    (entry,) = entries(tmp_path / "cache")
+    assert problems_of(entry) == []
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {entry.name, "known"}
+
+
+# data.cache
+
+
+def test_auto_caches_large_regular_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large, pipe = (tmp_path / name for name in ("small", "large", "pipe"))
+    small.write_text(TEXT)
+    with large.open("wb") as file:
+        file.truncate(AUTO_BYTES)
+    os.mkfifo(pipe)
+    monkeypatch.setenv("LTRBENCH_CACHE", str(tmp_path / "of variable"))
+    assert cache_folder(AUTO, {"0": small}) is None
+    assert cache_folder(AUTO, {"0": large}) == tmp_path / "of variable"
+    assert cache_folder(str(tmp_path), {"0": small}) == tmp_path
+    assert cache_folder(str(tmp_path), {"0": small, "1": pipe}) is None
+    assert cache_folder("none", {"0": large}) is None
+    assert cache_folder(None, {"0": large}) is None
+    monkeypatch.delenv("LTRBENCH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of user"))
+    assert cache_folder(AUTO, {"0": large}) == tmp_path / "of user" / "ltrbench"
+
+
+def sources_of(folder: Path) -> dict[str, FileSource]:
+    """A source of LETOR text with everything beside it, and one of tables."""
+    (folder / "train.txt").write_text("".join(f"{q % 2} 1:{q} 2:{q % 3}\n" for q in range(40)))
+    (folder / "train.txt.query").write_text("4\n" * 10)
+    (folder / "train.txt.weight").write_text("1\n2\n" * 20)
+    (folder / "names.txt").write_text("bm25, 1\nage, 2\n")
+    rows = "".join(f"{q // 4},{q % 2},{q},{q // 4}\n" for q in range(40))
+    (folder / "train.csv").write_text(f"query_id,label,bm25,day\n{rows}")
+    letor = LetorFiles(name="l", train=f"{folder}/train.txt", feature_names=f"{folder}/names.txt")
+    return {"letor": letor, "table": TableFiles(name="t", train=f"{folder}/train.csv")}
+
+
+@pytest.mark.parametrize("kind", ["letor", "table"])
+def test_a_source_with_a_cache_gives_the_same_splits(tmp_path: Path, kind: str) -> None:
+    source = sources_of(tmp_path)[kind]
+    through_cache = replace(source, cache=str(tmp_path / "cache"))
+    for _ in range(2):
+        for (_, split), (_, expected) in zip(through_cache.load(), source.load(), strict=True):
+            assert content(split) == content(expected)
+    assert len(entries(tmp_path / "cache")) == 1
+
+
+@pytest.mark.parametrize("changed", ["train.txt.query", "train.txt.weight", "names.txt"])
+def test_a_change_of_a_file_beside_the_data_is_noticed(tmp_path: Path, changed: str) -> None:
+    source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"))
+    source.load()
+    new = {"train.txt.query": "2\n" * 20, "train.txt.weight": "3\n" * 40, "names.txt": "a, 1\nb, 2\n"}
+    time.sleep(0.02)
+    (tmp_path / changed).write_text(new[changed])
+    expected = replace(source, cache="none").load()
+    assert content(source.load().train) == content(expected.train)
+    assert len(entries(tmp_path / "cache")) == 2
+
+
+def test_tables_that_are_split_by_a_column_are_not_cached(tmp_path: Path) -> None:
+    source = TableFiles(
+        name="t", train=sources_of(tmp_path)["table"].train, split_by="day", cache=str(tmp_path / "cache")
+    )
+    assert source.load().test.query_ids.tolist() == ["8", "9"]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_file_that_does_not_exist_or_is_wrong_is_refused_as_without_a_cache(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("1 qid:1 1:x\n")
+    for name, parts in (("no.txt", ["data=l", "no.txt"]), ("bad.txt", ["bad.txt:1", "'x'"])):
+        source = LetorFiles(name="l", train=f"{tmp_path}/{name}", cache=str(tmp_path / "cache"))
+        with pytest.raises(DataError, match=naming(*parts)):
+            source.load()
+    assert not (tmp_path / "cache").exists()
