@@ -3,6 +3,7 @@
 matrix    FeatureMatrix: (D, F) features that are read by blocks of rows; functions for arrays and matrices
 views     rows of an array or of another matrix, without a copy
 stacked   arrays one below the other, such as the memory-mapped shards of a store
+sparse    features of which most cells have one value, which are not stored (CSR)
 """
 
 from ltrbench.data.features.matrix import (
@@ -17,6 +18,7 @@ from ltrbench.data.features.matrix import (
     row_blocks,
     rows_of_block,
 )
+from ltrbench.data.features.sparse import SparseRows, csr_of
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
 
@@ -26,9 +28,11 @@ __all__ = [
     "FeatureMatrix",
     "RowRanges",
     "RowView",
+    "SparseRows",
     "StackedRows",
     "arrays_of",
     "as_array",
+    "csr_of",
     "gather_rows",
     "read_rows",
     "require_memory",

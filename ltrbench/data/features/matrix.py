@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,8 @@ from ltrbench.shapes import Features
 
 BLOCK_BYTES = 1 << 24
 """Size of a block: its copy stays in the cache of most machines, and a block occupies several threads."""
+
+_Value = TypeVar("_Value", bound=np.generic)
 
 _Rows = NDArray[np.int64] | range
 """Row numbers of 0 or more."""
@@ -236,7 +238,7 @@ def require_memory(what: str, num_bytes: int) -> None:
         )
 
 
-def read_only(array: Features) -> Features:
+def read_only(array: NDArray[_Value]) -> NDArray[_Value]:
     """Returns the array, or a read-only view of it if it is writable."""
     if array.flags.writeable:
         array = array.view()

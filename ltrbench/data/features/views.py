@@ -63,7 +63,7 @@ class RowView(FeatureMatrix):
     """
 
     def __init__(self, base: AnyFeatures, ranges: ArrayLike) -> None:
-        checked = _checked(ranges, len(base))
+        checked = checked_ranges(ranges, len(base))
         if isinstance(base, RowView):
             checked = base.ranges_within(checked)
             base = base.base
@@ -79,7 +79,7 @@ class RowView(FeatureMatrix):
         ranges = self.ranges_within(np.array([[start, stop]]))
         if len(ranges) == 1:
             return read_rows(self.base, *ranges[0].tolist())
-        return gather_rows(self.base, _row_numbers(ranges))
+        return gather_rows(self.base, row_numbers(ranges))
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
         place = np.searchsorted(self._row_start, rows, side="right") - 1
@@ -93,7 +93,7 @@ class RowView(FeatureMatrix):
         starts, stops = ranges[ranges[:, 0] < ranges[:, 1]].T
         first = np.searchsorted(self._row_start, starts, side="right") - 1
         after = np.searchsorted(self._row_start, stops, side="left")
-        pieces = _row_numbers(np.stack([first, after], axis=1))
+        pieces = row_numbers(np.stack([first, after], axis=1))
         within = self.ranges[pieces] - self._row_start[pieces, np.newaxis]
         counts = after - first
         begin = np.maximum(np.repeat(starts, counts), self._row_start[pieces])
@@ -102,7 +102,7 @@ class RowView(FeatureMatrix):
         return composed
 
 
-def _checked(ranges: ArrayLike, num_rows: int) -> RowRanges:
+def checked_ranges(ranges: ArrayLike, num_rows: int) -> RowRanges:
     checked = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
     wrong = np.flatnonzero((checked[:, 0] < 0) | (checked[:, 1] < checked[:, 0]) | (checked[:, 1] > num_rows))
     if wrong.size:
@@ -121,7 +121,7 @@ def _merged(ranges: RowRanges) -> RowRanges:
     return np.stack([ranges[begins, 0], ranges[ends, 1]], axis=1)
 
 
-def _row_numbers(ranges: RowRanges) -> NDArray[np.int64]:
+def row_numbers(ranges: RowRanges) -> NDArray[np.int64]:
     """Returns all numbers in the ranges, in order."""
     sizes = ranges[:, 1] - ranges[:, 0]
     ends = np.cumsum(sizes)

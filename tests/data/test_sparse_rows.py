@@ -1,0 +1,198 @@
+"""Sparse features give the same rows, views and fingerprints as the dense array that they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.data.features import (
+    AnyFeatures,
+    RowView,
+    SparseRows,
+    StackedRows,
+    arrays_of,
+    csr_of,
+    row_blocks,
+    take_rows,
+)
+from ltrbench.data.features import matrix as matrix_module
+from ltrbench.data.features import sparse as sparse_module
+from ltrbench.errors import DataError
+from ltrbench.shapes import Features
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two or three rows, and of three columns to check, so that results consist of several."""
+    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 24)
+    monkeypatch.setattr(sparse_module, "_CHECKED", 3)
+
+
+CELLS = st.sampled_from([0.0, 0.0, 0.0, -0.0, np.nan, np.nan, 1.0, -2.5])
+ABSENT = st.sampled_from([0.0, -0.0, np.nan])
+
+
+def same_bits(actual: NDArray[Any], expected: NDArray[Any]) -> None:
+    """Checks that arrays are equal, where -0 is not 0 and NaN is NaN."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
+
+
+@st.composite
+def dense(draw: st.DrawFn) -> Features:
+    shape = draw(st.integers(0, 9)), draw(st.integers(1, 4))
+    size = shape[0] * shape[1]
+    cells = draw(st.lists(CELLS, min_size=size, max_size=size))
+    return np.array(cells, dtype=np.float32).reshape(shape)
+
+
+@st.composite
+def ranges_of(draw: st.DrawFn, num_rows: int) -> NDArray[np.int64]:
+    row = st.integers(0, num_rows)
+    pairs = draw(st.lists(st.tuples(row, row), max_size=5))
+    return np.sort(np.array(pairs, dtype=np.int64).reshape(-1, 2), axis=1)
+
+
+@given(expected=dense(), absent=ABSENT, data=st.data())
+def test_rows_and_gathered_rows_are_those_of_the_array(
+    expected: Features, absent: float, data: st.DataObject
+) -> None:
+    sparse = SparseRows.of(expected, absent)
+    num_rows = len(expected)
+    same_bits(np.asarray(sparse), expected)
+    start, stop = sorted(data.draw(st.tuples(st.integers(0, num_rows), st.integers(0, num_rows))))
+    same_bits(sparse.rows(start, stop), expected[start:stop])
+    numbers = data.draw(st.lists(st.integers(0, max(num_rows - 1, 0)), max_size=9 if num_rows else 0))
+    rows = np.array(numbers, dtype=np.int64)
+    same_bits(sparse.gather(rows), expected[rows])
+    same_bits(sparse[:, 0], expected[:, 0])
+    same_bits(sparse[rows, [0] * len(rows)], expected[rows, 0])
+
+
+@given(expected=dense(), absent=ABSENT, data=st.data())
+def test_a_view_has_the_same_rows_densely_and_as_csr(
+    expected: Features, absent: float, data: st.DataObject
+) -> None:
+    middle = data.draw(st.integers(0, len(expected)))
+    parts = [SparseRows.of(expected[:middle], absent), SparseRows.of(expected[middle:], absent)]
+    features: AnyFeatures = (
+        StackedRows(parts) if data.draw(st.booleans()) else SparseRows.of(expected, absent)
+    )
+    for _ in range(data.draw(st.integers(0, 2))):
+        ranges = data.draw(ranges_of(len(expected)))
+        features = take_rows(features, ranges)
+        expected = np.concatenate([expected[:0], *[expected[start:stop] for start, stop in ranges]])
+    same_bits(np.asarray(features), expected)
+    taken = csr_of(features)
+    assert taken is not None
+    same_bits(np.asarray(taken), expected)
+    again = SparseRows.of(features, absent)
+    for name in ("row_start", "columns", "values"):
+        same_bits(getattr(taken, name), getattr(again, name))
+
+
+def test_only_features_that_are_stored_sparsely_have_a_sparse_form() -> None:
+    array = np.eye(3, dtype=np.float32)
+    sparse = SparseRows.of(array)
+    assert csr_of(sparse) is sparse
+    assert csr_of(array) is None
+    assert csr_of(RowView(array, [[0, 1], [2, 3]])) is None
+    assert csr_of(StackedRows([sparse, array])) is None
+    assert csr_of(StackedRows([sparse, SparseRows.of(array, np.nan)])) is None
+
+
+def test_adjacent_rows_share_the_stored_values() -> None:
+    sparse = SparseRows.of(np.eye(4, dtype=np.float32))
+    taken = sparse.slice([[1, 3]])
+    assert np.shares_memory(taken.values, sparse.values)
+    assert np.shares_memory(taken.columns, sparse.columns)
+    same_bits(np.asarray(taken), np.eye(4, dtype=np.float32)[1:3])
+    with pytest.raises(DataError, match=naming("ranges[0]", "4")):
+        sparse.slice([[1, 5]])
+
+
+def test_the_matrix_of_scipy_shares_the_stored_values() -> None:
+    array = np.array([[0, 2, 0], [0, 0, 0], [4, 0, 5]], dtype=np.float32)
+    sparse = SparseRows.of(array)
+    matrix = sparse.to_scipy()
+    np.testing.assert_array_equal(matrix.toarray(), array)
+    assert matrix.dtype == np.float32
+    assert np.shares_memory(matrix.data, sparse.values)
+    assert np.shares_memory(matrix.indices, sparse.columns)
+
+
+def test_the_arrays_are_read_only_and_those_that_were_passed() -> None:
+    row_start, columns, values = np.array([0, 1]), np.array([2], np.int32), np.array([3], np.float32)
+    sparse = SparseRows(row_start, columns, values, 3)
+    for stored, passed in zip(arrays_of(sparse), (row_start, columns, values), strict=True):
+        assert np.shares_memory(stored, passed)
+        assert not stored.flags.writeable
+        assert passed.flags.writeable
+    assert sparse.stored_bytes == 16 + 4 + 4
+
+
+def test_a_wide_matrix_is_read_without_more_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 1 << 16)
+    width = 10**6
+    row_start = np.arange(2001)
+    columns = (np.arange(2000) * 499).astype(np.int32)
+    sparse = SparseRows(row_start, columns, np.ones(2000, np.float32), width)
+    assert sparse.nbytes == 2000 * width * 4  # 8 GB as an array
+    view = take_rows(sparse, [[0, 2], [1990, 2000]])
+    assert [block.shape for _, block in row_blocks(view)] == [(1, width)] * 12
+    sliced = csr_of(view)
+    assert sliced is not None
+    assert sliced.stored_bytes == 8 * 13 + 8 * 12
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"row_start": np.array([0, 2, 2], np.int32)}, ("row_start", "int32", "int64")),
+        ({"values": np.ones(3)}, ("values", "float64", "float32")),
+        ({"columns": np.zeros((3, 1), np.int32)}, ("columns", "(3, 1)", "one-dimensional")),
+        ({"row_start": np.array([0, 4, 3])}, ("row_start", "[0 4 3]", "never decrease")),
+        ({"row_start": np.array([0, 1, 2])}, ("row_start", "[0 1 2]", "3")),
+        ({"row_start": np.array([1, 2, 3])}, ("row_start", "[1 2 3]", "start with 0")),
+        ({"row_start": np.empty(0, np.int64)}, ("row_start", "[]", "start with 0")),
+        ({"values": np.ones(2, np.float32)}, ("values", "2 values", "3 columns")),
+        ({"columns": np.array([1, 1, 0], np.int32)}, ("columns[1]", "1, in row 0", "ascending")),
+        ({"columns": np.array([0, 1, -1], np.int32)}, ("columns[2]", "-1, in row 1", "from 0 to 3")),
+        ({"columns": np.array([0, 4, 1], np.int32)}, ("columns[1]", "4, in row 0", "from 0 to 3")),
+        ({"absent": 1.0}, ("absent", "1.0", "0 or NaN")),
+    ],
+)
+def test_arrays_that_are_not_csr_are_refused(changes: dict[str, Any], named: tuple[str, ...]) -> None:
+    arrays: dict[str, Any] = {
+        "row_start": np.array([0, 2, 3]),
+        "columns": np.array([0, 3, 1], np.int32),
+        "values": np.array([5, 6, 7], np.float32),
+        "num_features": 4,
+    }
+    np.testing.assert_array_equal(SparseRows(**arrays)[:], [[5, 0, 0, 6], [0, 7, 0, 0]])
+    with pytest.raises(DataError, match=naming(*named)):
+        SparseRows(**{**arrays, **changes})
+
+
+@given(
+    sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6), data=st.data(), num_features=st.integers(1, 5)
+)
+def test_columns_are_accepted_only_if_they_are_ascending_in_each_row(
+    sizes: list[int], data: st.DataObject, num_features: int
+) -> None:
+    rows = [data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size)) for size in sizes]
+    columns = np.array([column for row in rows for column in row], dtype=np.int32)
+    arguments = (np.concatenate([[0], np.cumsum(sizes)]), columns, np.ones(len(columns), np.float32))
+    if all(row == sorted(set(row)) and all(column < num_features for column in row) for row in rows):
+        SparseRows(*arguments, num_features)
+    else:
+        with pytest.raises(DataError, match="columns"):
+            SparseRows(*arguments, num_features)
