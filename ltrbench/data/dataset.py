@@ -26,6 +26,7 @@ from ltrbench.data.features import (
     CheckedFeatures,
     FeatureMatrix,
     as_array,
+    csr_of,
     row_blocks,
     take_rows,
 )
@@ -173,7 +174,8 @@ class RankingDataset(Judgments):
 
     Args:
         features: (D, F), converted to float32; NaN is a missing value, infinity is an error. A FeatureMatrix
-            stays as it is. It has the shape and the indexing of an array, and `row_blocks` reads both.
+            stays as it is. It has the shape and the indexing of an array, and `row_blocks` reads both. Sparse
+            features are SparseRows.
             CheckedFeatures are not searched for infinities.
         document_weights: (D,), not negative; weight of each document in training. If they are constant within
             each query they become `query_weights`; otherwise `query_weights` are their means per query.
@@ -539,13 +541,16 @@ def _checked_features(given: object) -> Features:
 def _check_features(features: Features) -> None:
     if features.shape[1] == 0:
         raise DataError("features: the array has no columns; a ranker needs at least one feature.")
-    for start, block in row_blocks(features):
+    sparse = csr_of(features)
+    for start, block in row_blocks(features) if sparse is None else [(0, sparse.values)]:
         infinite = np.isinf(block)
         if infinite.any():
-            row, column = np.argwhere(infinite)[0]
+            first = np.argwhere(infinite)[0].tolist()
+            value = block[tuple(first)]
+            row, column = sparse.cell(first[0]) if sparse is not None else (start + first[0], first[1])
             raise DataError(
-                f"features[{start + row}, {column}] is {block[row, column]} in float32; features must be "
-                "finite. Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
+                f"features[{row}, {column}] is {value} in float32; features must be finite. Use NaN for a "
+                "missing value, and rescale features beyond float32 (3.4e38)."
             )
 
 

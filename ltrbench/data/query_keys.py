@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.features import SparseRows, csr_of
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -42,7 +43,8 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     If all documents of a query have the same features, as with a single document, the features do not
     identify the query: its key then depends on the query id as well.
     """
-    features = _linear(dataset.features, _feature_bits)
+    sparse = csr_of(dataset.features)
+    features = _linear(dataset.features, _feature_bits) if sparse is None else _linear_of_sparse(sparse)
     starts = dataset.query_start[:-1]
     same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
     alike = np.logical_and.reduceat(same, starts)
@@ -70,12 +72,39 @@ def _linear(rows: NDArray[Any], bits: Callable[[NDArray[Any]], NDArray[np.uint32
     if not len(rows):
         return np.empty((0, 2), dtype=np.uint64)
     num_words = bits(rows[:1]).shape[1]
-    numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
-    constants = _splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
+    constants = _constants(num_words)
     size = max(_BLOCK // num_words, 1)
     return np.concatenate(
         [_spread(bits(rows[begin : begin + size])) @ constants for begin in range(0, len(rows), size)]
     )
+
+
+def _linear_of_sparse(sparse: SparseRows) -> _Hashes:
+    """Returns `_linear` of sparse features from the stored values.
+
+    With the word a of cells that are not stored, the sum over all cells is a sum_j k_j, plus the sum of
+    (b_ij - a) k_j over the stored ones.
+    """
+    constants = _constants(sparse.num_features)
+    absent = _spread(_feature_bits(np.array([sparse.absent], dtype=np.float32)))
+    hashes = np.empty((len(sparse), 2), dtype=np.uint64)
+    size = max(_BLOCK * len(sparse) // max(len(sparse.values), 1), 1)  # rows with about _BLOCK values
+    for begin in range(0, len(sparse), size):
+        row_start = sparse.row_start[begin : begin + size + 1]
+        stored = slice(row_start[0], row_start[-1])
+        differences = _spread(_feature_bits(sparse.values[stored])) - absent
+        terms = differences[:, np.newaxis] * constants[sparse.columns[stored]]
+        sums = np.concatenate([np.zeros((1, 2), dtype=np.uint64), np.cumsum(terms, axis=0)])
+        places = row_start - row_start[0]
+        hashes[begin : begin + size] = sums[places[1:]] - sums[places[:-1]]
+    hashes += absent * constants.sum(axis=0)
+    return hashes
+
+
+def _constants(num_words: int) -> _Hashes:
+    """Returns the random constants k_j, odd numbers."""
+    numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
+    return _splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:

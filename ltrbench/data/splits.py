@@ -9,17 +9,24 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import FeatureMatrix, read_rows, require_memory
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    SparseRows,
+    csr_of,
+    read_rows,
+    require_memory,
+)
 from ltrbench.errors import DataError
-from ltrbench.shapes import Features, Labels
 
 
 @dataclass(frozen=True)
@@ -265,8 +272,9 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> list[in
     group are too, and units that share a query are one.
     """
     numbers: dict[bytes | int, int] = {}
+    (read,) = _readers([dataset.features])
     lists = [
-        numbers.setdefault(_judged_list(dataset, query) or query, len(numbers))
+        numbers.setdefault(_judged_list(dataset, query, read) or query, len(numbers))
         for query in range(dataset.num_queries)
     ]
     if groups is None:
@@ -336,9 +344,10 @@ def _check_seed(seed: int) -> None:
 def _check_no_leak(splits: Splits) -> None:
     """Raises DataError if a query is in two splits, under the same id or under different ids."""
     seen: dict[bytes, tuple[str, str]] = {}
-    for name, split in splits:
+    readers = _readers([split.features for _, split in splits])
+    for (name, split), read in zip(splits, readers, strict=True):
         for query, query_id in enumerate(split.query_ids.tolist()):
-            for key in _marks(split, query, query_id):
+            for key in _marks(split, query, query_id, read):
                 where, other_id = seen.setdefault(key, (name, query_id))
                 if where != name:
                     alias = "" if other_id == query_id else f" as {other_id}"
@@ -348,34 +357,55 @@ def _check_no_leak(splits: Splits) -> None:
                     )
 
 
-def _marks(split: RankingDataset, query: int, query_id: str) -> Iterator[bytes]:
+def _marks(split: RankingDataset, query: int, query_id: str, read: _Reader) -> Iterator[bytes]:
     """Yields the keys that identify a query. Its id alone does not: each file may number queries from 1."""
-    features, labels = _documents_of(split, query)
-    digest = hashlib.blake2b(features.data, digest_size=16)
+    start, stop = split.query_start[query : query + 2].tolist()
+    digest, identify_their_query = read(start, stop)
     yield query_id.encode() + b"\0" + digest.digest()
-    if _identify_their_query(features):
-        digest.update(labels.data)
+    if identify_their_query:
+        digest.update(split.labels[start:stop].data)
         yield digest.digest()
 
 
-def _judged_list(split: RankingDataset, query: int) -> bytes | None:
+def _judged_list(split: RankingDataset, query: int, read: _Reader) -> bytes | None:
     """Returns a digest of a query's features and labels; None if they do not identify the query."""
-    features, labels = _documents_of(split, query)
-    if not _identify_their_query(features):
-        return None
-    digest = hashlib.blake2b(features.data, digest_size=16)
-    digest.update(labels.data)
-    return digest.digest()
-
-
-def _documents_of(split: RankingDataset, query: int) -> tuple[Features, Labels]:
-    """Returns the features and the labels of a query's documents."""
     start, stop = split.query_start[query : query + 2].tolist()
-    return read_rows(split.features, start, stop), split.labels[start:stop]
+    digest, identify_their_query = read(start, stop)
+    digest.update(split.labels[start:stop].data)
+    return digest.digest() if identify_their_query else None
 
 
-def _identify_their_query(features: Features) -> bool:
-    # Different queries may share one document, or several with equal features, but rarely a whole judged
-    # list.
-    bits = features.view(np.uint32)  # so that NaN equals NaN
-    return bool((bits != bits[0]).any())
+_Reader = Callable[[int, int], tuple["hashlib.blake2b", bool]]
+"""(first row of a query, row after its last) -> digest of its features, and whether they identify the query.
+
+Different queries may share one document, or several with equal features, but rarely a whole judged list.
+"""
+
+
+def _readers(matrices: Sequence[AnyFeatures]) -> list[_Reader]:
+    """Returns one reader for each matrix; the digests of equal features are equal in all of them."""
+    sparse = [csr_of(features) for features in matrices]
+    alike = [each.without_absent() for each in sparse if each is not None]
+    # Only the stored values are read if that is possible in all matrices.
+    if len(alike) == len(sparse) and len({repr(each.absent) for each in alike}) == 1:
+        return [partial(_read_stored, each) for each in alike]
+    return [partial(_read_dense, features) for features in matrices]
+
+
+def _read_dense(features: AnyFeatures, start: int, stop: int) -> tuple[hashlib.blake2b, bool]:
+    rows = read_rows(features, start, stop)
+    bits = rows.view(np.uint32)  # so that NaN equals NaN
+    return hashlib.blake2b(rows.data, digest_size=16), bool((bits != bits[0]).any())
+
+
+def _read_stored(sparse: SparseRows, start: int, stop: int) -> tuple[hashlib.blake2b, bool]:
+    stored = slice(*sparse.row_start[[start, stop]].tolist())
+    sizes, columns = np.diff(sparse.row_start[start : stop + 1]), sparse.columns[stored]
+    bits = sparse.values[stored].view(np.uint32)
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (sizes, columns, bits):
+        digest.update(array.data)
+    if (sizes != sizes[0]).any():
+        return digest, True
+    rows = np.stack([columns.view(np.uint32), bits], axis=1).reshape(stop - start, -1)
+    return digest, bool((rows != rows[0]).any())

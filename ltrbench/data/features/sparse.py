@@ -108,6 +108,11 @@ class SparseRows(FeatureMatrix):
     def arrays(self) -> Iterator[NDArray[Any]]:
         yield from (self.row_start, self.columns, self.values)
 
+    def cell(self, position: int) -> tuple[int, int]:
+        """Returns the row and the column of the stored value at a position."""
+        row = int(np.searchsorted(self.row_start, position, side="right")) - 1
+        return row, int(self.columns[position])
+
     def slice(self, ranges: ArrayLike) -> SparseRows:
         """Returns the rows of the ranges, in the given order; adjacent rows share the stored values.
 
@@ -123,6 +128,17 @@ class SparseRows(FeatureMatrix):
         else:
             columns, values = _taken(self.columns, stored), _taken(self.values, stored)
         return self._sharing_checks(row_start, columns, values)
+
+    def without_absent(self) -> SparseRows:
+        """Returns the matrix without stored values that equal `absent`; equal matrices are then equal arrays.
+
+        -0 does not equal 0.
+        """
+        kept = _is_stored(self.values, self.absent)
+        if kept.all():
+            return self
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return self._sharing_checks(before[self.row_start], self.columns[kept], self.values[kept])
 
     def to_scipy(self) -> csr_matrix[np.float32]:
         """Returns the stored values as a matrix of SciPy, which shares `columns` and `values`.
@@ -195,7 +211,7 @@ def _taken(stored: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[Any]:
     return taken
 
 
-def _is_stored(block: Features, absent: float) -> NDArray[np.bool_]:
+def _is_stored(block: NDArray[np.float32], absent: float) -> NDArray[np.bool_]:
     """Returns which cells have another value than `absent`; -0 is not 0."""
     if math.isnan(absent):
         return ~np.isnan(block)

@@ -1,0 +1,125 @@
+"""A data set with sparse features is the data set with the same features as an array."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+
+from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.data.features import AnyFeatures, SparseRows, take_rows
+from ltrbench.data.features import matrix as matrix_module
+from ltrbench.errors import DataError
+from ltrbench.shapes import Features
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 24)
+
+
+def with_features(dataset: RankingDataset, features: AnyFeatures) -> RankingDataset:
+    return replace(dataset, features=cast(Features, features))
+
+
+def stored_with_zeros(features: Features, absent: float, rng: np.random.Generator) -> SparseRows:
+    """Returns the sparse form, in which also some cells are stored that have the value `absent`."""
+    sparse = SparseRows.of(features, absent)
+    stored = np.zeros(features.shape, dtype=np.bool_)
+    stored[np.repeat(np.arange(len(features)), np.diff(sparse.row_start)), sparse.columns] = True
+    stored |= rng.random(features.shape) < 0.3
+    row_start = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    return SparseRows(
+        row_start, np.nonzero(stored)[1].astype(np.int32), features[stored], features.shape[1], absent
+    )
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[RankingDataset, RankingDataset]:
+    """A data set of small queries, of which some are equal, and the same data set with sparse features."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=12))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    shape = sum(sizes), draw(st.integers(1, 4))
+    features = rng.choice(np.array([0, 0, -0.0, 1, np.nan], np.float32), shape)
+    dense = RankingDataset(
+        features=features,
+        labels=rng.integers(0, 2, shape[0]).astype(np.float64),
+        query_start=np.cumsum([0, *sizes]),
+    )
+    absent = draw(st.sampled_from([0.0, np.nan]))
+    return dense, with_features(dense, stored_with_zeros(features, absent, rng))
+
+
+@given(pair=pairs(), data=st.data())
+def test_fingerprints_and_query_keys_are_those_of_the_array(
+    pair: tuple[RankingDataset, RankingDataset], data: st.DataObject
+) -> None:
+    dense, sparse = pair
+    assert sparse.fingerprint == dense.fingerprint
+    assert sparse.query_keys.tolist() == dense.query_keys.tolist()
+    queries = data.draw(st.permutations(range(dense.num_queries)))[: max(dense.num_queries // 2, 1)]
+    taken, expected = sparse.take_queries(queries), dense.take_queries(queries)
+    assert taken.fingerprint == expected.fingerprint
+    assert taken.query_keys.tolist() == expected.query_keys.tolist()
+    assert taken.in_memory().fingerprint == expected.fingerprint
+
+
+@given(pair=pairs(), seed=st.integers(0, 100))
+def test_the_same_queries_are_held_out(pair: tuple[RankingDataset, RankingDataset], seed: int) -> None:
+    dense, sparse = pair
+    outcomes = []
+    for whole in (dense, sparse):
+        try:
+            outcomes.append([part.fingerprint for part in split_queries(whole, 0.4, seed, "test")])
+        except DataError as error:  # all queries are the same judged list
+            outcomes.append([str(error)])
+    assert outcomes[0] == outcomes[1]
+
+
+@given(pair=pairs(), data=st.data())
+def test_a_query_in_two_splits_is_refused_as_with_arrays(
+    pair: tuple[RankingDataset, RankingDataset], data: st.DataObject
+) -> None:
+    dense, sparse = pair
+    middle = dense.num_queries // 2
+    numbers = [list(range(middle)), list(range(middle, dense.num_queries))]
+    ids = [[f"{part}-{number}" for number in numbers[part]] for part in (0, 1)]
+    as_array, as_sparse, mixed = (
+        [split.take_queries(numbers[part], ids[part]) for part, split in enumerate(splits)]
+        for splits in ((dense, dense), (sparse, sparse), (dense, sparse))
+    )
+    messages = set()
+    for train, test in (as_array, as_sparse, mixed):
+        try:
+            Splits(train, None, test)
+            messages.add("")
+        except DataError as error:
+            messages.add(str(error))
+    assert len(messages) == 1
+
+
+def test_an_infinite_value_is_named_by_row_and_column() -> None:
+    features = np.zeros((3, 4), dtype=np.float32)
+    features[1, 0], features[2, 3] = 1, -np.inf
+    sparse = SparseRows.of(features)
+    for given_features, row in ((sparse, 2), (take_rows(sparse, [[1, 3]]), 1), (features, 2)):
+        count = len(given_features)
+        with pytest.raises(DataError, match=naming(f"features[{row}, 3]", "-inf", "NaN", "rescale")):
+            RankingDataset(
+                features=cast(Features, given_features),
+                labels=np.zeros(count),
+                query_start=np.array([0, count]),
+            )
+
+
+def test_a_table_has_the_same_values() -> None:
+    pytest.importorskip("pandas")
+    features = np.array([[0, 2], [np.nan, 0]], dtype=np.float32)
+    dense = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
+    sparse = with_features(dense, SparseRows.of(features))
+    assert sparse.to_frame().equals(dense.to_frame())
