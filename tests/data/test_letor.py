@@ -318,7 +318,7 @@ def test_a_file_that_changes_between_the_passes_is_an_error(
     monkeypatch.setattr(compression, "_BLOCK_BYTES", 100)
     file = write(b"0 qid:1 1:1\n0 qid:1 2:1\n")
 
-    def change(*arguments: Any) -> blocks.Rows:
+    def change(*arguments: Any) -> blocks.DocumentRows:
         file.write_bytes(later)
         return sizes.allocate(*arguments)
 

@@ -154,7 +154,9 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
 @settings(deadline=None, max_examples=2 * EXAMPLES)
 def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat, absent: float) -> None:
     counts = count_block((text, 11))
-    rows = blocks.Rows.allocate(counts.num_documents, form.num_features or 0, counts.longest_id, absent)
+    rows = blocks.DocumentRows.allocate(
+        counts.num_documents, form.num_features or 0, counts.longest_id, absent
+    )
     try:
         plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
@@ -182,7 +184,7 @@ def by_specification() -> Iterator[None]:
     """Leaves every line to the specification."""
 
     def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> int:
-        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.DONE
+        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.BLOCK_END
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "parse_lines", leave)

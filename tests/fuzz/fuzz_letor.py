@@ -150,7 +150,7 @@ def by_specification(case: Case, folder: Path) -> list[object]:
     parse_lines = kernels.parse_lines
 
     def leave(text: Any, cursor: Any, *_: object) -> int:
-        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.DONE
+        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.BLOCK_END
 
     kernels.parse_lines = leave  # type: ignore[assignment]
     try:

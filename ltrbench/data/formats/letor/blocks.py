@@ -28,8 +28,8 @@ from ltrbench.errors import DataError
 from ltrbench.measure.available import available_cores
 from ltrbench.shapes import Features, Labels
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class DocumentRows:
     """Arrays for the content of n consecutive documents."""
 
     features: Features  # (n, F), filled with the value of absent features
@@ -84,7 +84,7 @@ class Rows:
     documents: NDArray[np.uint32]  # (n, L), code points of the document ids, filled with 0
 
     @classmethod
-    def allocate(cls, num_documents: int, num_features: int, longest_id: int, absent: float) -> Rows:
+    def allocate(cls, num_documents: int, num_features: int, longest_id: int, absent: float) -> DocumentRows:
         shape = (num_documents, num_features)
         # The system only provides memory for zeros that are written or read.
         is_zero = absent == 0 and math.copysign(1.0, absent) > 0
@@ -101,15 +101,15 @@ class Rows:
         """Returns the memory that `allocate` takes."""
         return num_documents * (4 * num_features + 8 + 8 + 8 + 4 * longest_id)
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> DocumentRows:
         """Returns the rows from start to stop, without a copy."""
         rows = slice(start, stop)
-        return Rows(
+        return DocumentRows(
             self.features[rows], self.labels[rows], self.weights[rows], self.lines[rows], self.documents[rows]
         )
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Yields the result of `work` for each item, in the order of the items.
 
     The work is spread over the available cores; it must release the global interpreter lock. About one item
@@ -122,7 +122,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     if num_threads == 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[Result]] = deque()
+    waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(num_threads) as pool:
         for future in _submitted(work, items, pool):
             waiting.append(future)
@@ -133,24 +133,24 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
 
 
 def _submitted(
-    work: Callable[[Item], Result], items: Iterable[Item], pool: ThreadPoolExecutor
-) -> Iterator[Future[Result]]:
+    work: Callable[[_Item], _Result], items: Iterable[_Item], pool: ThreadPoolExecutor
+) -> Iterator[Future[_Result]]:
     try:
         for item in items:
             yield pool.submit(work, item)
     except DataError as error:  # comes after the errors of the items before it
-        failed: Future[Result] = Future()
+        failed: Future[_Result] = Future()
         failed.set_exception(error)
         yield failed
 
 
-Run = tuple[int, str]
+QueryRun = tuple[int, str]
 """First row of consecutive documents of one query, and the query id, "" if the lines have no qid."""
 
 
 def fill_block(
-    text: bytes, first_line: int, form: LineFormat, absent: float, path: Path, rows: Rows
-) -> list[Run]:
+    text: bytes, first_line: int, form: LineFormat, absent: float, path: Path, rows: DocumentRows
+) -> list[QueryRun]:
     """Parses a block into the rows that were counted for it, and returns its queries.
 
     Raises:
@@ -163,9 +163,9 @@ def fill_block(
     content, rules = np.frombuffer(text, dtype=np.uint8), _rules(form)
     cursor = np.array([0, first_line, 0, 0])  # position, line, row, number of runs
     places = np.empty((len(rows.labels), 3), dtype=np.int64)
-    runs: list[Run] = []
+    runs: list[QueryRun] = []
     reason = kernels.ODD_LINE
-    while reason != kernels.DONE:
+    while reason != kernels.BLOCK_END:
         cursor[3] = 0
         reason = kernels.parse_lines(
             content,
@@ -200,8 +200,8 @@ def _rules(form: LineFormat) -> NDArray[np.int64]:
 
 
 def _fill_odd_line(
-    text: bytes, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: Rows
-) -> list[Run]:
+    text: bytes, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: DocumentRows
+) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
     position, number, row, _ = cursor.tolist()
     stop = text.index(b"\n", position)
@@ -222,14 +222,14 @@ def _fill_odd_line(
     return [(row, line.query)]
 
 
-def _fill_odd_id(text: bytes, cursor: NDArray[np.int64], path: Path, rows: Rows) -> None:
+def _fill_odd_id(text: bytes, cursor: NDArray[np.int64], path: Path, rows: DocumentRows) -> None:
     """Decodes the document id of the line before the cursor."""
     position, _, row, _ = cursor.tolist()
     line = text[text.rfind(b"\n", 0, position - 1) + 1 : position]
     _write_id(document_id(line.partition(b"#")[2]), row - 1, path, rows)
 
 
-def _write_id(document: str, row: int, path: Path, rows: Rows) -> None:
+def _write_id(document: str, row: int, path: Path, rows: DocumentRows) -> None:
     if len(document) > rows.documents.shape[1]:
         raise changed(path)
     rows.documents[row, : len(document)] = [ord(character) for character in document]

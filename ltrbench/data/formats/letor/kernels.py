@@ -27,10 +27,10 @@ from ltrbench.compilation import kernel
 from ltrbench.data.formats.letor.line import FLOAT32_OVERFLOW, LONGEST_ID
 from ltrbench.shapes import Features, Labels
 
-Text = NDArray[np.uint8]
-Byte = Any  # uint8
-Position = Any  # uint64
-Row = Any  # uint64
+_Text = NDArray[np.uint8]
+_Byte = Any  # uint8
+_Position = Any  # uint64
+_Row = Any  # uint64
 
 _ZERO, _ONE, _TEN = np.uint64(0), np.uint64(1), np.uint64(10)
 _FAILED = np.uint64(2**64 - 1)  # instead of the position after a part of the line
@@ -56,55 +56,65 @@ _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _ERROR = 2.0**-50
 
 COUNTS = 6
-DOCUMENTS, LARGEST, PLACE, LINE, SECOND, LONGEST = range(COUNTS)
+DOCUMENTS, LARGEST_INDEX, PLACE, LINE, SECOND_INDEX, LONGEST_DOCUMENT_ID = range(COUNTS)
 """Results of `count_lines`: the number of documents, the largest index (-1: none), start and number
 of the first line that has it, the largest index of the other lines, and the length of the longest document
 id (-1: one is not ASCII)."""
 
-DONE, ODD_LINE, ODD_ID = range(3)
+BLOCK_END, ODD_LINE, ODD_ID = range(3)
 """Reasons why `parse_lines` stops: the block ends; the specification must read the next line; it must read
 the document id of the line before."""
 
-REFUSE, CAP, MISSING = range(3)
+_REFUSE, _CAP, _MISSING = range(3)
 """Treatment of values beyond float32, in the order of `line.OVERFLOWS`."""
 
 
-@kernel
-def count_lines(text: Text, first_line: int) -> NDArray[np.int64]:
+def count_lines(text: _Text, first_line: int) -> NDArray[np.int64]:
     """Returns the `COUNTS` of a block. They are exact if the specification accepts every line."""
+    # NumPy compares many bytes at once, unlike a compiled loop that stops at one of them.
+    line_ends = np.flatnonzero(text == _LINE_FEED).astype(np.uint64)
+    comments = np.flatnonzero(text == _COMMENT).astype(np.uint64)
+    return _count(text, line_ends, comments, first_line)
+
+
+@kernel
+def _count(
+    text: _Text, line_ends: NDArray[np.uint64], comments: NDArray[np.uint64], first_line: int
+) -> NDArray[np.int64]:
+    """Computes `count_lines`, given the positions of the line feeds and of each "#"."""
     counts = np.zeros(COUNTS, dtype=np.int64)
-    counts[LARGEST] = counts[SECOND] = -1
-    line, num_documents, longest = first_line, 0, 0
-    at, end = _ZERO, np.uint64(len(text))
-    while at < end:
-        start = at
-        first = _after_spaces(text, at)
-        at = first
-        while text[at] != _LINE_FEED and text[at] != _COMMENT:
-            at += _ONE
-        if at != first:
+    counts[LARGEST_INDEX] = counts[SECOND_INDEX] = -1
+    num_documents, longest, mark = 0, 0, 0
+    start = _ZERO
+    for line in range(len(line_ends)):
+        stop = line_ends[line]
+        while mark < len(comments) and comments[mark] < start:
+            mark += 1
+        has_comment = mark < len(comments) and comments[mark] < stop
+        content_stop = comments[mark] if has_comment else stop
+        first = _after_spaces(text, start)
+        if first < content_stop:
             num_documents += 1
-            largest = _last_index(text, first, at)
-            if largest > counts[LARGEST]:
-                counts[SECOND] = counts[LARGEST]
-                counts[LARGEST], counts[PLACE], counts[LINE] = largest, np.int64(start), line
-            elif largest > counts[SECOND]:
-                counts[SECOND] = largest
-        if text[at] == _COMMENT:
-            stop = _line_end(text, at)
-            if at != first and longest >= 0:
-                id_start, id_stop, is_ascii = _document_id(text, at + _ONE, stop)
-                length = int(id_stop - id_start)
-                longest = max(longest, length) if is_ascii else -1
-            at = stop
-        at += _ONE
-        line += 1
-    counts[DOCUMENTS], counts[LONGEST] = num_documents, longest
+            largest = _last_index(text, first, content_stop)
+            if largest > counts[LARGEST_INDEX]:
+                counts[SECOND_INDEX] = counts[LARGEST_INDEX]
+                counts[LARGEST_INDEX], counts[PLACE], counts[LINE] = (
+                    largest,
+                    np.int64(start),
+                    first_line + line,
+                )
+            elif largest > counts[SECOND_INDEX]:
+                counts[SECOND_INDEX] = largest
+            if has_comment and longest >= 0:
+                id_start, id_stop, is_ascii = _document_id(text, content_stop + _ONE, stop)
+                longest = max(longest, int(id_stop - id_start)) if is_ascii else -1
+        start = stop + _ONE
+    counts[DOCUMENTS], counts[LONGEST_DOCUMENT_ID] = num_documents, longest
     return counts
 
 
 @kernel
-def _last_index(text: Text, first: Position, stop: Position) -> int:
+def _last_index(text: _Text, first: _Position, stop: _Position) -> int:
     """Returns the index of the last `index:value` before `stop`; -1 if there is none, capped at 2^32."""
     at = stop
     while at > first and text[at - _ONE] != _COLON:
@@ -125,7 +135,7 @@ def _last_index(text: Text, first: Position, stop: Position) -> int:
 
 @kernel
 def parse_lines(
-    text: Text,
+    text: _Text,
     cursor: NDArray[np.int64],
     rules: NDArray[np.int64],
     features: Features,
@@ -147,14 +157,14 @@ def parse_lines(
         runs: (n, 3), output: first row of consecutive documents of one query, start and end of its id.
 
     Returns:
-        DONE, ODD_LINE or ODD_ID. After ODD_LINE the cursor is at this line, whose row in `features`
+        BLOCK_END, ODD_LINE or ODD_ID. After ODD_LINE the cursor is at this line, whose row in `features`
         may be written in part.
     """
     at, line, row, num_runs = np.uint64(cursor[0]), cursor[1], np.uint64(cursor[2]), cursor[3]
     end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
     query, query_stop, has_query = _ZERO, _ZERO, False
-    reason = DONE
-    while reason == DONE and at < end:
+    reason = BLOCK_END
+    while reason == BLOCK_END and at < end:
         start = at
         at = _after_blanks(text, at)
         comment, is_document = at, not _ends_content(text[at])
@@ -188,13 +198,13 @@ def parse_lines(
 
 @kernel
 def _read_label(
-    text: Text,
-    at: Position,
+    text: _Text,
+    at: _Position,
     rules: NDArray[np.int64],
-    row: Row,
+    row: _Row,
     labels: Labels,
     weights: NDArray[np.float64],
-) -> Position:
+) -> _Position:
     """Writes the label and the weight, NaN if there is none, and returns the position after them."""
     labels[row] = weights[row] = np.nan
     stop, mantissa, exponent, negative = _read_number(text, at)
@@ -217,8 +227,8 @@ def _read_label(
 
 @kernel
 def _read_query(
-    text: Text, at: Position, rules: NDArray[np.int64]
-) -> tuple[Position, Position, Position, bool]:
+    text: _Text, at: _Position, rules: NDArray[np.int64]
+) -> tuple[_Position, _Position, _Position, bool]:
     """Returns the position after `qid:ID`, the start and end of the id, and whether it is ASCII.
 
     Without a qid the id is empty.
@@ -237,8 +247,8 @@ def _read_query(
 
 @kernel
 def _read_features(
-    text: Text, at: Position, rules: NDArray[np.int64], row: Row, features: Features
-) -> Position:
+    text: _Text, at: _Position, rules: NDArray[np.int64], row: _Row, features: Features
+) -> _Position:
     """Writes `index:value` pairs in ascending order, and returns the position after them."""
     first_index, overflow = np.uint64(rules[0]), rules[1]
     lowest, width = _ZERO, np.uint64(features.shape[1])
@@ -261,10 +271,10 @@ def _read_features(
             value = np.nan
         else:
             value = _as_feature(mantissa, exponent)
-            if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == REFUSE):
+            if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == _REFUSE):
                 return _FAILED
             if value >= FLOAT32_OVERFLOW:
-                value = _LARGEST_FLOAT32 if overflow == CAP else np.nan
+                value = _LARGEST_FLOAT32 if overflow == _CAP else np.nan
             if negative:
                 value = np.nan if np.isnan(value) else -value
         if stop == _FAILED or not _ends_token(text[stop]):
@@ -274,7 +284,7 @@ def _read_features(
 
 
 @kernel
-def _read_end(text: Text, at: Position) -> Position:
+def _read_end(text: _Text, at: _Position) -> _Position:
     """Returns the position of the line feed after the content and its comment."""
     if text[at] == _COMMENT:
         at += _ONE
@@ -289,7 +299,9 @@ def _read_end(text: Text, at: Position) -> Position:
 
 
 @kernel
-def _write_id(text: Text, start: Position, stop: Position, row: Row, documents: NDArray[np.uint32]) -> bool:
+def _write_id(
+    text: _Text, start: _Position, stop: _Position, row: _Row, documents: NDArray[np.uint32]
+) -> bool:
     """Writes the document id of a comment; returns False if it is not ASCII."""
     start, stop, is_ascii = _document_id(text, start, stop)
     if not is_ascii or stop - start > np.uint64(documents.shape[1]):
@@ -300,7 +312,7 @@ def _write_id(text: Text, start: Position, stop: Position, row: Row, documents: 
 
 
 @kernel
-def _document_id(text: Text, start: Position, stop: Position) -> tuple[Position, Position, bool]:
+def _document_id(text: _Text, start: _Position, stop: _Position) -> tuple[_Position, _Position, bool]:
     """Returns the start and the end of `line.document_id` in a comment, and whether it is ASCII."""
     start = min(_after_spaces(text, start), stop)
     while stop > start and _is_space(text[stop - _ONE]):
@@ -321,7 +333,7 @@ def _document_id(text: Text, start: Position, stop: Position) -> tuple[Position,
 
 
 @kernel
-def _read_number(text: Text, at: Position) -> tuple[Position, Position, int, bool]:
+def _read_number(text: _Text, at: _Position) -> tuple[_Position, _Position, int, bool]:
     """Returns the position after a number, its mantissa, decimal exponent, and whether it is negative.
 
     Digits after the 19th are cut off.
@@ -360,7 +372,7 @@ def _read_number(text: Text, at: Position) -> tuple[Position, Position, int, boo
 
 
 @kernel
-def _read_exponent(text: Text, at: Position) -> tuple[Position, int]:
+def _read_exponent(text: _Text, at: _Position) -> tuple[_Position, int]:
     """Returns the position after an exponent, and its value, capped at 10^9."""
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
@@ -373,7 +385,7 @@ def _read_exponent(text: Text, at: Position) -> tuple[Position, int]:
 
 
 @kernel
-def _as_double(mantissa: Position, exponent: int) -> float:
+def _as_double(mantissa: _Position, exponent: int) -> float:
     """Returns mantissa * 10^exponent, correctly rounded; NaN if one operation is not enough for that."""
     if mantissa > _EXACT or exponent < -_EXACT_EXPONENT or exponent > _EXACT_EXPONENT:
         return np.nan
@@ -383,7 +395,7 @@ def _as_double(mantissa: Position, exponent: int) -> float:
 
 
 @kernel
-def _as_feature(mantissa: Position, exponent: int) -> float:
+def _as_feature(mantissa: _Position, exponent: int) -> float:
     """Returns a double that rounds to the right float32; NaN if that is not certain."""
     value = _as_double(mantissa, exponent)
     if not np.isnan(value):
@@ -401,7 +413,7 @@ def _as_feature(mantissa: Position, exponent: int) -> float:
 
 
 @kernel
-def _after_nan(text: Text, at: Position) -> Position:
+def _after_nan(text: _Text, at: _Position) -> _Position:
     """Returns the position after `nan`, with any sign and in any case."""
     if text[at] == _MINUS or text[at] == _PLUS:
         at += _ONE
@@ -413,7 +425,7 @@ def _after_nan(text: Text, at: Position) -> Position:
 
 
 @kernel
-def _starts_with(text: Text, at: Position, word: Text) -> bool:
+def _starts_with(text: _Text, at: _Position, word: _Text) -> bool:
     for letter in word:
         if text[at] != letter:
             return False
@@ -422,7 +434,7 @@ def _starts_with(text: Text, at: Position, word: Text) -> bool:
 
 
 @kernel
-def _same(text: Text, start: Position, stop: Position, other: Position, other_stop: Position) -> bool:
+def _same(text: _Text, start: _Position, stop: _Position, other: _Position, other_stop: _Position) -> bool:
     """Returns whether two parts of the text are equal."""
     if stop - start != other_stop - other:
         return False
@@ -433,14 +445,14 @@ def _same(text: Text, start: Position, stop: Position, other: Position, other_st
 
 
 @kernel
-def _after_blanks(text: Text, at: Position) -> Position:
+def _after_blanks(text: _Text, at: _Position) -> _Position:
     while _is_blank(text[at]):
         at += _ONE
     return at
 
 
 @kernel
-def _after_spaces(text: Text, at: Position) -> Position:
+def _after_spaces(text: _Text, at: _Position) -> _Position:
     """Returns the position of the next byte that is no whitespace, or of the line feed."""
     while text[at] != _LINE_FEED and _is_space(text[at]):
         at += _ONE
@@ -448,27 +460,20 @@ def _after_spaces(text: Text, at: Position) -> Position:
 
 
 @kernel
-def _line_end(text: Text, at: Position) -> Position:
-    while text[at] != _LINE_FEED:
-        at += _ONE
-    return at
-
-
-@kernel
-def _is_blank(byte: Byte) -> bool:
+def _is_blank(byte: _Byte) -> bool:
     return bool(byte == _BLANK or byte == _TAB)  # noqa: SIM109
 
 
 @kernel
-def _is_space(byte: Byte) -> bool:
+def _is_space(byte: _Byte) -> bool:
     return bool(byte == _BLANK or _TAB <= byte <= _RETURN)
 
 
 @kernel
-def _ends_content(byte: Byte) -> bool:
+def _ends_content(byte: _Byte) -> bool:
     return bool(byte == _LINE_FEED or byte == _COMMENT or byte == _RETURN)  # noqa: SIM109
 
 
 @kernel
-def _ends_token(byte: Byte) -> bool:
+def _ends_token(byte: _Byte) -> bool:
     return _is_blank(byte) or _ends_content(byte)

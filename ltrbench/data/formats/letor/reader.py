@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.compression import Blocks, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
-from ltrbench.data.formats.letor.blocks import Rows, Run, changed, fill_block, in_order
+from ltrbench.data.formats.letor.blocks import DocumentRows, QueryRun, changed, fill_block, in_order
 from ltrbench.data.formats.letor.feature_names import read_feature_names
 from ltrbench.data.formats.letor.lightgbm import (
     NOTHING_BESIDE,
@@ -50,7 +50,7 @@ class _File:
     """Content of one file with n documents, n at least 1, and of its companion files."""
 
     path: Path
-    rows: Rows
+    rows: DocumentRows
     query_start: QueryStart  # (R + 1,), first row of each run of lines with the same qid, followed by n
     queries: list[str]  # (R,), its qid; "" in LightGBM's form
     weights: NDArray[np.float64] | None  # (n,)
@@ -205,7 +205,7 @@ def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, 
 
 def _read_files(
     paths: Sequence[Path], form: LineFormat, absent: float, companions: Callable[[Path], Companions]
-) -> tuple[Rows, list[FileSize], list[_File]]:
+) -> tuple[DocumentRows, list[FileSize], list[_File]]:
     """Returns the rows of all files, the sizes, and the content of each file, which refers to the rows."""
     with contextlib.ExitStack() as stack:
         texts = [stack.enter_context(read_twice(path)) for path in paths]
@@ -222,7 +222,7 @@ def _read_files(
 
 
 def _read_file(
-    size: FileSize, text: Blocks, form: LineFormat, absent: float, beside: Companions, rows: Rows
+    size: FileSize, text: Blocks, form: LineFormat, absent: float, beside: Companions, rows: DocumentRows
 ) -> _File:
     path, lines = size.path, rows.lines
     runs = _fill(size, text, form, absent, rows)
@@ -243,15 +243,17 @@ def _read_file(
     return _File(path, rows, query_start, queries, _weights(rows.weights, beside, lines, path), beside)
 
 
-def _fill(size: FileSize, text: Blocks, form: LineFormat, absent: float, rows: Rows) -> list[Run]:
+def _fill(
+    size: FileSize, text: Blocks, form: LineFormat, absent: float, rows: DocumentRows
+) -> list[QueryRun]:
     """Parses the blocks of a file into its rows, and returns the runs of lines with the same qid."""
 
-    def fill(part: _Part) -> list[Run]:
+    def fill(part: _Part) -> list[QueryRun]:
         block_rows = rows.part(part.start, part.stop)
         runs = fill_block(part.text, part.first_line, form, absent, size.path, block_rows)
         return [(part.start + row, query) for row, query in runs]
 
-    runs: list[Run] = []
+    runs: list[QueryRun] = []
     for runs_of_block in in_order(fill, _parts(size, text)):
         for run in runs_of_block:
             if not runs or run[1] != runs[-1][1]:
@@ -334,7 +336,7 @@ def _weights(
 
 
 def _join(
-    rows: Rows, sizes: list[FileSize], files: list[_File], form: LineFormat, sort_queries: bool
+    rows: DocumentRows, sizes: list[FileSize], files: list[_File], form: LineFormat, sort_queries: bool
 ) -> RankingDataset:
     """Joins the files into one data set, its rows in the order of `_gather`."""
     _check_alike(files)
@@ -362,7 +364,7 @@ def _join(
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
 
 
-def _taken_ids(rows: Rows, gathered: Gathered) -> NDArray[np.str_] | None:
+def _taken_ids(rows: DocumentRows, gathered: Gathered) -> NDArray[np.str_] | None:
     longest = rows.documents.shape[1]
     return gathered.take(rows.documents.view(f"U{longest}")[:, 0]) if longest else None
 
@@ -401,7 +403,7 @@ def _place(files: list[_File], row: int) -> str:
     return f"{file.path}:{file.rows.lines[row - int(ends[number])]}"  # from the end, so negative
 
 
-def _check_width(rows: Rows, sizes: list[FileSize]) -> None:
+def _check_width(rows: DocumentRows, sizes: list[FileSize]) -> None:
     """Raises DataError if there are no features."""
     if rows.features.shape[1] == 0:
         raise DataError(

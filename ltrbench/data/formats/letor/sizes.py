@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench.data.formats.compression import Blocks
-from ltrbench.data.formats.letor.blocks import Rows, in_order, with_line_feed
+from ltrbench.data.formats.letor.blocks import DocumentRows, in_order, with_line_feed
 from ltrbench.data.formats.letor.line import MAX_FEATURES, LineFormat, document_id, parse_line
 from ltrbench.errors import DataError
 from ltrbench.measure.available import available_bytes
@@ -75,21 +75,21 @@ def count_block(block: tuple[bytes, int]) -> Counts:
 
     text, first_line = with_line_feed(block[0]), block[1]
     counts = kernels.count_lines(np.frombuffer(text, dtype=np.uint8), first_line).tolist()
-    start, longest_id = counts[kernels.PLACE], counts[kernels.LONGEST]
+    start, longest_id = counts[kernels.PLACE], counts[kernels.LONGEST_DOCUMENT_ID]
     if longest_id < 0:  # only Python decodes ids that are not ASCII
         parts = [line.partition(b"#") for line in text.split(b"\n")]
         longest_id = max(len(document_id(comment)) for content, _, comment in parts if content.strip())
     return Counts(
         num_documents=counts[kernels.DOCUMENTS],
-        largest=counts[kernels.LARGEST],
+        largest=counts[kernels.LARGEST_INDEX],
         line=counts[kernels.LINE],
         text=text[start : text.index(b"\n", start)],
-        second=counts[kernels.SECOND],
+        second=counts[kernels.SECOND_INDEX],
         longest_id=longest_id,
     )
 
 
-def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> Rows:
+def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> DocumentRows:
     """Returns arrays for the documents of all files.
 
     Raises:
@@ -98,7 +98,7 @@ def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> Rows
     total = reduce(add, (size.total for size in sizes))
     # A line with a larger index is invalid; the second pass reports it.
     width = form.num_features or min(max(total.largest + 1 - form.first_index, 0), MAX_FEATURES)
-    num_bytes = Rows.num_bytes(total.num_documents, width, total.longest_id) + width * _BYTES_PER_NAME
+    num_bytes = DocumentRows.num_bytes(total.num_documents, width, total.longest_id) + width * _BYTES_PER_NAME
     available = available_bytes()
     if num_bytes > available:
         # The widest line may be no document at all.
@@ -109,7 +109,7 @@ def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> Rows
             f"{num_bytes / 1e9:.1f} GB of memory as float32, but only {available / 1e9:.1f} GB are available."
             f" {_remedy(total, width, form)}"
         )
-    return Rows.allocate(total.num_documents, width, total.longest_id, absent)
+    return DocumentRows.allocate(total.num_documents, width, total.longest_id, absent)
 
 
 def file_of_largest(sizes: Sequence[FileSize]) -> Path:
