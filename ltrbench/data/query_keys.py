@@ -10,13 +10,14 @@ are the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.features import SparseRows, csr_of, row_blocks
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -43,13 +44,17 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     If all documents of a query have the same features, as with a single document, the features do not
     identify the query: its key then depends on the query id as well.
     """
-    sparse = csr_of(dataset.features)
-    features = _linear(dataset.features, _feature_bits) if sparse is None else _linear_of_sparse(sparse)
+    sparse, size = csr_of(dataset.features), max(_BLOCK // dataset.num_features, 1)
+    if sparse is None:
+        features = _linear((block for _, block in row_blocks(dataset.features, size)), _feature_bits)
+    else:
+        features = _linear_of_sparse(sparse)
     starts = dataset.query_start[:-1]
     same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
     alike = np.logical_and.reduceat(same, starts)
     keys = np.add.reduceat(_mixed(features + _of_labels(dataset)), starts, axis=0)
-    keys[alike] += _mixed(_linear(dataset.query_ids[alike], _characters))
+    if alike.any():
+        keys[alike] += _mixed(_linear([dataset.query_ids[alike]], _characters))
     return _as_text(_mixed(keys))
 
 
@@ -67,16 +72,15 @@ def num_shared(keys: QueryKeys, others: QueryKeys) -> int:
     return len(set(keys.tolist()) & set(others.tolist()))
 
 
-def _linear(rows: NDArray[Any], bits: Callable[[NDArray[Any]], NDArray[np.uint32]]) -> _Hashes:
-    """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each row i and random constants k_j."""
-    if not len(rows):
-        return np.empty((0, 2), dtype=np.uint64)
-    num_words = bits(rows[:1]).shape[1]
-    constants = _constants(num_words)
-    size = max(_BLOCK // num_words, 1)
-    return np.concatenate(
-        [_spread(bits(rows[begin : begin + size])) @ constants for begin in range(0, len(rows), size)]
-    )
+def _linear(blocks: Iterable[NDArray[Any]], bits: Callable[[NDArray[Any]], NDArray[np.uint32]]) -> _Hashes:
+    """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each row i and random constants k_j.
+
+    Args:
+        blocks: consecutive rows, at least one block.
+        bits: returns the words of the rows of a block.
+    """
+    words = map(bits, blocks)
+    return np.concatenate([_spread(of_block) @ _constants(of_block.shape[1]) for of_block in words])
 
 
 def _linear_of_sparse(sparse: SparseRows) -> _Hashes:
@@ -101,8 +105,9 @@ def _linear_of_sparse(sparse: SparseRows) -> _Hashes:
     return hashes
 
 
+@cache
 def _constants(num_words: int) -> _Hashes:
-    """Returns the random constants k_j, odd numbers."""
+    """Returns the (num_words, 2) constants k_j, one column per hash; all are odd."""
     numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
     return _splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
 

@@ -9,24 +9,18 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import (
-    AnyFeatures,
-    FeatureMatrix,
-    SparseRows,
-    csr_of,
-    read_rows,
-    require_memory,
-)
+from ltrbench.data.features import FeatureMatrix, SparseRows, csr_of, require_memory, row_parts
 from ltrbench.errors import DataError
+from ltrbench.shapes import QueryStart
 
 
 @dataclass(frozen=True)
@@ -272,10 +266,10 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> list[in
     group are too, and units that share a query are one.
     """
     numbers: dict[bytes | int, int] = {}
-    (read,) = _readers([dataset.features])
+    (of_queries,) = _digests_of_all([dataset])
     lists = [
-        numbers.setdefault(_judged_list(dataset, query, read) or query, len(numbers))
-        for query in range(dataset.num_queries)
+        numbers.setdefault(digests.judged_list or query, len(numbers))
+        for query, digests in enumerate(of_queries)
     ]
     if groups is None:
         return lists
@@ -344,10 +338,10 @@ def _check_seed(seed: int) -> None:
 def _check_no_leak(splits: Splits) -> None:
     """Raises DataError if a query is in two splits, under the same id or under different ids."""
     seen: dict[bytes, tuple[str, str]] = {}
-    readers = _readers([split.features for _, split in splits])
-    for (name, split), read in zip(splits, readers, strict=True):
-        for query, query_id in enumerate(split.query_ids.tolist()):
-            for key in _marks(split, query, query_id, read):
+    of_splits = _digests_of_all([split for _, split in splits])
+    for (name, split), of_split in zip(splits, of_splits, strict=True):
+        for query_id, digests in zip(split.query_ids.tolist(), of_split, strict=True):
+            for key in _marks(query_id, digests):
                 where, other_id = seen.setdefault(key, (name, query_id))
                 if where != name:
                     alias = "" if other_id == query_id else f" as {other_id}"
@@ -357,48 +351,63 @@ def _check_no_leak(splits: Splits) -> None:
                     )
 
 
-def _marks(split: RankingDataset, query: int, query_id: str, read: _Reader) -> Iterator[bytes]:
+def _marks(query_id: str, digests: _Digests) -> Iterator[bytes]:
     """Yields the keys that identify a query. Its id alone does not: each file may number queries from 1."""
-    start, stop = split.query_start[query : query + 2].tolist()
-    digest, identify_their_query = read(start, stop)
-    yield query_id.encode() + b"\0" + digest.digest()
-    if identify_their_query:
-        digest.update(split.labels[start:stop].data)
-        yield digest.digest()
+    yield query_id.encode() + b"\0" + digests.features
+    if digests.judged_list is not None:
+        yield digests.judged_list
 
 
-def _judged_list(split: RankingDataset, query: int, read: _Reader) -> bytes | None:
-    """Returns a digest of a query's features and labels; None if they do not identify the query."""
-    start, stop = split.query_start[query : query + 2].tolist()
-    digest, identify_their_query = read(start, stop)
-    digest.update(split.labels[start:stop].data)
-    return digest.digest() if identify_their_query else None
+class _Digests(NamedTuple):
+    """Digests of a query.
+
+    Attributes:
+        features: of the features of its documents.
+        judged_list: of the features and the labels; None if they do not identify the query: different queries
+            may share one document, or several with equal features, but rarely a whole judged list.
+    """
+
+    features: bytes
+    judged_list: bytes | None
 
 
-_Reader = Callable[[int, int], tuple["hashlib.blake2b", bool]]
-"""(first row of a query, row after its last) -> digest of its features, and whether they identify the query.
-
-Different queries may share one document, or several with equal features, but rarely a whole judged list.
-"""
-
-
-def _readers(matrices: Sequence[AnyFeatures]) -> list[_Reader]:
-    """Returns one reader for each matrix; the digests of equal features are equal in all of them."""
-    sparse = [csr_of(features) for features in matrices]
+def _digests_of_all(datasets: Sequence[RankingDataset]) -> list[Iterator[_Digests]]:
+    """Returns the digests of the queries of each data set; equal content has equal digests in all of them."""
+    sparse = [csr_of(dataset.features) for dataset in datasets]
     alike = [each.without_absent() for each in sparse if each is not None]
-    # Only the stored values are read if that is possible in all matrices.
+    # Only the stored values are read if that is possible in all data sets.
     if len(alike) == len(sparse) and len({repr(each.absent) for each in alike}) == 1:
-        return [partial(_read_stored, each) for each in alike]
-    return [partial(_read_dense, features) for features in matrices]
+        parts = [_stored_parts(each, data.query_start) for each, data in zip(alike, datasets, strict=True)]
+    else:
+        parts = [_dense_parts(dataset) for dataset in datasets]
+    return [_digests(*each) for each in zip(datasets, parts, strict=True)]
 
 
-def _read_dense(features: AnyFeatures, start: int, stop: int) -> tuple[hashlib.blake2b, bool]:
-    rows = read_rows(features, start, stop)
-    bits = rows.view(np.uint32)  # so that NaN equals NaN
-    return hashlib.blake2b(rows.data, digest_size=16), bool((bits != bits[0]).any())
+_Part = tuple["hashlib.blake2b", bool]
+"""Digest of the features of a query, and whether they identify it."""
 
 
-def _read_stored(sparse: SparseRows, start: int, stop: int) -> tuple[hashlib.blake2b, bool]:
+def _digests(dataset: RankingDataset, parts: Iterator[_Part]) -> Iterator[_Digests]:
+    """Yields the digests of each query, in the order of the rows."""
+    labels = np.split(dataset.labels, dataset.query_start[1:-1])
+    for (digest, identify_their_query), of_query in zip(parts, labels, strict=True):
+        of_features = digest.digest()
+        digest.update(of_query.data)
+        yield _Digests(of_features, digest.digest() if identify_their_query else None)
+
+
+def _dense_parts(dataset: RankingDataset) -> Iterator[_Part]:
+    for rows in row_parts(dataset.features, dataset.query_start):
+        bits = rows.view(np.uint32)  # so that NaN equals NaN
+        yield hashlib.blake2b(rows.data, digest_size=16), bool((bits != bits[0]).any())
+
+
+def _stored_parts(sparse: SparseRows, query_start: QueryStart) -> Iterator[_Part]:
+    for start, stop in pairwise(query_start.tolist()):
+        yield _stored_part(sparse, start, stop)
+
+
+def _stored_part(sparse: SparseRows, start: int, stop: int) -> _Part:
     stored = slice(*sparse.row_start[[start, stop]].tolist())
     sizes, columns = np.diff(sparse.row_start[start : stop + 1]), sparse.columns[stored]
     bits = sparse.values[stored].view(np.uint32)

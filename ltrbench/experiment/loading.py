@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ltrbench.data import Splits
-from ltrbench.data.features import FeatureMatrix, arrays_of
+from ltrbench.data.features import FeatureMatrix, arrays_of, is_mapped
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store.manifest import MANIFEST_FILE, is_store
@@ -49,7 +49,7 @@ class _Loaded:
         # and the system keeps a file that is mapped into memory only as long as nothing else needs the room.
         values = [value for _, split in self.splits for value in vars(split).values()]
         held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
-        return sum({id(array): array.nbytes for array in held if not isinstance(array, np.memmap)}.values())
+        return sum({id(array): array.nbytes for array in held if not is_mapped(array)}.values())
 
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first

@@ -19,10 +19,12 @@ from ltrbench.data.features import (
     arrays_of,
     as_array,
     row_blocks,
+    row_parts,
     take_rows,
 )
 from ltrbench.data.features import matrix as matrix_module
 from ltrbench.errors import DataError
+from ltrbench.measure.memory import MemoryMeter
 from ltrbench.shapes import Features
 
 
@@ -164,6 +166,30 @@ def test_the_storage_of_views_is_the_array_at_the_bottom() -> None:
     view = RowView(StackedRows(parts), [[5, 7], [0, 1]])
     assert {id(array) for array in arrays_of(view)} == {id(whole.base), id(parts[2].base)}
     assert {id(array) for array in arrays_of(whole[2:4])} == {id(whole.base)}
+
+
+def test_reading_mapped_files_by_blocks_does_not_keep_them_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 1 << 20)
+    np.save(tmp_path / "features.npy", numbered(12_500, 200))
+    features = StackedRows([np.load(tmp_path / "features.npy", mmap_mode="r") for _ in range(8)])
+    view = RowView(features, [[60_000, 100_000], [10_000, 50_000]])
+    with MemoryMeter() as meter:
+        assert sum(len(block) for _, block in row_blocks(view) if (block >= 0).all()) == len(view)
+        parts = row_parts(view, np.arange(0, len(view) + 1, 100))
+        assert sum(len(part) for part in parts if (part >= 0).all()) == len(view)
+        assert (view[:, 3] > 0).all()
+        assert (view[np.arange(0, len(view), 100)] >= 0).all()
+    assert meter.rise_mb is None or meter.rise_mb < view.nbytes / 1e6 / 2
+
+
+def test_changes_of_a_private_mapping_are_kept(tmp_path: Path) -> None:
+    np.save(tmp_path / "features.npy", numbered(5))
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="c")
+    mapped[0, 0] = 7.0
+    assert [float(block[0, 0]) for _, block in row_blocks(StackedRows([mapped]), 5)] == [7.0]
+    assert mapped[0, 0] == 7.0
 
 
 def test_parts_may_be_files_mapped_into_memory(tmp_path: Path) -> None:

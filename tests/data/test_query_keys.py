@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.query_keys import _SEEDS, _STEP, DIGITS, num_shared
-from ltrbench.data.splits import _judged_list, _readers
+from ltrbench.data.splits import _digests_of_all
 
 
 def dataset(sizes: list[int], seed: int = 0, num_features: int = 3) -> RankingDataset:
@@ -63,8 +63,8 @@ def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
         sorted(zip(data.features[rows].view(np.uint32).tolist(), data.labels[rows].tolist(), strict=True))
         for rows in map(slice, data.query_start[:-1], data.query_start[1:])
     ]
-    (read,) = _readers([data.features])
-    identified = [_judged_list(data, query, read) is not None for query in range(data.num_queries)]
+    (of_queries,) = _digests_of_all([data])
+    identified = [digests.judged_list is not None for digests in of_queries]
     content = [
         repr(of_query) if distinct else f"{of_query} of {query_id}"
         for of_query, distinct, query_id in zip(documents, identified, data.query_ids, strict=True)

@@ -13,9 +13,11 @@ from ltrbench.data.features.matrix import (
     arrays_of,
     as_array,
     gather_rows,
+    is_mapped,
     read_rows,
     require_memory,
     row_blocks,
+    row_parts,
     rows_of_block,
 )
 from ltrbench.data.features.sparse import SparseRows, csr_of
@@ -34,9 +36,11 @@ __all__ = [
     "as_array",
     "csr_of",
     "gather_rows",
+    "is_mapped",
     "read_rows",
     "require_memory",
     "row_blocks",
+    "row_parts",
     "rows_of_block",
     "take_rows",
 ]

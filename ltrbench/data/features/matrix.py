@@ -15,9 +15,11 @@ Shapes: D documents (rows), F features.
 
 from __future__ import annotations
 
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -110,7 +112,8 @@ class FeatureMatrix(ABC):
         if column_index is None:
             return self._dense(rows)
         if is_slice or isinstance(column_index, slice | int | np.integer):
-            return np.concatenate([self._dense(part)[:, column_index] for part in self._parts(rows)])
+            # Copies, because a view would keep its whole block in memory.
+            return np.concatenate([self._dense(part)[:, column_index].copy() for part in self._parts(rows)])
         return self._cells(np.asarray(rows), _numbers(column_index, self.shape[1]))
 
     def _dense(self, rows: _Rows) -> Features:
@@ -123,6 +126,7 @@ class FeatureMatrix(ABC):
         size = rows_of_block(self.shape[1])
         for first in range(0, max(len(rows), 1), size):
             yield rows[first : first + size]
+            release(self)
 
     def _cells(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Returns the (n,) values at pairs of a row and a column."""
@@ -178,6 +182,37 @@ def row_blocks(features: AnyFeatures, rows_per_block: int | None = None) -> Iter
     size = rows_per_block or rows_of_block(num_features)
     for start in range(0, num_rows, size):
         yield start, read_rows(features, start, min(start + size, num_rows))
+        release(features)
+
+
+def row_parts(features: AnyFeatures, row_start: NDArray[np.int64]) -> Iterator[Features]:
+    """Yields the rows of each part, from `row_start[i]` to before `row_start[i + 1]`: each query's documents.
+
+    Args:
+        row_start: (n + 1,), ascending.
+    """
+    size, released = rows_of_block(features.shape[1]), 0
+    for start, stop in pairwise(row_start.tolist()):
+        yield read_rows(features, start, stop)
+        if stop - released >= size:
+            release(features)
+            released = stop
+
+
+def release(features: AnyFeatures) -> None:
+    """Releases the memory of files that are mapped into memory, until they are read again.
+
+    Otherwise the resident memory of a process that reads a file once grows by the whole file.
+    """
+    for array in arrays_of(features):
+        # Changes of a private mapping would be lost.
+        if is_mapped(array) and not array.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+            array.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+
+
+def is_mapped(array: NDArray[Any]) -> bool:
+    """Returns whether an array that is not a view is a file that is mapped into memory."""
+    return isinstance(array.base, mmap.mmap)
 
 
 def read_rows(features: AnyFeatures, start: int, stop: int) -> Features:
@@ -199,8 +234,7 @@ def arrays_of(features: AnyFeatures) -> Iterator[NDArray[Any]]:
     if isinstance(features, FeatureMatrix):
         yield from features.arrays()
         return
-    # A subclass of ndarray, such as numpy.memmap, stands for storage outside the memory of the process.
-    while isinstance(features.base, np.ndarray) and type(features) is np.ndarray:
+    while isinstance(features.base, np.ndarray):
         features = features.base
     yield features
 

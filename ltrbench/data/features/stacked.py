@@ -15,6 +15,7 @@ from ltrbench.data.features.matrix import (
     gather_rows,
     read_only,
     read_rows,
+    release,
 )
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
@@ -60,7 +61,9 @@ class StackedRows(FeatureMatrix):
         number = np.searchsorted(self.row_start[1:-1], rows, side="right")
         for of_part in np.unique(number):
             places = np.flatnonzero(number == of_part)
-            gathered[places] = gather_rows(self.parts[of_part], rows[places] - self.row_start[of_part])
+            part = self.parts[of_part]
+            gathered[places] = gather_rows(part, rows[places] - self.row_start[of_part])
+            release(part)
         return gathered
 
     def arrays(self) -> Iterator[NDArray[Any]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import row_blocks
 from ltrbench.data.formats.compression import write_whole
 from ltrbench.data.formats.letor.lightgbm import ENDINGS, companion
 from ltrbench.data.formats.letor.line import LONGEST_ID, document_id, is_text
@@ -117,9 +118,9 @@ def _lines(
 ) -> Iterator[bytes]:
     """Yields one line per document: label, head (weight and qid), features, comment."""
     indices = [b" %d:" % (first_index + column) for column in range(dataset.num_features)]
-    for start in range(0, dataset.num_documents, _BLOCK_DOCUMENTS):
+    for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
         # NumPy writes the shortest text that restores the same float32.
-        texts = dataset.features[start : start + _BLOCK_DOCUMENTS].astype(np.bytes_).tolist()
+        texts = block.astype(np.bytes_).tolist()
         for row, values in enumerate(texts, start):
             features = b"".join(index + value for index, value in zip(indices, values, strict=True))
             yield _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
