@@ -184,7 +184,7 @@ def fill_block(
         elif reason == kernels.ODD_ID:
             _fill_odd_id(text, cursor, path, rows)
     if cursor[2] != len(rows.labels):
-        raise changed(path)
+        raise changed_between_passes(path)
     return runs
 
 
@@ -211,7 +211,7 @@ def _fill_odd_line(
         return []
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
     if row == len(rows.labels) or (columns >= rows.features.shape[1]).any():
-        raise changed(path)
+        raise changed_between_passes(path)
     rows.features[row] = absent
     rows.features[row, columns] = line.values
     rows.labels[row] = line.label
@@ -231,11 +231,11 @@ def _fill_odd_id(text: bytes, cursor: NDArray[np.int64], path: Path, rows: Docum
 
 def _write_id(document: str, row: int, path: Path, rows: DocumentRows) -> None:
     if len(document) > rows.documents.shape[1]:
-        raise changed(path)
+        raise changed_between_passes(path)
     rows.documents[row, : len(document)] = [ord(character) for character in document]
 
 
-def changed(path: Path) -> DataError:
+def changed_between_passes(path: Path) -> DataError:
     """Returns the error for a file whose second reading does not match the first."""
     return DataError(
         f"{path}: the file changed while it was read. Wait until it is written completely, and read it again."

@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.formats.compression import Blocks, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
-from ltrbench.data.formats.letor.blocks import DocumentRows, QueryRun, changed, fill_block, in_order
+from ltrbench.data.formats.letor.blocks import (
+    DocumentRows,
+    QueryRun,
+    changed_between_passes,
+    fill_block,
+    in_order,
+)
 from ltrbench.data.formats.letor.feature_names import read_feature_names
 from ltrbench.data.formats.letor.lightgbm import (
     NOTHING_BESIDE,
@@ -279,12 +285,12 @@ def _parts(size: FileSize, text: Blocks) -> Iterator[_Part]:
     start, num_blocks = 0, 0
     for block, first_line in text:
         if num_blocks == len(size.blocks):
-            raise changed(size.path)
+            raise changed_between_passes(size.path)
         stop = start + size.blocks[num_blocks].num_documents
         yield _Part(block, first_line, start, stop)
         start, num_blocks = stop, num_blocks + 1
     if num_blocks < len(size.blocks):
-        raise changed(size.path)
+        raise changed_between_passes(size.path)
 
 
 def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: Path, what: str) -> None:
