@@ -8,7 +8,7 @@ formats              file readers and writers
 fetching             download of published data sets
 splits               training, validation and test sets, split by query
 training_resamples   resamples of the training queries
-store                a data set as memory-mapped arrays in a folder
+store                a data set as arrays in a folder, which is opened instead of parsed
 sources              data sources that the YAMLs of conf/data instantiate
 synthetic            built-in synthetic data set
 """

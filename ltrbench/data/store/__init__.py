@@ -1,4 +1,4 @@
-"""A store: a data set in a folder of plain arrays, which are memory-mapped instead of parsed.
+"""A store: a data set in a folder of plain arrays, which are opened instead of parsed.
 
     STORE/manifest.json       schema, counts, fingerprint, sources, and the checksum of every array
     STORE/shard-00000/*.npy   the arrays of consecutive queries; a query is never divided
@@ -18,6 +18,7 @@ checksum that follow from the manifest.
 
     manifest   reads, checks and writes manifest.json
     arrays     writes, checks and maps one array
+    rows       the features of one shard, read by blocks
     ids        ids as bytes of a fixed width
     writing    writes a store from blocks of queries
     reading    reads a store into a RankingDataset

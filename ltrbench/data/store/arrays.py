@@ -21,7 +21,7 @@ from ltrbench.untrusted.reading import check_regular
 REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
 """Remedy for a damaged store."""
 
-_HEADER_BYTES = 128  # a multiple of 64, as numpy aligns the values
+HEADER_BYTES = 128  # a multiple of 64, as numpy aligns the values
 _MAGIC = b"\x93NUMPY\x01\x00"
 _PART_BYTES = 1 << 20  # read at a time, so that memory does not contain the array
 
@@ -31,7 +31,7 @@ def write_array(path: Path, blocks: Iterable[NDArray[Any]], dtype: np.dtype[Any]
     digest = hashlib.sha256()
     num_rows, of_row = 0, None
     with path.open("wb") as file:
-        file.write(bytes(_HEADER_BYTES))  # the header has the number of rows, which is known at the end
+        file.write(bytes(HEADER_BYTES))  # the header has the number of rows, which is known at the end
         for block in blocks:
             values = np.ascontiguousarray(block, dtype=dtype)
             num_rows, of_row = num_rows + len(values), values.shape[1:]
@@ -54,13 +54,13 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
     _check_size(path, dtype, shape)
     try:
         with path.open("rb") as file:
-            begin = file.read(_HEADER_BYTES)
+            begin = file.read(HEADER_BYTES)
         if begin != _header(dtype, shape):
             raise DataError(
                 f"{path}: the header is not that of an array of {dtype} of the shape {shape}, which the "
                 f"manifest describes. {REBUILD}."
             )
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=_HEADER_BYTES, shape=shape))
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=HEADER_BYTES, shape=shape))
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
 
@@ -78,7 +78,7 @@ def check_values(
     try:
         # Read, not mapped: mapped pages would count as memory of this process.
         with path.open("rb") as file:
-            file.seek(_HEADER_BYTES)
+            file.seek(HEADER_BYTES)
             buffer = memoryview(bytearray(_PART_BYTES))
             while count := file.readinto(buffer):
                 digest.update(buffer[:count])
@@ -100,7 +100,7 @@ def unreadable(path: Path, error: OSError | ValueError) -> DataError:
 
 
 def _check_size(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    expected = _HEADER_BYTES + math.prod(shape) * dtype.itemsize
+    expected = HEADER_BYTES + math.prod(shape) * dtype.itemsize
     try:
         size = check_regular(path, REBUILD)
     except ResultError as error:
@@ -114,5 +114,5 @@ def _check_size(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    length = _HEADER_BYTES - len(_MAGIC) - 2
+    length = HEADER_BYTES - len(_MAGIC) - 2
     return _MAGIC + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"

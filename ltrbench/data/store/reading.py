@@ -1,4 +1,4 @@
-"""Reads stores into a RankingDataset: features are memory-mapped, the other arrays are small."""
+"""Reads stores into a RankingDataset: features stay on the disk, the other arrays are small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, StackedRows, as_array
+from ltrbench.data.features import AnyFeatures, CheckedFeatures, StackedRows, as_array, row_blocks
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
 from ltrbench.data.store.manifest import (
@@ -25,6 +25,7 @@ from ltrbench.data.store.manifest import (
     shape_of,
     shard_folder,
 )
+from ltrbench.data.store.rows import StoredRows
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.measure.available import available_bytes
 from ltrbench.shapes import Features, QueryStart
@@ -114,10 +115,10 @@ def read_store_features(
 ) -> Features:
     """Reads the (D, F) features of a store as one array, in the order of the file from which it was built.
 
-    The options are those of `read_store`. The features of a single shard stay on the disk.
+    The options are those of `read_store`.
 
     Raises:
-        DataError: as `read_store`; the features of several shards do not fit into memory.
+        DataError: as `read_store`; the features do not fit into memory.
     """
     dataset = read_store(path, num_features, feature_names=feature_names)
     features = as_array(dataset.features)
@@ -140,7 +141,7 @@ def dataset_of(
     The caller has compared the arrays with their checksums, which also finds infinite features.
 
     Args:
-        columns: features to copy into memory, in this order; None: all, memory-mapped.
+        columns: features to copy into memory, in this order; None: all, which stay on the disk.
 
     Raises:
         DataError: An array is missing or has another size, a value is invalid, or the arrays in memory would
@@ -178,9 +179,12 @@ def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | N
 
 
 def _features(shards: Sequence[Shard], columns: Sequence[int] | None) -> AnyFeatures:
-    parts = [shard.array("features") for shard in shards]
+    parts: list[AnyFeatures] = [
+        StoredRows(shard.path("features"), (shard.record["documents"], shard.num_features))
+        for shard in shards
+    ]
     if columns is not None:
-        parts = [np.ascontiguousarray(part[:, columns]) for part in parts]
+        parts = [np.concatenate([block[:, columns] for _, block in row_blocks(part)]) for part in parts]
     return parts[0] if len(parts) == 1 else StackedRows(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from ltrbench.data.store import reading as store_reading
 from ltrbench.data.store.checking import problems_of
 from ltrbench.data.store.manifest import MANIFEST_FILE, read_manifest
 from ltrbench.data.store.reading import read_store
+from ltrbench.data.store.rows import StoredRows
 from ltrbench.data.store.writing import StoreExistsError, stored_file, write_store
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.measure.memory import MemoryMeter
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
 
@@ -108,12 +111,38 @@ def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str
 def test_the_features_of_a_shard_stay_on_the_disk(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(TEXT)
     features = read_data(store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")).features
-    base = features
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base  # type: ignore[assignment]
-    assert isinstance(base, np.memmap)
-    with pytest.raises(ValueError, match="read-only"):
-        features[0, 0] = 1
+    assert isinstance(features, StoredRows)
+    assert list(features.arrays()) == []
+    assert features[1:].tolist() == [[0, 4, 0], [2, 0, 0]]
+    assert features[np.array([2, 0])].tolist() == [[2, 0, 0], [0.5, 0, 1]]
+    again = pickle.loads(pickle.dumps(features))
+    shutil.rmtree(tmp_path / "store")
+    assert np.asarray(again).tolist() == np.asarray(features).tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
+
+
+def test_reading_the_features_of_a_store_takes_the_memory_of_a_block(tmp_path: Path) -> None:
+    dataset = dataset_with(
+        features=np.ones((400_000, 64), dtype=np.float32),
+        labels=np.ones(400_000),
+        query_start=np.arange(0, 400_001, 100),
+    )
+    store = store_of(dataset, tmp_path / "store", 50 * 10**6)
+    meter = MemoryMeter()
+    with meter:
+        opened = read_data(store)
+        assert opened.fingerprint == dataset.fingerprint
+        assert float(opened.features[np.arange(0, 400_000, 1000)].sum()) == 400 * 64
+    # Ids take 16 MB, a block 17 MB; the features have 102 MB.
+    assert meter.rise_mb is None or meter.rise_mb < 70
+
+
+def test_a_shard_that_is_cut_off_while_it_is_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    features = read_data(store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")).features
+    file = tmp_path / "store" / "shard-00000" / "features.npy"
+    os.truncate(file, 140)
+    with pytest.raises(DataError, match=naming(file, "shorter", "data build")):
+        np.asarray(features)
 
 
 def test_numpy_reads_the_arrays_of_a_store(tmp_path: Path) -> None:
@@ -166,7 +195,7 @@ def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> 
     store = store_of(named, tmp_path / "named", 4)
     assert read_data(store, 2, feature_names=["age", "bm25"]).features.tolist() == [[2, 1]]
     assert read_data(store, 2, feature_names=["age", "bm25"]).feature_names == ("age", "bm25")
-    assert read_data(store, 2, feature_names=["1", "2"]).features.tolist() == [[1, 2]]
+    assert read_data(store, 2, feature_names=["1", "2"]).features[:].tolist() == [[1, 2]]
     with pytest.raises(DataError, match=naming(store, "'bm26'", "'bm25'", "build")):
         read_data(store, 2, feature_names=["age", "bm26"])
     with pytest.raises(DataError, match=naming(store, "'age'", "training", "build")):

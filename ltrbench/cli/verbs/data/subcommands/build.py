@@ -1,4 +1,4 @@
-"""The command `data build`: writes a store, which is memory-mapped instead of parsed."""
+"""The command `data build`: writes a store, which is opened instead of parsed."""
 
 from __future__ import annotations
 
