@@ -65,8 +65,9 @@ def cache_folder(setting: str | None, files: Mapping[str, Path]) -> Path | None:
         return Path(str(setting)).expanduser()
     if sum(file.stat().st_size for file in files.values()) < AUTO_BYTES:
         return None
-    of_user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ltrbench"
-    return Path(os.environ.get(CACHE_VARIABLE) or of_user)
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.environ[CACHE_VARIABLE]).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ltrbench"
 
 
 def read_cached(

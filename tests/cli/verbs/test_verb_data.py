@@ -79,25 +79,42 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "train.txt"]
 
 
+def printed_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("text")
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        pytest.param("inspect", [], marks=pytest.mark.slow),
+        ("evaluate", ["s.txt"]),
+        ("conventions", ["s.txt"]),
+        ("explain", ["--query", "3"]),
+    ],
+)
+def test_a_verb_prints_the_same_for_text_and_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, words: list[str]
+) -> None:
+    (tmp_path / "s.txt").write_text("".join(f"{row % 7}\n" for row in range(100)))
+    printed_by(capsys, "data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003")
+    of_text, of_store = (printed_by(capsys, verb, f"train.{kind}", *words) for kind in ("txt", "store"))
+    assert of_text.replace("train.txt", "") == of_store.replace("train.store", "")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("text")
-def test_a_run_on_a_store_gives_the_scores_of_its_text(tmp_path: Path) -> None:
-    run("data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003", folder=tmp_path)
+def test_a_run_on_a_store_gives_the_scores_of_its_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed_by(capsys, "data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003")
     settings = ["model=single_feature", *(word for word in TINY if not word.startswith(("data.", "params.")))]
     for data, train in (("letor", "train.txt"), ("store", "train.store")):
         run(f"data={data}", f"data.train={train}", *settings, f"hydra.run.dir={data}", folder=tmp_path)
-        run("predict", data, train, "--output", f"{data}.scores", folder=tmp_path)
+        printed_by(capsys, "predict", data, train, "--output", f"{data}.scores")
     results = [json.loads((tmp_path / data / "result.json").read_text()) for data in ("letor", "store")]
     assert results[0]["metrics"] == results[1]["metrics"]
     fingerprints = [result["data"]["test"]["fingerprint"] for result in results]
     assert fingerprints[0] == fingerprints[1]
     assert (tmp_path / "letor.scores").read_bytes() == (tmp_path / "store.scores").read_bytes()
-    scores = "letor.scores"
-    for verb, *words in (
-        ["inspect"],
-        ["evaluate", scores],
-        ["conventions", scores],
-        ["explain", "--query", "3"],
-    ):
-        printed = [run(verb, data, *words, folder=tmp_path).stdout for data in ("train.txt", "train.store")]
-        assert printed[0].replace("train.txt", "") == printed[1].replace("train.store", "")

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,14 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure.memory import MemoryMeter
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Leaves out the flush at the end of a store, which takes most of the time of a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
+        yield
 
 
 def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
