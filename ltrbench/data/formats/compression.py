@@ -27,7 +27,9 @@ import numpy as np
 from ltrbench.data.store.manifest import is_store
 from ltrbench.errors import DataError
 
-_BLOCK_BYTES = 1 << 20  # large enough to hide the overhead of a call, small enough for the processor's cache
+# Large enough to hide the overhead of a call. Larger blocks are new memory of the system each time, which
+# takes longer than reading [measured].
+_BLOCK_BYTES = 1 << 18
 _PACKED_BYTES = 1 << 20  # read at a time from bz2 and xz, which expand to several times that size
 
 # Exceptions of the libraries on a damaged stream; pyarrow's ArrowInvalid is a ValueError.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel
+from ltrbench.compilation import inlined_kernel, kernel
 from ltrbench.data.formats.letor.line import FLOAT32_OVERFLOW, LONGEST_ID
 from ltrbench.shapes import Features, Labels
 
@@ -43,6 +43,16 @@ _NAN = np.frombuffer(b"nan", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 _ID_LENGTH = np.uint64(LONGEST_ID)
 _LONGEST_INDEX = np.uint64(9)  # digits
+
+_TWO, _FOUR, _SEVEN, _EIGHT = np.uint64(2), np.uint64(4), np.uint64(7), np.uint64(8)
+_ZERO_DIGITS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
+_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
+_LAST_BYTE = np.uint64(56)
+_TWO_DIGITS, _FOUR_DIGITS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_EIGHT_DIGITS = np.uint64(0xFFFFFFFF)
+_INTEGER_POWERS = np.array([10**exponent for exponent in range(9)], dtype=np.uint64)
+_ROOM_FOR_SEVEN = np.uint64(10**12)  # below it, seven more digits fit into the mantissa
+_LOOKAHEAD = np.uint64(33)  # bytes that the longest usual pair reads: 7 + 1 + 1 + 7 + 1 + 8 + 8
 
 _ROOM = np.uint64(10**18)  # below it, another digit fits into the mantissa
 _EXACT = np.uint64(2**53)
@@ -254,33 +264,146 @@ def _read_features(
     lowest, width = _ZERO, np.uint64(features.shape[1])
     while True:
         start = at = _after_blanks(text, at)
-        index, digit = _ZERO, np.uint64(text[at]) - _DIGIT_ZERO
-        while digit < _TEN:
-            index = index * _TEN + digit
-            at += _ONE
-            digit = np.uint64(text[at]) - _DIGIT_ZERO
-        if at == start:
+        if np.uint64(text[at]) - _DIGIT_ZERO >= _TEN:
             return at
+        stop, index, value = _read_usual_pair(text, start)
+        if stop == _FAILED:
+            stop, index, value = _read_pair(text, start, overflow)
         column = index - first_index  # index 0 of a file that starts from 1: a huge number
-        if text[at] != _COLON or at - start > _LONGEST_INDEX or column < lowest or column >= width:
+        if stop == _FAILED or column < lowest or column >= width:
             return _FAILED
         lowest = column + _ONE
-        stop, mantissa, exponent, negative = _read_number(text, at + _ONE)
-        if stop == _FAILED:
-            stop = _after_nan(text, at + _ONE)
-            value = np.nan
-        else:
-            value = _as_feature(mantissa, exponent)
-            if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == _REFUSE):
-                return _FAILED
-            if value >= FLOAT32_OVERFLOW:
-                value = _LARGEST_FLOAT32 if overflow == _CAP else np.nan
-            if negative:
-                value = np.nan if np.isnan(value) else -value
-        if stop == _FAILED or not _ends_token(text[stop]):
-            return _FAILED
         features[row, column] = value
         at = stop
+
+
+@kernel
+def _read_pair(text: _Text, at: _Position, overflow: int) -> tuple[_Position, _Position, float]:
+    """Returns the position after `index:value`, the index, and a double that rounds to the float32 value."""
+    at, index = _read_index(text, at)
+    if at == _FAILED:
+        return _FAILED, _ZERO, 0.0
+    stop, mantissa, exponent, negative = _read_number(text, at)
+    if stop == _FAILED:
+        stop, value = _after_nan(text, at), np.nan
+    else:
+        value = _as_feature(mantissa, exponent)
+        if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == _REFUSE):
+            return _FAILED, _ZERO, 0.0
+        if value >= FLOAT32_OVERFLOW:
+            value = _LARGEST_FLOAT32 if overflow == _CAP else np.nan
+        if negative:
+            value = np.nan if np.isnan(value) else -value
+    return (stop if stop != _FAILED and _ends_token(text[stop]) else _FAILED), index, value
+
+
+@kernel
+def _read_index(text: _Text, at: _Position) -> tuple[_Position, _Position]:
+    """Returns the position after `index:`, and the index."""
+    start = at
+    index, digit = _ZERO, np.uint64(text[at]) - _DIGIT_ZERO
+    while digit < _TEN:
+        index = index * _TEN + digit
+        at += _ONE
+        digit = np.uint64(text[at]) - _DIGIT_ZERO
+    if text[at] != _COLON or at - start > _LONGEST_INDEX:
+        return _FAILED, _ZERO
+    return at + _ONE, index
+
+
+@inlined_kernel
+def _read_usual_pair(text: _Text, at: _Position) -> tuple[_Position, _Position, float]:
+    """Returns what `_read_pair` returns, in half the time [measured], for a pair in the usual notation.
+
+    It leaves every other pair to `_read_pair`: exponents, 16 decimals or more, 8 digits or more before the
+    point, a mantissa above 2^53, `nan`, and pairs at the end of the block. The lengths of an index and of a
+    whole part are mostly those of the line before, so that their branches are predicted; the number of
+    decimals is not.
+    """
+    if at + _LOOKAHEAD > np.uint64(len(text)):
+        return _FAILED, _ZERO, 0.0
+    index, second = np.uint64(text[at]) - _DIGIT_ZERO, np.uint64(text[at + _ONE]) - _DIGIT_ZERO
+    if text[at + _ONE] == _COLON:
+        at += _TWO
+    elif second < _TEN and text[at + _TWO] == _COLON:
+        index = index * _TEN + second
+        at += _TWO + _ONE
+    else:
+        third = np.uint64(text[at + _TWO]) - _DIGIT_ZERO
+        if second < _TEN and third < _TEN and text[at + _TWO + _ONE] == _COLON:
+            index = (index * _TEN + second) * _TEN + third
+            at += _FOUR
+        else:
+            index, num_digits = _leading_digits(text, at)
+            at += num_digits + _ONE
+            if num_digits == _EIGHT or text[at - _ONE] != _COLON:
+                return _FAILED, _ZERO, 0.0
+    negative = text[at] == _MINUS
+    if negative:
+        at += _ONE
+    mantissa, num_decimals = np.uint64(text[at]) - _DIGIT_ZERO, _ZERO
+    if mantissa < _TEN and text[at + _ONE] == _POINT:
+        at += _ONE
+    else:
+        mantissa, num_digits = _leading_digits(text, at)
+        at += num_digits
+        if num_digits == _ZERO or num_digits == _EIGHT:  # noqa: SIM109  # as numba compiles it
+            return _FAILED, _ZERO, 0.0
+    if text[at] == _POINT:
+        decimals, num_decimals = _leading_digits(text, at + _ONE)
+        at += _ONE + num_decimals
+        mantissa = mantissa * _INTEGER_POWERS[num_decimals] + decimals
+        if num_decimals == _EIGHT:
+            decimals, num_digits = _leading_digits(text, at)
+            if num_digits == _EIGHT or mantissa >= _ROOM_FOR_SEVEN:
+                return _FAILED, _ZERO, 0.0
+            at += num_digits
+            num_decimals += num_digits
+            mantissa = mantissa * _INTEGER_POWERS[num_digits] + decimals
+    if mantissa > _EXACT or not _ends_token(text[at]):
+        return _FAILED, _ZERO, 0.0
+    value = np.float64(mantissa) / _POWERS[num_decimals]
+    if negative:
+        value = -value
+    return at, index, value
+
+
+@kernel
+def _leading_digits(text: _Text, at: _Position) -> tuple[_Position, _Position]:
+    """Returns the number that the digits at the beginning of the next eight bytes form, and their number.
+
+    All bytes are treated at once, in a word with the first byte in its lowest bits (Lemire, 2021, "Number
+    Parsing at a Gigabyte per Second", section 4): pairs of digits become numbers below 100, pairs of these
+    become numbers below 10^4, and the last two become the result.
+    """
+    word = _eight_bytes(text, at) ^ _ZERO_DIGITS  # the digits become 0 to 9
+    others = ((word + _BEYOND_NINE) | word) & _HIGH_BITS  # the highest bit of each byte that is no digit
+    below = (((others & (~others + _ONE)) >> _SEVEN) - _ONE) & _LOW_BITS  # a bit for each byte before them
+    num_digits = (below * _LOW_BITS) >> _LAST_BYTE
+    # The digits move to the highest bytes, behind zeros, in two steps because the distance may be 64.
+    word = (word << _FOUR * (_EIGHT - num_digits)) << _FOUR * (_EIGHT - num_digits)
+    word = (word * _TEN + (word >> _EIGHT)) & _TWO_DIGITS
+    word = (word * np.uint64(100) + (word >> np.uint64(16))) & _FOUR_DIGITS
+    word = (word * np.uint64(10_000) + (word >> np.uint64(32))) & _EIGHT_DIGITS
+    return word, num_digits
+
+
+@kernel
+def _eight_bytes(text: _Text, at: _Position) -> _Position:
+    """Returns the next eight bytes as a word; the compiler makes one load of these."""
+    low = (
+        np.uint64(text[at])
+        | np.uint64(text[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(text[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(text[at + np.uint64(3)]) << np.uint64(24)
+    )
+    return (
+        low
+        | np.uint64(text[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(text[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(text[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(text[at + np.uint64(7)]) << np.uint64(56)
+    )
 
 
 @kernel

@@ -20,12 +20,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.formats.compression import Blocks, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.blocks import (
@@ -353,9 +354,11 @@ def _join(
         check_some_weight(weights, gathered, lambda row: _place(files, row))
     positions = [name for file in files for name in file.beside.positions or ()]
     _check_width(rows, sizes)
+    # The parser refuses infinite values.
+    features: Any = CheckedFeatures(gathered.take(rows.features))
     try:
         return RankingDataset(
-            features=gathered.take(rows.features),
+            features=features,
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
