@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     SHARED,
     BoostingRanker,
     FitSummary,
+    check_blocks,
     check_features,
     check_fitted,
     check_types,
@@ -103,6 +105,10 @@ class LibraryRanker(BoostingRanker):
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of (D, F) features, D > 0."""
 
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        """Returns sparse features in a form that `_scores` accepts; None: they are passed as dense blocks."""
+        return None
+
     @abstractmethod
     def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
         """Returns (D, F + 1) contributions of (D, F) features, D > 0; None if the model has none."""
@@ -159,7 +165,8 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        train, valid = train.in_memory(), None if valid is None else valid.in_memory()
+        if not self.reads_blocks:
+            train, valid = train.in_memory(), None if valid is None else valid.in_memory()
         # Not `refuse`, which also evaluates the cautions: `fit` is timed.
         for refusal in self._refusals_in(train):
             raise DataError(refusal.sentence)
@@ -194,21 +201,39 @@ class LibraryRanker(BoostingRanker):
                 return iteration
         return self.num_trees
 
-    def predict(self, features: Features) -> NDArray[np.floating[Any]]:
+    def predict(self, features: AnyFeatures) -> NDArray[np.floating[Any]]:
         model = check_fitted(self._model)
-        features = check_features(features, self._num_features(model))
+        features = self._checked(features, self._num_features(model))
         if not len(features):
             return np.empty(0, dtype=self.score_dtype)
-        return self._scores(model, features)
+        if not isinstance(features, FeatureMatrix):
+            return self._scores(model, features)
+        sparse = self._sparse_form(features)
+        if sparse is not None:
+            return self._scores(model, sparse)
+        scores = np.empty(len(features), dtype=self.score_dtype)
+        for start, block in row_blocks(features):
+            scores[start : start + len(block)] = self._scores(model, block)
+        return scores
 
-    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+    def contributions(self, features: AnyFeatures) -> NDArray[np.float64] | None:
         model = check_fitted(self._model)
         num_features = self._num_features(model)
-        features = check_features(features, num_features)
+        features = self._checked(features, num_features)
         refuse_deep(self._is_deep, self.library)
-        if not len(features):
-            return np.empty((0, num_features + 1))
-        return self._shap_values(model, features)
+        if not isinstance(features, FeatureMatrix) and len(features):
+            return self._shap_values(model, features)
+        contributions = np.empty((len(features), num_features + 1))
+        for start, block in row_blocks(features):
+            of_block = self._shap_values(model, block)
+            if of_block is None:
+                return None
+            contributions[start : start + len(block)] = of_block
+        return contributions
+
+    def _checked(self, features: AnyFeatures, num_features: int) -> AnyFeatures:
+        check = check_blocks if self.reads_blocks else check_features
+        return check(features, num_features)
 
     def library_model(self) -> tuple[str, object]:
         return self.packages[0], check_fitted(self._model)

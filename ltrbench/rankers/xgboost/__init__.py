@@ -8,6 +8,8 @@ same bits on 1, 2 and 3 threads in every test, also with sampling, but its docum
 XGBoost's metrics are off. Early stopping uses XGBoost's scores (float32) of a validation matrix in the
 booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per iteration for 10,000 x 136
 [measured; the update takes 42 ms; a validation matrix of bins instead of values takes ten times as long].
+
+    blocks    features that are not one array, with the same models and scores
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, FeatureMatrix
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import check_fitted
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -46,6 +50,11 @@ try:
     import xgboost as xgb
 except ImportError as error:
     raise ImportError("model=xgboost needs XGBoost: pip install xgboost") from error
+
+from ltrbench.rankers.xgboost.blocks import RunningScores, cache_folder, csr_of_missing, training_matrix
+
+_Matrix = xgb.DMatrix | RunningScores
+"""A data set during a fit."""
 
 DEFAULT_ETA = 0.3
 """XGBoost's default learning rate."""
@@ -131,6 +140,7 @@ class XGBoostRanker(LibraryRanker):
     library_error = xgb.core.XGBoostError
     library_convention = "xgboost"
     packages = ("xgboost",)
+    reads_blocks = True
     model_file = "model.ubj"
     names = _NAMES
     refused_names = _REFUSED_NAMES
@@ -195,26 +205,40 @@ class XGBoostRanker(LibraryRanker):
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> tuple[xgb.Booster, int, int]:
-        train_matrix, valid_matrix = self._train_matrix(train), None
+        if "tree_method" in self.extra:  # such a matrix needs the features as one array
+            train = train.in_memory()
+        with cache_folder(train.features, self.max_bins) as folder:
+            return self._boosted_in(folder, train, valid, monitor)
+
+    def _boosted_in(
+        self, folder: Path | None, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> tuple[xgb.Booster, int, int]:
+        """Fits as `_boosted`; a folder for the bins is no longer in use after the return."""
+        train_matrix, valid_matrix = self._train_matrix(train, folder), None
         if valid is not None and monitor.wants_scores:
-            valid_matrix = xgb.DMatrix(valid.features, nthread=self._threads)
+            valid_matrix = self._valid_matrix(valid.features)
         # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
-        cached = [train_matrix] if valid_matrix is None else [train_matrix, valid_matrix]
+        cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
         booster = xgb.Booster(self._parameters(_weight_scale(train)), cached)
 
         def grow(iteration: int) -> int:
             booster.update(train_matrix, iteration - 1)
             return iteration
 
-        def scores_of(matrix: xgb.DMatrix) -> Scores:
+        def scores_of(matrix: _Matrix) -> Scores:
+            if isinstance(matrix, RunningScores):
+                return matrix.after(booster)
             return booster.predict(matrix, output_margin=True)
 
-        num_iterations = self._boost(grow, scores_of, train_matrix, valid_matrix, monitor)
+        matrices: tuple[_Matrix, _Matrix | None] = train_matrix, valid_matrix
+        num_iterations = self._boost(grow, scores_of, *matrices, monitor)
         kept = monitor.best_iteration or booster.num_boosted_rounds()
         # A slice holds only the kept trees, and releases the training data.
         return self._with_threads(booster[:kept]), kept, num_iterations
 
-    def _train_matrix(self, train: RankingDataset) -> xgb.DMatrix:
+    def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
+        if isinstance(train.features, FeatureMatrix):
+            return training_matrix(train, self._threads, self.max_bins, folder)
         content = {
             "label": train.labels,
             "group": train.query_sizes,
@@ -227,6 +251,11 @@ class XGBoostRanker(LibraryRanker):
         # less memory. The number of bins must equal the booster's.
         return xgb.QuantileDMatrix(train.features, **content, **given({"max_bin": self.max_bins}))
 
+    def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
+        if isinstance(features, FeatureMatrix):
+            return RunningScores(features)  # a matrix would hold twice the bytes of the values
+        return xgb.DMatrix(features, nthread=self._threads)
+
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
         # Neither a slice nor a saved model keeps the number of threads.
         booster.set_param({"nthread": self._threads})
@@ -235,7 +264,10 @@ class XGBoostRanker(LibraryRanker):
     def _num_features(self, model: xgb.Booster) -> int:
         return model.num_features()
 
-    def _scores(self, model: xgb.Booster, features: Features) -> NDArray[np.float32]:
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        return csr_of_missing(features)
+
+    def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
         scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
         return scores
 

@@ -10,6 +10,8 @@ evaluator adds 1.1 ms. If a fit takes seconds longer, the cause is another one: 
 they wait for each other. With another process on one of the two cores, 40 iterations took 8 to 28 s instead
 of 0.9 s, monitored or not, and 1.0 s with OMP_WAIT_POLICY=passive. That variable must be set before LightGBM
 is imported, and costs up to 10 % on idle cores.
+
+    features    features that are not one array, in forms that LightGBM takes
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import check_fitted
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -53,13 +56,12 @@ except OSError as error:
         f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
     ) from error
 
+from ltrbench.rankers.lightgbm.features import MOST_DOCUMENTS_BINNED, csr_of_zeros, make_lightgbm_dataset
+
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
 MAX_QUERY_SIZE = 10_000
 """Maximum number of documents per query in lambdarank."""
-
-MOST_DOCUMENTS_BINNED = 200_000
-"""Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
 
 _NAMES = {
     "learning_rate": "learning_rate shrinkage_rate eta",
@@ -151,6 +153,7 @@ class LightGBMRanker(LibraryRanker):
     library_error = lgb.basic.LightGBMError
     library_convention = "lightgbm"
     packages = ("lightgbm",)
+    reads_blocks = True
     model_file = "model.txt"
     names = _NAMES
     refused_names = _REFUSED_NAMES
@@ -224,7 +227,7 @@ class LightGBMRanker(LibraryRanker):
 
     def _dataset(self, data: RankingDataset, reference: lgb.Dataset | None = None) -> lgb.Dataset:
         learns_bias = self.lambdarank_position_bias_regularization is not None
-        return lgb.Dataset(
+        return make_lightgbm_dataset(
             data.features,
             label=data.labels,
             group=data.query_sizes,
@@ -232,12 +235,15 @@ class LightGBMRanker(LibraryRanker):
             position=data.positions if learns_bias and reference is None else None,
             reference=reference,
             params=self.library_parameters(),
-        ).construct()
+        )
 
     def _num_features(self, model: lgb.Booster) -> int:
         return model.num_feature()
 
-    def _scores(self, model: lgb.Booster, features: Features) -> NDArray[np.float64]:
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        return csr_of_zeros(features)
+
+    def _scores(self, model: lgb.Booster, features: Any) -> NDArray[np.float64]:
         return np.asarray(model.predict(features, num_threads=self._threads))
 
     def _shap_values(self, model: lgb.Booster, features: Features) -> NDArray[np.float64] | None:

@@ -1,0 +1,147 @@
+"""Features in the forms that LightGBM reads without one array of all of them.
+
+    rows of arrays                 the arrays, and slices of them, one below the other
+    sparse rows, 0 where absent    SciPy's CSR
+    any other FeatureMatrix        BlockSequence, which LightGBM reads in batches
+
+LightGBM chooses the same bins, so that the models are the same as for one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    RowView,
+    StackedRows,
+    as_array,
+    csr_of,
+    read_rows,
+    rows_of_block,
+)
+from ltrbench.errors import DataError
+from ltrbench.measure.available import available_bytes
+from ltrbench.shapes import Features
+
+_DEFAULT_BINS = 255
+"""LightGBM's default of max_bin; with more bins than that, a bin takes 2 bytes."""
+
+MOST_DOCUMENTS_BINNED = 200_000
+"""Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
+
+_SAMPLE_BYTES_OF_ARRAYS = 12
+"""Bytes of a sampled value: float64, and the row number."""
+_SAMPLE_BYTES_OF_SEQUENCE = 28
+"""The same for a Sequence, whose sample is also held as rows and as one array."""
+
+
+def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **content: Any) -> lgb.Dataset:
+    """Returns a constructed data set of LightGBM.
+
+    Args:
+        content: labels, sizes of the queries and the like, under LightGBM's names.
+
+    Raises:
+        DataError: LightGBM needs more memory than is available.
+    """
+    if params.get("linear_tree") and not _is_of_arrays(features):
+        features = as_array(features)  # LightGBM would crash
+    if not isinstance(features, FeatureMatrix):
+        return lgb.Dataset(features, params=params, **content).construct()
+    if (sparse := csr_of_zeros(features)) is not None:
+        return lgb.Dataset(sparse, params=params, **content).construct()
+    _require_memory(features, params)
+    if _is_of_arrays(features):
+        arrays = list(_slices(features, 0, len(features)))
+        return lgb.Dataset(arrays, params=params, **content).construct()
+    return _DatasetOfSequence(BlockSequence(features), params=params, **content).construct()
+
+
+def csr_of_zeros(features: AnyFeatures) -> Any | None:
+    """Returns sparse features whose absent values are 0 as SciPy's CSR; None for other features."""
+    sparse = csr_of(features)
+    return sparse.to_scipy() if sparse is not None and sparse.absent == 0 else None
+
+
+class BlockSequence(lgb.Sequence):
+    """Rows of a FeatureMatrix. LightGBM reads a sample of single rows in ascending order, then batches."""
+
+    def __init__(self, features: FeatureMatrix) -> None:
+        self._features = features
+        self.batch_size = rows_of_block(features.shape[1])
+        self._start, self._block = 0, read_rows(features, 0, 0)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        if isinstance(index, slice):
+            return self._features[index]
+        row = int(index)
+        if not self._start <= row < self._start + len(self._block):
+            self._start = row
+            self._block = read_rows(self._features, row, min(row + self.batch_size, len(self)))
+        # LightGBM takes a sample in float64 only.
+        sampled: NDArray[np.float64] = self._block[row - self._start].astype(np.float64)
+        return sampled
+
+
+class _DatasetOfSequence(lgb.Dataset):
+    """A data set whose bins are chosen under all parameters.
+
+    For a Sequence, LightGBM chooses them under the parameters that `get_params` returns, which by default
+    leaves out min_data_in_leaf and so drops other features.
+    """
+
+    def get_params(self) -> dict[str, Any]:
+        return dict(self.params or {})
+
+
+def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
+    """Raises DataError if the bins, or what LightGBM needs to choose them, do not fit into memory."""
+    num_documents, num_features = features.shape
+    bytes_per_value = 1 if params.get("max_bin", _DEFAULT_BINS) <= _DEFAULT_BINS else 2
+    if params.get("linear_tree"):
+        bytes_per_value += features.dtype.itemsize  # linear leaves need the values
+    sampled = min(num_documents, params.get("bin_construct_sample_cnt", MOST_DOCUMENTS_BINNED))
+    of_sample = _SAMPLE_BYTES_OF_ARRAYS if _is_of_arrays(features) else _SAMPLE_BYTES_OF_SEQUENCE
+    num_bytes = (num_documents * bytes_per_value + sampled * of_sample) * num_features
+    free = available_bytes()
+    if num_bytes > free:
+        raise DataError(
+            f"LightGBM's bins of {num_documents} documents with {num_features} features need up to "
+            f"{num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are available. Take fewer "
+            "queries (data.subset), or free memory."
+        )
+
+
+def _is_of_arrays(features: AnyFeatures) -> bool:
+    if isinstance(features, RowView):
+        return _is_of_arrays(features.base)
+    if isinstance(features, StackedRows):
+        return all(_is_of_arrays(part) for part in features.parts)
+    return not isinstance(features, FeatureMatrix)
+
+
+def _slices(features: AnyFeatures, start: int, stop: int) -> Iterator[Features]:
+    """Yields the arrays that hold the rows from `start` to before `stop`, without a copy."""
+    if isinstance(features, RowView):
+        for begin, end in features.ranges_within(np.array([[start, stop]])).tolist():
+            yield from _slices(features.base, begin, end)
+    elif isinstance(features, StackedRows):
+        part_start = features.row_start
+        first, after = np.searchsorted(part_start, start, side="right") - 1, np.searchsorted(part_start, stop)
+        for number in range(first, after):
+            part, offset = features.parts[number], int(part_start[number])
+            begin, end = max(start - offset, 0), min(stop - offset, len(part))
+            if begin < end:
+                yield from _slices(part, begin, end)
+    else:
+        yield read_rows(features, start, stop)

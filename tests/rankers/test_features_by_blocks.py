@@ -1,0 +1,378 @@
+"""LightGBM and XGBoost read features by blocks: models and scores have the same bits as with one array."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows, matrix, take_rows
+from ltrbench.errors import DataError
+from ltrbench.rankers import EarlyStopping, Iteration
+from ltrbench.rankers.library import LibraryRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.lightgbm import features as of_lightgbm
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.rankers.xgboost import blocks as of_xgboost
+
+NUM_FEATURES = 7
+QUERIES = np.random.default_rng(0).permutation(60)
+
+BACKENDS = [LightGBMRanker, XGBoostRanker]
+of_every_backend = pytest.mark.parametrize("backend", BACKENDS)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 50 documents, so that a data set consists of several, and queries lie across two."""
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 50 * NUM_FEATURES * 4)
+
+
+def make_data(seed: int, missing: float = 0.1, **more: Any) -> RankingDataset:
+    """Returns 60 queries, of which one is longer than a block, with features of few and of many values."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 25, 60)
+    sizes[7] = 120
+    query_start = np.concatenate([[0], np.cumsum(sizes)])
+    features = rng.normal(size=(query_start[-1], NUM_FEATURES)).astype(np.float32)
+    features[:, 1:4] = np.round(features[:, 1:4])
+    features[rng.random(len(features)) < missing, 2] = np.nan
+    features[:, 5] = 1.5
+    labels = np.clip(np.round(2 * features[:, 0] + rng.normal(size=len(features))), 0, 4)
+    return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
+
+
+def with_features(data: RankingDataset, features: AnyFeatures) -> RankingDataset:
+    return RankingDataset(
+        features=features,  # type: ignore[arg-type]
+        labels=data.labels,
+        query_start=data.query_start,
+        query_weights=data.query_weights,
+        positions=data.positions,
+    )
+
+
+def stacked(data: RankingDataset) -> RankingDataset:
+    return with_features(data, StackedRows([data.features[:3], data.features[3:211], data.features[211:]]))
+
+
+def view(data: RankingDataset) -> RankingDataset:
+    return data.take_queries(QUERIES)
+
+
+def view_of_stacked(data: RankingDataset) -> RankingDataset:
+    return stacked(data).take_queries(QUERIES)
+
+
+class Opaque(FeatureMatrix):
+    """A matrix of a kind that the backends do not know."""
+
+    def __init__(self, array: NDArray[np.float32]) -> None:
+        self._array = array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._array.shape[0], self._array.shape[1]
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        return self._array[start:stop]
+
+    def gather(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._array[rows]
+
+    def arrays(self) -> Any:
+        yield self._array
+
+
+def opaque(data: RankingDataset) -> RankingDataset:
+    return with_features(data, Opaque(data.features))
+
+
+FORMS = [stacked, view, view_of_stacked, opaque]
+of_every_form = pytest.mark.parametrize("form", FORMS)
+
+
+class Fit(NamedTuple):
+    ranker: LibraryRanker
+    model: bytes
+    curve: list[Any]
+
+
+def fit(backend: type[LibraryRanker], splits: Splits, **settings: Any) -> Fit:
+    """Fits a model and returns it with the scores of training and validation after each iteration."""
+    curve: list[Any] = []
+
+    def note(iteration: Iteration) -> None:
+        curve.extend((iteration.train_scores, iteration.valid_scores))
+
+    shared = {"num_trees": 6, "num_leaves": 9, "learning_rate": 0.3, "seed": 3}
+    ranker = backend(**{**shared, **settings}).fit(splits.train, splits.valid, note)
+    return Fit(ranker, ranker._to_bytes(ranker._model), curve)
+
+
+def make_splits(form: Any, **more: Any) -> Splits:
+    return Splits(*(form(make_data(seed, **more)) for seed in (1, 2, 3)))
+
+
+def assert_same(one: Fit, other: Fit) -> None:
+    assert one.model == other.model
+    assert len(one.curve) == len(other.curve) > 0
+    for of_one, of_other in zip(one.curve, other.curve, strict=True):
+        np.testing.assert_array_equal(of_one, of_other)
+
+
+@of_every_form
+@of_every_backend
+def test_a_fit_by_blocks_gives_the_model_and_the_scores_of_an_array(
+    backend: type[LibraryRanker], form: Any
+) -> None:
+    splits = make_splits(form)
+    assert isinstance(splits.train.features, FeatureMatrix)
+    by_blocks, in_memory = fit(backend, splits), fit(backend, splits.in_memory())
+    assert_same(by_blocks, in_memory)
+    test = splits.test.in_memory()
+    scores = by_blocks.ranker.predict(splits.test.features)
+    assert scores.dtype == backend.score_dtype
+    np.testing.assert_array_equal(scores, in_memory.ranker.predict(test.features))
+    np.testing.assert_array_equal(
+        by_blocks.ranker.contributions(splits.test.features), in_memory.ranker.contributions(test.features)
+    )
+
+
+SETTINGS: list[tuple[type[LibraryRanker], dict[str, Any]]] = [
+    (LightGBMRanker, {"min_docs_in_leaf": 1}),
+    (LightGBMRanker, {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}),
+    (LightGBMRanker, {"objective": "rank_xendcg", "deterministic": False}),
+    (LightGBMRanker, {"extra": {"bin_construct_sample_cnt": 100}}),
+    (LightGBMRanker, {"extra": {"linear_tree": True}}),
+    (LightGBMRanker, {"max_bins": 600}),
+    (LightGBMRanker, {"num_leaves": None, "learning_rate": None}),
+    (XGBoostRanker, {"max_bins": 16}),
+    (XGBoostRanker, {"max_bins": 600}),
+    (XGBoostRanker, {"subsample": 0.5, "colsample_bynode": 0.5}),
+    (XGBoostRanker, {"objective": "pairwise", "lambdarank_pair_method": "mean"}),
+    (XGBoostRanker, {"extra": {"tree_method": "exact"}, "num_leaves": None}),
+    (XGBoostRanker, {"extra": {"base_score": 0.3}}),
+    (XGBoostRanker, {"num_leaves": None, "learning_rate": None}),
+]
+
+
+@pytest.mark.parametrize("form", [view_of_stacked, opaque])
+@pytest.mark.parametrize(("backend", "settings"), SETTINGS)
+def test_a_fit_by_blocks_gives_the_same_model_under_every_setting(
+    backend: type[LibraryRanker], settings: dict[str, Any], form: Any
+) -> None:
+    splits = make_splits(form)
+    assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
+
+
+@of_every_form
+@of_every_backend
+def test_weights_of_queries_have_the_same_effect_by_blocks(backend: type[LibraryRanker], form: Any) -> None:
+    splits = make_splits(form, query_weights=np.random.default_rng(1).uniform(0.1, 3.0, 60))
+    by_blocks = fit(backend, splits, max_bins=12)
+    assert_same(by_blocks, fit(backend, splits.in_memory(), max_bins=12))
+    assert by_blocks.model != fit(backend, make_splits(form), max_bins=12).model
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("backend", "settings"),
+    [
+        (LightGBMRanker, {"lambdarank_position_bias_regularization": 0.5}),
+        (XGBoostRanker, {"lambdarank_unbiased": True}),
+    ],
+)
+def test_biases_of_positions_are_learned_by_blocks(
+    backend: type[LibraryRanker], settings: dict[str, Any], form: Any
+) -> None:
+    positions = make_data(1).ranks_of_rows
+    train = form(make_data(1, positions=positions))
+    valid, test = form(make_data(2)), form(make_data(3))
+    splits = Splits(train, valid, test)
+    assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
+
+
+@of_every_backend
+def test_early_stopping_by_blocks_keeps_the_same_trees(backend: type[LibraryRanker]) -> None:
+    splits = make_splits(view_of_stacked)
+    settings = {"num_trees": 60, "learning_rate": 0.5, "early_stopping": EarlyStopping(patience=3)}
+    by_blocks, in_memory = (fit(backend, each, **settings) for each in (splits, splits.in_memory()))
+    assert_same(by_blocks, in_memory)
+    assert by_blocks.ranker.summary is not None
+    assert by_blocks.ranker.summary.num_iterations < 60
+
+
+@of_every_form
+@of_every_backend
+def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
+    backend: type[LibraryRanker], form: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "available_bytes", lambda: 0)  # no copy of a whole matrix
+    splits = make_splits(form)
+    ranker = fit(backend, splits).ranker
+    assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
+    assert ranker.contributions(splits.test.features) is not None
+
+
+@of_every_backend
+def test_features_of_another_model_and_no_documents_are_as_for_an_array(
+    backend: type[LibraryRanker],
+) -> None:
+    ranker = fit(backend, make_splits(view)).ranker
+    narrow = StackedRows([np.zeros((2, 3), dtype=np.float32)])
+    with pytest.raises(DataError, match=naming("(2, 3)", f"{NUM_FEATURES} features")):
+        ranker.predict(narrow)
+    nothing = take_rows(StackedRows([np.zeros((2, NUM_FEATURES), dtype=np.float32)]), [])
+    assert len(ranker.predict(nothing)) == 0
+    contributions = ranker.contributions(nothing)
+    assert contributions is not None
+    assert contributions.shape == (0, NUM_FEATURES + 1)
+
+
+def test_lightgbm_takes_rows_of_arrays_without_a_copy() -> None:
+    data = make_data(1)
+    features = view_of_stacked(data).features
+    arrays = list(of_lightgbm._slices(features, 5, len(features) - 2))
+    assert all(np.shares_memory(array, data.features) for array in arrays)
+    np.testing.assert_array_equal(np.concatenate(arrays), features[5 : len(features) - 2])
+
+
+def test_lightgbm_refuses_bins_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_lightgbm, "available_bytes", lambda: 5_000)
+    splits = make_splits(view)
+    with pytest.raises(DataError, match=naming("LightGBM", f"{splits.train.num_documents} documents", "GB")):
+        fit(LightGBMRanker, splits)
+
+
+# XGBoost's bins in files
+
+
+@pytest.fixture
+def memory_for_no_bins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Makes XGBoost keep its bins in files; returns the folder of temporary files."""
+    monkeypatch.setattr(of_xgboost, "_fits", lambda *_: False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+XGBOOST_SETTINGS = [settings for backend, settings in SETTINGS if backend is XGBoostRanker]
+
+
+@pytest.mark.parametrize("settings", [{}, *XGBOOST_SETTINGS])
+def test_xgboost_gives_the_same_model_if_its_bins_do_not_fit_into_memory(
+    settings: dict[str, Any], memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    make = xgb.ExtMemQuantileDMatrix
+
+    def noting(*args: Any, **more: Any) -> Any:
+        made = make(*args, **more)
+        seen.append([path.name for path in memory_for_no_bins.rglob("*") if path.is_file()])
+        return made
+
+    monkeypatch.setattr(xgb, "ExtMemQuantileDMatrix", noting)
+    splits = make_splits(view_of_stacked, query_weights=np.random.default_rng(1).uniform(0.1, 3.0, 60))
+    by_blocks = fit(XGBoostRanker, splits, **settings)
+    assert_same(by_blocks, fit(XGBoostRanker, splits.in_memory(), **settings))
+    assert list(memory_for_no_bins.iterdir()) == []
+    assert "tree_method" in settings.get("extra", {}) or seen[0]
+
+
+def test_xgboost_searches_for_missing_values_only_if_memory_depends_on_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    complete, incomplete = (view(make_data(1, missing=missing)).features for missing in (0.0, 0.1))
+    for bytes_per_value, fits in {1.9: (False, False), 4.9: (True, False), 5.1: (True, True)}.items():
+        sketches = of_xgboost._bytes_of_sketches(complete, None)  # type: ignore[arg-type]
+        available = (bytes_per_value * complete.size + sketches) / of_xgboost._SHARE_OF_BINS
+        monkeypatch.setattr(of_xgboost, "available_bytes", lambda available=available: available)
+        assert fits == tuple(of_xgboost._fits(each, None) for each in (complete, incomplete))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("memory", "disk"), [(10**9, 1000), (1000, 10**9)])
+def test_xgboost_refuses_bins_that_fit_neither_into_memory_nor_on_the_disk(
+    memory: int, disk: int, memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage(NamedTuple):
+        free: int
+
+    monkeypatch.setattr(of_xgboost, "available_bytes", lambda: memory)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(disk))
+    splits = make_splits(view)
+    expected = naming(
+        "XGBoost", f"{splits.train.num_documents} documents", "GB", str(memory_for_no_bins), "TMPDIR"
+    )
+    with pytest.raises(DataError, match=expected):
+        fit(XGBoostRanker, splits)
+
+
+def test_xgboost_sees_whole_queries_although_a_block_ends_within_a_query() -> None:
+    train = view_of_stacked(make_data(1))
+    made = of_xgboost.training_matrix(train, 1, None, None)
+    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
+    np.testing.assert_array_equal(made.get_label(), train.labels)
+
+
+# Sparse features
+
+
+def make_sparse(seed: int, absent: float) -> Any:
+    """Returns the dense and the sparse form of a data set with few values per document."""
+    dense = make_data(seed)
+    features = dense.features.copy()
+    features[np.random.default_rng(seed).random(features.shape) < 0.7] = absent
+    sparse = SparseRows.of(features, absent)
+    assert len(sparse.values) < features.size
+    return with_features(dense, features), with_features(dense, sparse)
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_bins": 16}, {"num_leaves": None, "learning_rate": None}])
+@pytest.mark.parametrize("takes", ["all", "some queries"])
+@pytest.mark.parametrize("absent", [0.0, np.nan])
+@of_every_backend
+def test_sparse_features_give_the_model_of_dense_features(
+    backend: type[LibraryRanker], absent: float, takes: str, settings: dict[str, Any]
+) -> None:
+    queries = np.arange(60) if takes == "all" else QUERIES[:50]
+    forms = [make_sparse(seed, absent) for seed in (1, 2, 3)]
+    dense, sparse = (Splits(*(pair[form].take_queries(queries) for pair in forms)) for form in (0, 1))
+    of_dense, of_sparse = fit(backend, dense.in_memory(), **settings), fit(backend, sparse, **settings)
+    assert_same(of_sparse, of_dense)
+    np.testing.assert_array_equal(
+        of_sparse.ranker.predict(sparse.test.features),
+        of_dense.ranker.predict(dense.test.in_memory().features),
+    )
+    np.testing.assert_array_equal(
+        of_sparse.ranker.contributions(sparse.test.features),
+        of_dense.ranker.contributions(dense.test.in_memory().features),
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "absent", "library", "name"),
+    [(LightGBMRanker, 0.0, lgb, "Dataset"), (XGBoostRanker, np.nan, xgb, "QuantileDMatrix")],
+)
+def test_sparse_features_are_passed_as_csr(
+    backend: type[LibraryRanker], absent: float, library: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    make = getattr(library, name)
+
+    def noting(data: Any, **more: Any) -> Any:
+        seen.append(type(data).__name__)
+        return make(data, **more)
+
+    monkeypatch.setattr(library, name, noting)
+    train = make_sparse(1, absent)[1]
+    backend(num_trees=1).fit(train)
+    assert "csr_matrix" in seen
