@@ -122,8 +122,8 @@ def _require_disk(features: FeatureMatrix, max_bins: int | None) -> None:
             f"XGBoost's bins of {num_documents} documents with {num_features} features need up to "
             f"{bins / 1e9:.1f} GB of memory or disk, and their choice {sketches / 1e9:.1f} GB of memory, but "
             f"{free / 1e9:.1f} GB of memory are available, and {on_disk / 1e9:.1f} GB on the disk of "
-            f"{tempfile.gettempdir()}. Take fewer queries (data.subset), use model=lightgbm, which needs less, "
-            "or set the environment variable TMPDIR to a folder on a disk with more space."
+            f"{tempfile.gettempdir()}. Take fewer queries (data.subset), use model=lightgbm, which needs "
+            "less, or set the environment variable TMPDIR to a folder on a disk with more space."
         )
 
 
