@@ -20,7 +20,7 @@ from ltrbench.data.formats import compression
 from ltrbench.data.formats.letor import blocks, kernels
 from ltrbench.data.formats.letor.line import OVERFLOWS, LineFormat
 from ltrbench.data.formats.letor.reader import read_letor_features
-from ltrbench.data.formats.letor.sizes import count_block
+from ltrbench.data.formats.letor.sizes import count_with_values
 from ltrbench.errors import DataError
 
 EXAMPLES = 10 if config.DISABLE_JIT else 300
@@ -150,13 +150,16 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
     text=damaged_lines() | letor_lines() | mutated_real_lines() | lines_of_numbers(),
     form=FORMS,
     absent=st.sampled_from([0.0, -0.0, math.nan]),
+    sparse=st.booleans(),
 )
 @settings(deadline=None, max_examples=2 * EXAMPLES)
-def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat, absent: float) -> None:
-    counts = count_block((text, 11))
-    rows = blocks.DocumentRows.allocate(
-        counts.num_documents, form.num_features or 0, counts.longest_id, absent
-    )
+def test_a_block_is_read_as_the_specification_reads_it(
+    text: bytes, form: LineFormat, absent: float, sparse: bool
+) -> None:
+    counts = count_with_values((text, 11))
+    num_values = counts.num_values if sparse else None
+    size = counts.num_documents, form.num_features or 0, counts.longest_id
+    rows = blocks.DocumentRows.allocate(*size, absent, num_values)
     try:
         plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
@@ -167,8 +170,9 @@ def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFo
     num_documents, width = plain.features.shape
     assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
     assert counts.line == plain.widest or width == 0
-    assert rows.features[:, :width].tobytes() == plain.features.tobytes()
-    np.testing.assert_array_equal(rows.features[:, width:], absent)
+    features = np.asarray(rows.matrix(absent))
+    assert features[:, :width].tobytes() == plain.features.tobytes()
+    np.testing.assert_array_equal(features[:, width:], absent)
     for name in ("labels", "weights", "lines"):
         assert getattr(rows, name).tobytes() == getattr(plain, name).tobytes()
     lengths = np.diff([*(row for row, _ in runs), num_documents])
@@ -201,10 +205,10 @@ def without_specification() -> Iterator[None]:
         yield
 
 
-def outcome(file: Path) -> tuple[str, bytes] | str:
+def outcome(file: Path, sparse: bool = False) -> tuple[str, bytes] | str:
     """Returns the data of a file or the text of its DataError; any other error fails the test."""
     try:
-        data = read_letor(file, num_features=1000)
+        data = read_letor(file, num_features=1000, sparse=sparse)
     except DataError as error:
         return str(error)
     return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
@@ -218,11 +222,14 @@ def test_a_file_gives_the_specifications_result_or_its_error(
     file = tmp_path_factory.mktemp("letor") / "train.txt"
     file.write_bytes(text)
     usual = outcome(file)
+    assert outcome(file, sparse=True) == usual
     with by_specification():
         assert outcome(file) == usual
+        assert outcome(file, sparse=True) == usual
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
         assert outcome(file) == usual
+        assert outcome(file, sparse=True) == usual
 
 
 @given(text=mutated_real_lines(), query_sizes=st.none() | st.lists(st.integers(1, 3), max_size=3))
@@ -251,6 +258,7 @@ def test_the_features_alone_are_those_of_the_specification(
     file = tmp_path_factory.mktemp("letor") / "new.txt"
     file.write_bytes(text)
     usual = features_alone(file)
+    assert features_alone(file, sparse=True) == usual
     with by_specification():
         assert features_alone(file) == usual
     with suppress(DataError):
@@ -258,9 +266,9 @@ def test_the_features_alone_are_those_of_the_specification(
         assert usual == labelled.to_file_order(labelled.features).tobytes()
 
 
-def features_alone(file: Path) -> bytes | str:
+def features_alone(file: Path, sparse: bool = False) -> bytes | str:
     try:
-        return read_letor_features(file, num_features=1000).tobytes()
+        return np.asarray(read_letor_features(file, num_features=1000, sparse=sparse)).tobytes()
     except DataError as error:
         return str(error)
 

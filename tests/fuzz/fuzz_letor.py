@@ -4,10 +4,10 @@
 
 A case is one or two files of lines as published, with tokens repeated, bytes changed and numbers written in
 many ways, sometimes a companion file, and random options of the reader. The reader parses the case by its
-kernels, in blocks of a few bytes to all bytes, and again with every line left to `parse_line`, the
-specification. A case depends only on the seed and its number: `--number 17` repeats it. Prints the number of
-cases that gave data and that gave an error, and every case whose two outcomes differ, with exit code 1 if
-there is one.
+kernels, in blocks of a few bytes to all bytes, half of the cases as sparse features; and again as dense
+features with every line left to `parse_line`, the specification. A case depends only on the seed and its
+number: `--number 17` repeats it. Prints the number of cases that gave data and that gave an error, and every
+case whose two outcomes differ, with exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import faulthandler
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,7 @@ def make_case(seed: int, number: int) -> Case:
             "overflow": ["refuse", "cap", "missing", "missing"][rng.integers(4)],
             "sort_queries": bool(rng.random() < 0.7),
             "whole_labels": bool(rng.random() < 0.2),
+            "sparse": bool(rng.random() < 0.5),
         },
     )
 
@@ -120,7 +121,9 @@ def outcomes(case: Case, folder: Path) -> list[object]:
         if case.query_sizes is not None:
             companion.write_bytes(case.query_sizes)
     compression._BLOCK_BYTES = case.block_bytes
-    alone = {name: case.options[name] for name in ("num_features", "first_index", "absent", "overflow")}
+    alone = {
+        name: case.options[name] for name in ("num_features", "first_index", "absent", "overflow", "sparse")
+    }
     return [_of_dataset(paths, case.options), _of_features(paths, alone)]
 
 
@@ -129,7 +132,7 @@ def _of_dataset(paths: list[Path], options: dict[str, Any]) -> object:
         data = read_letor(paths, **options)
     except DataError as error:
         return str(error)
-    arrays = (data.features, data.labels, data.query_start, data.query_ids, data.query_weights)
+    arrays = (np.asarray(data.features), data.labels, data.query_start, data.query_ids, data.query_weights)
     others = (data.document_weights, data.document_ids, data.file_rows)
     contents = [None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in (*arrays, *others)]
     return contents, data.feature_names
@@ -140,7 +143,7 @@ def _of_features(paths: list[Path], options: dict[str, Any]) -> object:
         features = read_letor_features(paths, **options)
     except DataError as error:
         return str(error)
-    return features.shape, features.tobytes()
+    return features.shape, np.asarray(features).tobytes()
 
 
 def by_specification(case: Case, folder: Path) -> list[object]:
@@ -154,7 +157,7 @@ def by_specification(case: Case, folder: Path) -> list[object]:
 
     kernels.parse_lines = leave  # type: ignore[assignment]
     try:
-        return outcomes(case, folder)
+        return outcomes(replace(case, options={**case.options, "sparse": False}), folder)
     finally:
         kernels.parse_lines = parse_lines
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data.features.matrix import AnyFeatures, FeatureMatrix, read_only, row_blocks
 from ltrbench.data.features.stacked import StackedRows
-from ltrbench.data.features.views import RowView, checked_ranges, row_numbers
+from ltrbench.data.features.views import RowView, checked_ranges, merged_ranges, row_numbers
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -119,7 +119,7 @@ class SparseRows(FeatureMatrix):
         Args:
             ranges: (n, 2) int, first row of each range and the row after its last row.
         """
-        checked = checked_ranges(ranges, len(self))
+        checked = merged_ranges(checked_ranges(ranges, len(self)))
         rows = row_numbers(checked)
         row_start = np.concatenate([[0], np.cumsum(self.row_start[rows + 1] - self.row_start[rows])])
         stored = self.row_start[checked]

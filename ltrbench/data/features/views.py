@@ -68,7 +68,7 @@ class RowView(FeatureMatrix):
             checked = base.ranges_within(checked)
             base = base.base
         self.base: AnyFeatures = base if isinstance(base, FeatureMatrix) else read_only(base)
-        self.ranges: RowRanges = _merged(checked)
+        self.ranges: RowRanges = merged_ranges(checked)
         self._row_start = np.concatenate([[0], np.cumsum(self.ranges[:, 1] - self.ranges[:, 0])])
 
     @property
@@ -113,7 +113,7 @@ def checked_ranges(ranges: ArrayLike, num_rows: int) -> RowRanges:
     return checked
 
 
-def _merged(ranges: RowRanges) -> RowRanges:
+def merged_ranges(ranges: RowRanges) -> RowRanges:
     """Returns the ranges without empty ones, and with ranges that continue each other as one."""
     ranges = ranges[ranges[:, 0] < ranges[:, 1]]
     begins = np.concatenate([[True], ranges[1:, 0] != ranges[:-1, 1]])[: len(ranges)]

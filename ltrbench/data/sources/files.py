@@ -187,7 +187,11 @@ class LetorFiles(FileSource):
         absent: value of features that a line omits: 0, or NaN for missing.
         overflow: treatment of values beyond float32: refuse, cap or missing.
         nulls: treatment of values written as NULL: refuse or missing.
+        sparse: whether to store only the values that the lines have.
         feature_names: path of a file with lines `name, index`; None: the names are the indices.
+
+    Raises:
+        ConfigError: `sparse` is combined with a cache.
     """
 
     num_features: int | None = None
@@ -195,7 +199,16 @@ class LetorFiles(FileSource):
     absent: float = 0.0
     overflow: str = "refuse"
     nulls: str = "refuse"
+    sparse: bool = False
     feature_names: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sparse and self.cache not in (None, NONE):
+            raise ConfigError(
+                f"data.sparse is true and data.cache is {self.cache}, but the cache also keeps "
+                "values that no line has. Set data.cache=none, or data.sparse=false."
+            )
 
     def load(self) -> Splits:
         """Reads the files; by default the training file determines the number of features.
@@ -218,6 +231,7 @@ class LetorFiles(FileSource):
             "absent": self.absent,
             "overflow": self.overflow,
             "nulls": self.nulls,
+            "sparse": self.sparse,
             "sort_queries": self.sort_queries,
             "whole_labels": self.whole_labels,
         }

@@ -22,7 +22,7 @@ from ltrbench.data.store import cache as cache_module
 from ltrbench.data.store.cache import AUTO, AUTO_BYTES, cache_folder, read_cached
 from ltrbench.data.store.checking import problems_of
 from ltrbench.data.store.manifest import is_store
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -304,3 +304,8 @@ def test_a_file_that_does_not_exist_or_is_wrong_is_refused_as_without_a_cache(tm
         with pytest.raises(DataError, match=naming(*parts)):
             source.load()
     assert not (tmp_path / "cache").exists()
+
+
+def test_sparse_features_are_not_kept_in_a_cache_of_dense_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=naming("data.sparse", str(tmp_path), "data.cache=none")):
+        LetorFiles(name="own", train="train.txt", sparse=True, cache=str(tmp_path))

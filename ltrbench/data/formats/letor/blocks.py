@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.features import AnyFeatures, SparseRows
 from ltrbench.data.formats.letor.line import (
     OVERFLOWS,
     LineFormat,
@@ -74,18 +75,54 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Arrays for the m `index:value` pairs of n consecutive documents with sparse features."""
+
+    row_stop: NDArray[np.int64]  # (n,), position after the last value of each document
+    columns: NDArray[np.int32]  # (m,)
+    values: NDArray[np.float32]  # (m,)
+    first: int = 0  # position of the first value in the arrays of all documents
+
+    @classmethod
+    def allocate(cls, num_documents: int, num_values: int) -> Stored:
+        return cls(
+            row_stop=np.empty(num_documents, dtype=np.int64),
+            columns=np.empty(num_values, dtype=np.int32),
+            values=np.empty(num_values, dtype=np.float32),
+        )
+
+    def part(self, rows: slice, values: slice) -> Stored:
+        first = self.first + values.start
+        return Stored(self.row_stop[rows], self.columns[values], self.values[values], first)
+
+    def matrix(self, num_features: int, absent: float) -> SparseRows:
+        """Returns all values, once they are written."""
+        row_start = np.concatenate([np.zeros(1, np.int64), self.row_stop])
+        return SparseRows(row_start, self.columns, self.values, num_features, absent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DocumentRows:
     """Arrays for the content of n consecutive documents."""
 
-    features: Features  # (n, F), filled with the value of absent features
+    features: Features  # (n, F), filled with the value of absent features; (0, F) if sparse
     labels: Labels  # (n,), NaN if a line has none
     weights: NDArray[np.float64]  # (n,), NaN if a line has none
     lines: NDArray[np.int64]  # (n,), from one
     documents: NDArray[np.uint32]  # (n, L), code points of the document ids, filled with 0
+    stored: Stored | None = None  # None: the features are dense
 
     @classmethod
-    def allocate(cls, num_documents: int, num_features: int, longest_id: int, absent: float) -> DocumentRows:
-        shape = (num_documents, num_features)
+    def allocate(
+        cls,
+        num_documents: int,
+        num_features: int,
+        longest_id: int,
+        absent: float,
+        num_values: int | None = None,
+    ) -> DocumentRows:
+        """Returns arrays for documents; `num_values` is None for dense features."""
+        shape = (num_documents if num_values is None else 0, num_features)
         # The system only provides memory for zeros that are written or read.
         is_zero = absent == 0 and math.copysign(1.0, absent) > 0
         return cls(
@@ -94,19 +131,33 @@ class DocumentRows:
             weights=np.empty(num_documents),
             lines=np.empty(num_documents, dtype=np.int64),
             documents=np.zeros((num_documents, longest_id), dtype=np.uint32),
+            stored=None if num_values is None else Stored.allocate(num_documents, num_values),
         )
 
     @staticmethod
-    def num_bytes(num_documents: int, num_features: int, longest_id: int) -> int:
-        """Returns the memory that `allocate` takes."""
-        return num_documents * (4 * num_features + 8 + 8 + 8 + 4 * longest_id)
+    def num_bytes(
+        num_documents: int, num_features: int, longest_id: int, num_values: int | None = None
+    ) -> int:
+        """Returns the memory that `allocate` takes, and the result."""
+        beside = num_documents * (8 + 8 + 8 + 4 * longest_id)
+        if num_values is not None:
+            return beside + 2 * 8 * num_documents + 8 * num_values
+        return beside + 4 * num_documents * num_features
 
-    def part(self, start: int, stop: int) -> DocumentRows:
-        """Returns the rows from start to stop, without a copy."""
-        rows = slice(start, stop)
+    def part(self, rows: slice, values: slice) -> DocumentRows:
+        """Returns some rows and, if sparse, the given positions of their values, without a copy."""
         return DocumentRows(
-            self.features[rows], self.labels[rows], self.weights[rows], self.lines[rows], self.documents[rows]
+            self.features[rows],
+            self.labels[rows],
+            self.weights[rows],
+            self.lines[rows],
+            self.documents[rows],
+            None if self.stored is None else self.stored.part(rows, values),
         )
+
+    def matrix(self, absent: float) -> AnyFeatures:
+        """Returns the features, once they are written."""
+        return self.features if self.stored is None else self.stored.matrix(self.features.shape[1], absent)
 
 
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
@@ -160,8 +211,9 @@ def fill_block(
     from ltrbench.data.formats.letor import kernels
 
     text = with_line_feed(text)
-    content, rules = np.frombuffer(text, dtype=np.uint8), _rules(form)
-    cursor = np.array([0, first_line, 0, 0])  # position, line, row, number of runs
+    content, rules = np.frombuffer(text, dtype=np.uint8), _rules(form, rows)
+    stored = rows.stored or Stored.allocate(0, 0)
+    cursor = np.array([0, first_line, 0, 0, 0])  # position, line, row, number of runs and of values
     places = np.empty((len(rows.labels), 3), dtype=np.int64)
     runs: list[QueryRun] = []
     reason = kernels.ODD_LINE
@@ -172,6 +224,9 @@ def fill_block(
             cursor,
             rules,
             rows.features,
+            stored.row_stop,
+            stored.columns,
+            stored.values,
             rows.labels,
             rows.weights,
             rows.lines,
@@ -183,8 +238,9 @@ def fill_block(
             runs += _fill_odd_line(text, cursor, form, absent, path, rows)
         elif reason == kernels.ODD_ID:
             _fill_odd_id(text, cursor, path, rows)
-    if cursor[2] != len(rows.labels):
+    if cursor[2] != len(rows.labels) or cursor[4] != len(stored.values):
         raise changed_between_passes(path)
+    stored.row_stop[:] += stored.first
     return runs
 
 
@@ -193,17 +249,17 @@ def with_line_feed(text: bytes) -> bytes:
     return text if text.endswith(b"\n") else text + b"\n"
 
 
-def _rules(form: LineFormat) -> NDArray[np.int64]:
-    """Returns the line format as `parse_lines` takes it."""
-    overflow = OVERFLOWS.index(form.overflow)
-    return np.array([form.first_index, overflow, form.whole_labels, form.needs_label, form.needs_qid])
+def _rules(form: LineFormat, rows: DocumentRows) -> NDArray[np.int64]:
+    """Returns the line format, and whether the features are sparse, as `parse_lines` takes them."""
+    overflow, needed = OVERFLOWS.index(form.overflow), (form.needs_label, form.needs_qid)
+    return np.array([form.first_index, overflow, form.whole_labels, *needed, rows.stored is not None])
 
 
 def _fill_odd_line(
     text: bytes, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: DocumentRows
 ) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
-    position, number, row, _ = cursor.tolist()
+    position, number, row, _, num_values = cursor.tolist()
     stop = text.index(b"\n", position)
     line = parse_line(text[position:stop], f"{path}:{number}", form)
     cursor[:2] = stop + 1, number + 1
@@ -212,8 +268,15 @@ def _fill_odd_line(
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
     if row == len(rows.labels) or (columns >= rows.features.shape[1]).any():
         raise changed_between_passes(path)
-    rows.features[row] = absent
-    rows.features[row, columns] = line.values
+    if rows.stored is None:
+        rows.features[row] = absent
+        rows.features[row, columns] = line.values
+    else:
+        cursor[4] = rows.stored.row_stop[row] = num_values + len(columns)
+        if cursor[4] > len(rows.stored.values):
+            raise changed_between_passes(path)
+        rows.stored.columns[num_values : cursor[4]] = columns
+        rows.stored.values[num_values : cursor[4]] = line.values
     rows.labels[row] = line.label
     rows.weights[row] = math.nan if line.weight is None else line.weight
     rows.lines[row] = number
@@ -224,7 +287,7 @@ def _fill_odd_line(
 
 def _fill_odd_id(text: bytes, cursor: NDArray[np.int64], path: Path, rows: DocumentRows) -> None:
     """Decodes the document id of the line before the cursor."""
-    position, _, row, _ = cursor.tolist()
+    position, _, row, *_ = cursor.tolist()
     line = text[text.rfind(b"\n", 0, position - 1) + 1 : position]
     _write_id(document_id(line.partition(b"#")[2]), row - 1, path, rows)
 

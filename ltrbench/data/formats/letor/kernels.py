@@ -144,11 +144,35 @@ def _last_index(text: _Text, first: _Position, stop: _Position) -> int:
 
 
 @kernel
+def count_values(text: _Text) -> int:
+    """Returns the number of `index:value` pairs of a block, exact if the specification accepts every line."""
+    num_values = 0
+    at, end = _ZERO, np.uint64(len(text))
+    while at < end:
+        first = at
+        while text[at] != _LINE_FEED and text[at] != _COMMENT:
+            if text[at] == _COLON:
+                start = at
+                while start > first and np.uint64(text[start - _ONE]) - _DIGIT_ZERO < _TEN:
+                    start -= _ONE
+                if start < at and (start == first or _is_space(text[start - _ONE])):
+                    num_values += 1
+            at += _ONE
+        while text[at] != _LINE_FEED:
+            at += _ONE
+        at += _ONE
+    return num_values
+
+
+@kernel
 def parse_lines(
     text: _Text,
     cursor: NDArray[np.int64],
     rules: NDArray[np.int64],
     features: Features,
+    row_stop: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
     labels: Labels,
     weights: NDArray[np.float64],
     lines: NDArray[np.int64],
@@ -158,11 +182,14 @@ def parse_lines(
     """Parses lines from the cursor on, until the block ends or a line is not ordinary.
 
     Args:
-        cursor: (4,), position in the text, line number, row of the next document, and number of runs; output.
-        rules: (5,), first index, treatment of overflow, and whether labels must be whole, and a label and a
-            qid are needed.
-        features: (n, F), labels: (n,), weights: (n,), lines: (n,), output, one row per document. Values that
-            a line omits are not written.
+        cursor: (5,), position in the text, line number, row of the next document, number of runs, and number
+            of stored values; output.
+        rules: (6,), first index, treatment of overflow, whether labels must be whole, whether a label and a
+            qid are needed, and whether the features are sparse.
+        features: (n, F), output, in which values that a line omits are not written; (0, F) if sparse.
+        row_stop: (n,), columns: (m,), values: (m,), output if sparse: for each document the position after
+            its last value; column and value of each `index:value`.
+        labels: (n,), weights: (n,), lines: (n,), output, one row per document.
         documents: (n, L), document ids as code points; output.
         runs: (n, 3), output: first row of consecutive documents of one query, start and end of its id.
 
@@ -171,6 +198,7 @@ def parse_lines(
         may be written in part.
     """
     at, line, row, num_runs = np.uint64(cursor[0]), cursor[1], np.uint64(cursor[2]), cursor[3]
+    num_values = np.uint64(cursor[4])
     end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
     query, query_stop, has_query = _ZERO, _ZERO, False
     reason = BLOCK_END
@@ -184,7 +212,8 @@ def parse_lines(
             at, query, query_stop, is_ascii = _read_query(text, at, rules)
             same = has_query and _same(text, last, last_stop, query, query_stop)
             if at != _FAILED and (is_ascii or same):
-                at = comment = _read_features(text, at, rules, row, features)
+                at, after = _read_features(text, at, rules, row, features, columns, values, num_values)
+                comment = at
             else:
                 at = _FAILED
         stop = _FAILED if is_document and at == _FAILED else _read_end(text, comment)
@@ -197,12 +226,15 @@ def parse_lines(
                 num_runs += 1
             has_query = True
             lines[row] = line
+            if rules[5]:
+                num_values = after
+                row_stop[row] = num_values
             if text[comment] == _COMMENT and not _write_id(text, comment + _ONE, stop, row, documents):
                 reason = ODD_ID
             row += _ONE
         at = stop + _ONE
         line += 1
-    cursor[0], cursor[1], cursor[2], cursor[3] = at, line, row, num_runs
+    cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = at, line, row, num_runs, num_values
     return reason
 
 
@@ -257,23 +289,40 @@ def _read_query(
 
 @kernel
 def _read_features(
-    text: _Text, at: _Position, rules: NDArray[np.int64], row: _Row, features: Features
-) -> _Position:
-    """Writes `index:value` pairs in ascending order, and returns the position after them."""
-    first_index, overflow = np.uint64(rules[0]), rules[1]
+    text: _Text,
+    at: _Position,
+    rules: NDArray[np.int64],
+    row: _Row,
+    features: Features,
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    num_values: _Position,
+) -> tuple[_Position, _Position]:
+    """Writes `index:value` pairs in ascending order.
+
+    Returns the position after them, and the number of stored values including them if sparse.
+    """
+    first_index, overflow, is_sparse = np.uint64(rules[0]), rules[1], rules[5]
+    space = np.uint64(len(columns))
     lowest, width = _ZERO, np.uint64(features.shape[1])
     while True:
         start = at = _after_blanks(text, at)
         if np.uint64(text[at]) - _DIGIT_ZERO >= _TEN:
-            return at
+            return at, num_values
         stop, index, value = _read_usual_pair(text, start)
         if stop == _FAILED:
             stop, index, value = _read_pair(text, start, overflow)
         column = index - first_index  # index 0 of a file that starts from 1: a huge number
         if stop == _FAILED or column < lowest or column >= width:
-            return _FAILED
+            return _FAILED, num_values
         lowest = column + _ONE
-        features[row, column] = value
+        if is_sparse:
+            if num_values == space:
+                return _FAILED, num_values
+            columns[num_values], values[num_values] = column, value
+            num_values += _ONE
+        else:
+            features[row, column] = value
         at = stop
 
 

@@ -302,7 +302,7 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
     if number > MAX_FEATURES:
         raise DataError(
             f"{where}: the feature index is {quote(token)}; the maximum number of features is "
-            f"{MAX_FEATURES}, because they are stored in a dense matrix. Number the features without gaps."
+            f"{MAX_FEATURES}. Number the features without gaps."
         )
     if form.num_features is not None and number > form.num_features:
         raise DataError(

@@ -20,13 +20,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import CheckedFeatures
+from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows
 from ltrbench.data.formats.compression import Blocks, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.blocks import (
@@ -76,6 +76,7 @@ def read_letor(
     absent: float = 0.0,
     overflow: str = "refuse",
     nulls: str = "refuse",
+    sparse: bool = False,
     sort_queries: bool = False,
     whole_labels: bool = False,
     feature_names: str | Path | None = None,
@@ -99,6 +100,8 @@ def read_letor(
         overflow: treatment of values beyond float32: "refuse" (an error), "cap" (largest float32 of the same
             sign) or "missing" (NaN).
         nulls: treatment of values written as NULL: "refuse" (an error) or "missing" (NaN).
+        sparse: store only the values that the lines have, as SparseRows, for many features of which a line
+            has few. The data set and the results are the same.
         sort_queries: group scattered lines by query, in the order of each query's first line; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -126,12 +129,13 @@ def read_letor(
     """
     form = LineFormat(num_features, first_index, whole_labels, overflow=overflow, nulls=nulls)
     check_switch("sort_queries", sort_queries)
+    check_switch("sparse", sparse)
     _check_absent(absent)
     form, names = _with_names(form, feature_names)
     paths = as_paths(path)
     with _naming_files_beyond_memory(paths):
-        rows, sizes, files = _read_files(paths, form, absent, read_companions)
-        dataset = _join(rows, sizes, files, form, sort_queries)
+        rows, sizes, files = _read_files(paths, form, absent, sparse, read_companions)
+        dataset = _join(rows, sizes, files, form, absent, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
 
@@ -143,6 +147,7 @@ def read_letor_features(
     absent: float = 0.0,
     overflow: str = "refuse",
     nulls: str = "refuse",
+    sparse: bool = False,
     feature_names: str | Path | None = None,
 ) -> Features:
     """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
@@ -152,7 +157,7 @@ def read_letor_features(
     label. The options are those of `read_letor`.
 
     Returns:
-        (D, F), the documents in file order.
+        (D, F), the documents in file order; SparseRows with `sparse`.
 
     Raises:
         DataError: as `read_letor`; only some lines of a file have a label, a weight or a qid.
@@ -168,13 +173,14 @@ def read_letor_features(
     form = LineFormat(
         num_features, first_index, needs_qid=False, needs_label=False, overflow=overflow, nulls=nulls
     )
+    check_switch("sparse", sparse)
     _check_absent(absent)
     form, _ = _with_names(form, feature_names)
     paths = as_paths(path)
     with _naming_files_beyond_memory(paths):
-        rows, sizes, _ = _read_files(paths, form, absent, lambda _: NOTHING_BESIDE)
+        rows, sizes, _ = _read_files(paths, form, absent, sparse, lambda _: NOTHING_BESIDE)
         _check_width(rows, sizes)
-        return rows.features
+        return cast(Features, rows.matrix(absent))
 
 
 @contextlib.contextmanager
@@ -211,20 +217,25 @@ def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, 
 
 
 def _read_files(
-    paths: Sequence[Path], form: LineFormat, absent: float, companions: Callable[[Path], Companions]
+    paths: Sequence[Path],
+    form: LineFormat,
+    absent: float,
+    sparse: bool,
+    companions: Callable[[Path], Companions],
 ) -> tuple[DocumentRows, list[FileSize], list[_File]]:
     """Returns the rows of all files, the sizes, and the content of each file, which refers to the rows."""
     with contextlib.ExitStack() as stack:
         texts = [stack.enter_context(read_twice(path)) for path in paths]
-        sizes = count_files(paths, texts)
-        rows = allocate(sizes, form, absent)
-        files, start = [], 0
+        sizes = count_files(paths, texts, sparse)
+        rows = allocate(sizes, form, absent, sparse)
+        files, start, first = [], 0, 0
         for size, text in zip(sizes, texts, strict=True):
             beside = companions(size.path)
             lines = form if beside.query_sizes is None else replace(form, needs_qid=False)
-            stop = start + size.total.num_documents
-            files.append(_read_file(size, text(), lines, absent, beside, rows.part(start, stop)))
-            start = stop
+            stop, last = start + size.total.num_documents, first + size.total.num_values
+            part = rows.part(slice(start, stop), slice(first, last))
+            files.append(_read_file(size, text(), lines, absent, beside, part))
+            start, first = stop, last
     return rows, sizes, files
 
 
@@ -256,9 +267,9 @@ def _fill(
     """Parses the blocks of a file into its rows, and returns the runs of lines with the same qid."""
 
     def fill(part: _Part) -> list[QueryRun]:
-        block_rows = rows.part(part.start, part.stop)
+        block_rows = rows.part(part.rows, part.values)
         runs = fill_block(part.text, part.first_line, form, absent, size.path, block_rows)
-        return [(part.start + row, query) for row, query in runs]
+        return [(part.rows.start + row, query) for row, query in runs]
 
     runs: list[QueryRun] = []
     for runs_of_block in in_order(fill, _parts(size, text)):
@@ -269,12 +280,12 @@ def _fill(
 
 
 class _Part(NamedTuple):
-    """A block of a file, and the rows of its documents."""
+    """A block of a file, the rows of its documents, and the positions of their values if sparse."""
 
     text: bytes
     first_line: int
-    start: int
-    stop: int
+    rows: slice
+    values: slice
 
 
 def _parts(size: FileSize, text: Blocks) -> Iterator[_Part]:
@@ -283,13 +294,14 @@ def _parts(size: FileSize, text: Blocks) -> Iterator[_Part]:
     Raises:
         DataError: as `read_blocks`; these are not the blocks that were counted.
     """
-    start, num_blocks = 0, 0
+    start, first, num_blocks = 0, 0, 0
     for block, first_line in text:
         if num_blocks == len(size.blocks):
             raise changed_between_passes(size.path)
-        stop = start + size.blocks[num_blocks].num_documents
-        yield _Part(block, first_line, start, stop)
-        start, num_blocks = stop, num_blocks + 1
+        counts = size.blocks[num_blocks]
+        stop, last = start + counts.num_documents, first + counts.num_values
+        yield _Part(block, first_line, slice(start, stop), slice(first, last))
+        start, first, num_blocks = stop, last, num_blocks + 1
     if num_blocks < len(size.blocks):
         raise changed_between_passes(size.path)
 
@@ -343,7 +355,12 @@ def _weights(
 
 
 def _join(
-    rows: DocumentRows, sizes: list[FileSize], files: list[_File], form: LineFormat, sort_queries: bool
+    rows: DocumentRows,
+    sizes: list[FileSize],
+    files: list[_File],
+    form: LineFormat,
+    absent: float,
+    sort_queries: bool,
 ) -> RankingDataset:
     """Joins the files into one data set, its rows in the order of `_gather`."""
     _check_alike(files)
@@ -355,10 +372,10 @@ def _join(
     positions = [name for file in files for name in file.beside.positions or ()]
     _check_width(rows, sizes)
     # The parser refuses infinite values.
-    features: Any = CheckedFeatures(gathered.take(rows.features))
+    features = CheckedFeatures(_taken_features(rows.matrix(absent), gathered))
     try:
         return RankingDataset(
-            features=features,
+            features=cast(Features, features),
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
@@ -371,6 +388,12 @@ def _join(
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
+
+
+def _taken_features(features: AnyFeatures, gathered: Gathered) -> AnyFeatures:
+    if gathered.file_rows is None or not isinstance(features, SparseRows):
+        return gathered.take(cast(Features, features))
+    return features.slice(np.stack([gathered.file_rows, gathered.file_rows + 1], axis=1))
 
 
 def _taken_ids(rows: DocumentRows, gathered: Gathered) -> NDArray[np.str_] | None:

@@ -31,6 +31,7 @@ class Counts:
     text: bytes = b""  # of this line
     second: int = -1  # largest feature index of the other lines
     longest_id: int = 0  # number of characters of the longest document id
+    num_values: int = 0  # number of `index:value` pairs; 0 if they are not counted
 
     def __add__(self, other: Counts) -> Counts:
         """Returns the counts of both texts; this one comes first."""
@@ -40,6 +41,7 @@ class Counts:
             num_documents=self.num_documents + other.num_documents,
             second=max(most.second, less.largest),
             longest_id=max(self.longest_id, other.longest_id),
+            num_values=self.num_values + other.num_values,
         )
 
 
@@ -55,15 +57,19 @@ class FileSize:
         return reduce(add, self.blocks, Counts())
 
 
-def count_files(paths: Sequence[Path], texts: Sequence[Callable[[], Blocks]]) -> list[FileSize]:
+def count_files(paths: Sequence[Path], texts: Sequence[Callable[[], Blocks]], sparse: bool) -> list[FileSize]:
     """Counts the documents of each file, up to the first place that cannot be read.
 
     The second pass raises the error of this place, unless it finds an invalid line before it.
+
+    Args:
+        sparse: whether to count the values.
     """
+    count = count_with_values if sparse else count_block
     sizes = [FileSize(path, []) for path in paths]
     with contextlib.suppress(DataError):
         for size, text in zip(sizes, texts, strict=True):
-            for counts in in_order(count_block, text()):
+            for counts in in_order(count, text()):
                 size.blocks.append(counts)
     return sizes
 
@@ -89,8 +95,19 @@ def count_block(block: tuple[bytes, int]) -> Counts:
     )
 
 
-def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> DocumentRows:
+def count_with_values(block: tuple[bytes, int]) -> Counts:
+    """Returns the size of a block, including the number of values."""
+    from ltrbench.data.formats.letor import kernels
+
+    num_values = kernels.count_values(np.frombuffer(with_line_feed(block[0]), dtype=np.uint8))
+    return replace(count_block(block), num_values=num_values)
+
+
+def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float, sparse: bool) -> DocumentRows:
     """Returns arrays for the documents of all files.
+
+    Args:
+        sparse: whether to store only the values that the lines have, which `count_files` has counted.
 
     Raises:
         DataError: They do not fit into memory.
@@ -98,18 +115,21 @@ def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float) -> Docu
     total = reduce(add, (size.total for size in sizes))
     # A line with a larger index is invalid; the second pass reports it.
     width = form.num_features or min(max(total.largest + 1 - form.first_index, 0), MAX_FEATURES)
-    num_bytes = DocumentRows.num_bytes(total.num_documents, width, total.longest_id) + width * _BYTES_PER_NAME
+    num_values = total.num_values if sparse else None
+    num_bytes = DocumentRows.num_bytes(total.num_documents, width, total.longest_id, num_values)
+    num_bytes += width * _BYTES_PER_NAME
     available = available_bytes()
     if num_bytes > available:
         # The widest line may be no document at all.
         place = f"{file_of_largest(sizes)}:{total.line}"
         parse_line(total.text, place, replace(form, needs_qid=False))
+        with_values = f" and {num_values} values" if sparse else ""
         raise DataError(
-            f"{place}: {_cause(total, width, form)}; with {total.num_documents} documents the data needs "
-            f"{num_bytes / 1e9:.1f} GB of memory as float32, but only {available / 1e9:.1f} GB are available."
-            f" {_remedy(total, width, form)}"
+            f"{place}: {_cause(total, width, form)}; with {total.num_documents} documents{with_values} "
+            f"the data needs {num_bytes / 1e9:.1f} GB of memory as float32, but only "
+            f"{available / 1e9:.1f} GB are available. {_remedy(total, width, form, sparse)}"
         )
-    return DocumentRows.allocate(total.num_documents, width, total.longest_id, absent)
+    return DocumentRows.allocate(total.num_documents, width, total.longest_id, absent, num_values)
 
 
 def file_of_largest(sizes: Sequence[FileSize]) -> Path:
@@ -123,12 +143,16 @@ def _cause(total: Counts, width: int, form: LineFormat) -> str:
     return f"the largest feature index is on this line and requires {width} features"
 
 
-def _remedy(total: Counts, width: int, form: LineFormat) -> str:
+def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool) -> str:
     """Returns the remedy: for a mistake in one line, or for data that is too large for this machine."""
     if form.num_features is None and total.second + 1 - form.first_index <= width / 2:
         others = f"The largest index of all other lines is {total.second}. " if total.second >= 0 else ""
         return f"{others}Check that index, and number the features without gaps."
-    return (
-        "The indices of other lines are of the same size. Use a machine or a container with more memory, "
-        "fewer documents or fewer features."
+    only_stored = (
+        "If the lines omit most features, set sparse=true (in a run data.sparse=true), which needs memory "
+        "only for the values that they have. Otherwise "
     )
+    only_stored = "" if sparse else only_stored
+    smaller = "use a machine or a container with more memory, fewer documents or fewer features."
+    remedy = f"{only_stored}{smaller}"
+    return f"The indices of other lines are of the same size. {remedy[0].upper()}{remedy[1:]}"

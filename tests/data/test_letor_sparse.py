@@ -1,0 +1,112 @@
+"""LETOR text read with sparse=True: the same data set as without it, in the memory of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+
+from ltrbench.data import read_data, read_letor, write_letor
+from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.formats import compression
+from ltrbench.data.formats.letor import sizes
+from ltrbench.data.formats.letor.reader import read_letor_features
+from ltrbench.data.sources import LetorFiles
+from ltrbench.errors import ConfigError, DataError
+
+Write = Callable[..., Path]
+
+LINES = (
+    b"0 qid:1 1:0.5 3:2 # docid = a\n",
+    b"2 qid:2 2:nan 7:0 # docid = b\n",
+    b"# comment 1:2 3:4\n",
+    b"1 qid:1 # docid = c\n",
+    b"1 qid:q:3 4:0.30000000000000004 5:1 6:-0.0\n",
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(content: bytes, name: str = "train.txt") -> Path:
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return write_file
+
+
+@pytest.mark.parametrize("absent", [0.0, -0.0, np.nan])
+@pytest.mark.parametrize("block_bytes", [7, 60, 1 << 22])
+def test_several_files_with_scattered_queries_are_the_same_data_set(
+    write: Write, monkeypatch: pytest.MonkeyPatch, block_bytes: int, absent: float
+) -> None:
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", block_bytes)
+    files = [write(b"".join(LINES)), write(b"".join(LINES[::-1]), "more.txt")]
+    dense = read_letor(files, absent=absent, sort_queries=True)
+    sparse = read_letor(files, absent=absent, sort_queries=True, sparse=True)
+    assert isinstance(sparse.features, SparseRows)
+    assert np.asarray(sparse.features).tobytes() == dense.features.tobytes()
+    assert len(sparse.features.values) == 14
+    assert sparse.fingerprint == dense.fingerprint
+    assert sparse.document_ids is not None
+    assert dense.document_ids is not None
+    assert sparse.document_ids.tolist() == dense.document_ids.tolist()
+    assert sparse.feature_names == dense.feature_names
+    features = read_letor_features(files, absent=absent, sparse=True)
+    assert np.asarray(features).tobytes() == read_letor_features(files, absent=absent).tobytes()
+
+
+def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    width, names = 50_000, 160 * 50_000
+    content = b"".join(b"1 qid:%d %d:1 %d:2\n" % (row // 9, row + 1, width - row) for row in range(1000))
+    monkeypatch.setattr(sizes, "available_bytes", lambda: names + 1000 * (3 * 8 + 2 * 8 + 2 * 8))
+    file = write(content)
+    with pytest.raises(
+        DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
+    ):
+        read_letor(file)
+    data = read_letor(file, sparse=True)
+    assert data.features.shape == (1000, width)
+    monkeypatch.setattr(sizes, "available_bytes", lambda: names)
+    parts = ("train.txt:1:", "50000 features", "1000 documents and 2000 values", "more memory")
+    with pytest.raises(DataError, match=naming(*parts)) as refusal:
+        read_letor(file, sparse=True)
+    assert "sparse=true" not in str(refusal.value)
+
+
+def test_a_single_index_that_is_too_large_is_still_named(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "available_bytes", lambda: 10**6)
+    with pytest.raises(DataError, match=naming("train.txt:2:", "other lines is 1", "Check that index")):
+        read_letor(write(b"0 qid:1 1:1\n1 qid:1 16777216:3\n"), sparse=True)
+
+
+def test_a_data_source_reads_all_splits_sparsely(write: Write) -> None:
+    train, test = write(b"".join(LINES)), write(b"1 qid:9 2:1\n0 qid:9 7:1\n", "test.txt")
+    source = LetorFiles(name="mine", train=str(train), test=str(test), sort_queries=True, valid_share=0)
+    dense = source.load()
+    source.sparse = True
+    sparse = source.load()
+    assert all(csr_of(split.features) is not None for _, split in sparse)
+    assert [split.fingerprint for _, split in sparse] == [split.fingerprint for _, split in dense]
+
+
+def test_written_text_is_that_of_the_dense_data_set(write: Write, tmp_path: Path) -> None:
+    file = write(b"".join(LINES))
+    for sparse in (False, True):
+        write_letor(read_data(file, sort_queries=True, sparse=sparse), tmp_path / f"{sparse}.txt")
+    assert (tmp_path / "True.txt").read_bytes() == (tmp_path / "False.txt").read_bytes()
+
+
+def test_the_option_is_a_switch(write: Write) -> None:
+    file = write(LINES[0])
+    option: Any = "auto"
+    for read in (read_letor, read_letor_features):
+        with pytest.raises(ConfigError, match=naming("sparse", "'auto'")):
+            read(file, sparse=option)
