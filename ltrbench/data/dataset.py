@@ -308,17 +308,22 @@ class RankingDataset(Judgments):
             changes.setdefault("query_weights", None)  # derived from the document weights
         return replace(self, **{"features": _checked(self.features), **changes})
 
-    def in_memory(self) -> RankingDataset:
+    def in_memory(self, keep_sparse: bool = False) -> RankingDataset:
         """Returns the data set with its features as one array; self if they are one already.
+
+        Args:
+            keep_sparse: whether sparse features become SparseRows instead, which need no more memory than
+                the stored values.
 
         Raises:
             DataError: The array does not fit into the available memory.
         """
         if not isinstance(self.features, FeatureMatrix):
             return self
+        sparse = csr_of(self.features) if keep_sparse else None
         # A copy keeps what is cached, such as the fingerprint.
         dataset = copy.copy(self)
-        dataset._set("features", as_array(self.features))
+        dataset._set("features", as_array(self.features) if sparse is None else sparse)
         return dataset
 
     def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:

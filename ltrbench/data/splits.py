@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import FeatureMatrix, SparseRows, csr_of, require_memory, row_parts
+from ltrbench.data.features import FeatureMatrix, SparseRows, csr_of, is_sparse, require_memory, row_parts
 from ltrbench.errors import DataError
 from ltrbench.shapes import QueryStart
 
@@ -48,19 +48,24 @@ class Splits:
         _check_no_leak(self)
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
-    def in_memory(self) -> Splits:
+    def in_memory(self, keep_sparse: bool = False) -> Splits:
         """Returns the splits with the features of each as one array; self if they are arrays already.
+
+        Args:
+            keep_sparse: whether sparse features stay as they are.
 
         Raises:
             DataError: The arrays do not fit into the available memory together.
         """
         matrices = {name: split for name, split in self if isinstance(split.features, FeatureMatrix)}
+        if keep_sparse:
+            matrices = {name: split for name, split in matrices.items() if not is_sparse(split.features)}
         if not matrices:
             return self
         num_documents = sum(split.num_documents for split in matrices.values())
         require_memory(
             f"{', '.join(matrices)}: the features of {num_documents} documents with "
-            f"{self.train.num_features} features",
+            f"{self.train.num_features} features as one array",
             sum(split.features.nbytes for split in matrices.values()),
         )
         # A copy, because these splits have been checked.

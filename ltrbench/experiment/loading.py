@@ -60,12 +60,13 @@ class _NoKeyError(Exception):
     """A field of a source has a value that cannot be compared with a later one."""
 
 
-def load_once(source: DataSource, in_memory: bool = False) -> tuple[Splits, float]:
+def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = False) -> tuple[Splits, float]:
     """Returns the splits of a source, and the seconds that their loading took in this process.
 
     Args:
         in_memory: whether the features of each split must be one array. These arrays replace the splits that
             this process keeps, so that it does not hold the same features twice.
+        keep_sparse: whether sparse features nevertheless stay as they are.
 
     Raises:
         DataError: The data is absent or invalid, or the arrays do not fit into memory.
@@ -75,10 +76,10 @@ def load_once(source: DataSource, in_memory: bool = False) -> tuple[Splits, floa
             key: Hashable = (Path.cwd(), _key_of(source))
         except _NoKeyError:
             loaded = _load(source)
-            return _result(_in_memory(loaded) if in_memory else loaded)
+            return _result(_in_memory(loaded, keep_sparse) if in_memory else loaded)
         loaded = _kept(key, source)
         if in_memory:
-            loaded = _loaded[key] = _in_memory(loaded)
+            loaded = _loaded[key] = _in_memory(loaded, keep_sparse)
         return _result(loaded)
 
 
@@ -86,10 +87,10 @@ def _result(loaded: _Loaded) -> tuple[Splits, float]:
     return loaded.splits, loaded.seconds
 
 
-def _in_memory(loaded: _Loaded) -> _Loaded:
+def _in_memory(loaded: _Loaded, keep_sparse: bool) -> _Loaded:
     watch = Stopwatch()
     with watch:
-        splits = loaded.splits.in_memory()
+        splits = loaded.splits.in_memory(keep_sparse)
     if splits is loaded.splits:
         return loaded
     return replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)

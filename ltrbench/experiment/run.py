@@ -377,8 +377,8 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
     have loaded the same data.
     """
-    in_memory = not experiment.ranker.reads_blocks
-    splits, loading = load_once(experiment.source, in_memory)
+    in_memory, keep_sparse = not experiment.ranker.reads_blocks, experiment.ranker.reads_sparse
+    splits, loading = load_once(experiment.source, in_memory, keep_sparse)
     if experiment.resample is None:
         seconds["load"] = loading
         return splits, {}
@@ -386,7 +386,7 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
     with seconds.taking("load"):
         resampled = replace(splits, train=experiment.resample.of(whole))
-        resampled = resampled.in_memory() if in_memory else resampled
+        resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
     seconds["load"] += loading
     return resampled, {"resample": drawn}
 

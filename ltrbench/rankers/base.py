@@ -82,6 +82,12 @@ class Ranker(ABC):
         require("seed", self.seed, at_least=0)
         require("num_threads", self.num_threads, at_least=0)
 
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether `fit` and `predict` read sparse features (`csr_of`) without an array of all cells.
+        Otherwise a run passes arrays."""
+        return self.reads_blocks
+
     @abstractmethod
     def fit(
         self,

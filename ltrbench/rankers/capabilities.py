@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import rows_of_block
+from ltrbench.data.features import SparseRows, rows_of_block
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
@@ -228,9 +228,10 @@ def scores_with(
 ) -> NDArray[np.floating[Any]]:
     """Returns the (n,) scores of some documents with other values of one feature; see SupportsScoresWith.
 
-    A ranker without this method predicts copies of the rows, a block of them at a time.
+    A ranker without this method, and any ranker with sparse features, predicts copies of the rows, a block of
+    them at a time.
     """
-    if isinstance(ranker, SupportsScoresWith):
+    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
         return ranker.scores_with(features, rows, feature, values)
     scores = np.empty(len(rows), dtype=ranker.score_dtype)
     size = rows_of_block(features.shape[1])

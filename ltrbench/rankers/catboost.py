@@ -27,12 +27,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, as_array, csr_of, row_blocks
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import check_fitted
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -51,6 +52,9 @@ from ltrbench.rankers.library import (
 )
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 try:
     import catboost as cb
@@ -257,19 +261,24 @@ class CatBoostRanker(LibraryRanker):
 
     def _train_pool(self, train: RankingDataset) -> cb.Pool:
         first = train.features[0]
-        if all(np.array_equal(row, first, equal_nan=True) for row in train.features):
+        rows = (row for _, block in row_blocks(train.features) for row in block)
+        if all(np.array_equal(row, first, equal_nan=True) for row in rows):
             # CatBoost refuses data in which no feature varies; with missing values it learns the score 0.
-            return self._pool(train, np.full_like(train.features, np.nan))
+            return self._pool(train, np.full(train.features.shape, np.nan, dtype=np.float32))
         return self._pool(train)
 
     def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
         return cb.Pool(
-            data.features if features is None else features,
+            _as_input(data.features) if features is None else features,
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
             thread_count=self._threads,
         )
+
+    @property
+    def reads_sparse(self) -> bool:
+        return True
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
@@ -423,6 +432,15 @@ class CatBoostRanker(LibraryRanker):
         """Returns CatBoost's name of the loss with its options, such as LambdaMart:metric=NDCG;top=30."""
         settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
         return f"{self._loss}:{settings}" if settings else self._loss
+
+
+def _as_input(features: AnyFeatures) -> Features | csr_matrix[np.float32]:
+    """Returns features as CatBoost reads them: sparse if cells that are not stored are 0, otherwise an
+    array."""
+    sparse = csr_of(features)
+    if sparse is None or sparse.absent != 0:
+        return as_array(features)
+    return sparse.to_scipy().copy()  # CatBoost refuses read-only arrays
 
 
 class _Watcher:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, row_blocks
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
@@ -165,7 +165,7 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        if not self.reads_blocks:
+        if not self._reads(train.features):
             train, valid = train.in_memory(), None if valid is None else valid.in_memory()
         # Not `refuse`, which also evaluates the cautions: `fit` is timed.
         for refusal in self._refusals_in(train):
@@ -232,8 +232,12 @@ class LibraryRanker(BoostingRanker):
         return contributions
 
     def _checked(self, features: AnyFeatures, num_features: int) -> AnyFeatures:
-        check = check_blocks if self.reads_blocks else check_features
+        check = check_blocks if self._reads(features) else check_features
         return check(features, num_features)
+
+    def _reads(self, features: AnyFeatures) -> bool:
+        """Returns whether the ranker reads these features even if they are not one array."""
+        return self.reads_blocks or (self.reads_sparse and is_sparse(features))
 
     def library_model(self) -> tuple[str, object]:
         return self.packages[0], check_fitted(self._model)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import row_blocks
 from ltrbench.rankers.base import (
     Ranker,
-    check_features,
+    check_blocks,
     check_fitted,
     read_model_json,
     refused_as_saved,
@@ -32,6 +33,7 @@ class RandomRanker(Ranker):
     """
 
     is_yardstick: ClassVar[bool] = True
+    reads_blocks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +50,10 @@ class RandomRanker(Ranker):
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        features = check_features(features, check_fitted(self._num_features))
+        given = check_blocks(features, check_fitted(self._num_features))
+        return np.concatenate([self._scores(block) for _, block in row_blocks(given)] or [np.zeros(0)])
+
+    def _scores(self, features: Features) -> NDArray[np.float64]:
         # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
         words = (features + np.float32(0)).view(np.uint32).astype(np.uint64)
         odd = np.random.default_rng(self.seed).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1

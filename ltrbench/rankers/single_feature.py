@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import as_array, csr_of
 from ltrbench.errors import require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import (
     Ranker,
-    check_features,
+    check_blocks,
     check_fitted,
     read_model_json,
     refused_as_saved,
@@ -39,6 +40,10 @@ class SingleFeatureRanker(Ranker):
 
     is_yardstick: ClassVar[bool] = True
 
+    @property
+    def reads_sparse(self) -> bool:
+        return True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_metric(self.metric)
@@ -54,17 +59,19 @@ class SingleFeatureRanker(Ranker):
         del valid, on_iteration
         self._num_features = train.num_features
         best = float("-inf")
-        for feature in range(train.num_features):
+        sparse = csr_of(train.features)
+        columns = iter(as_array(train.features).T) if sparse is None else sparse.by_columns()
+        for feature, values in enumerate(columns):
             for sign in (1.0, -1.0):
-                scores = _signed(train.features[:, feature], sign)
+                scores = _signed(values, sign)
                 value = evaluate(train, scores, [self.metric]).means[self.metric]
                 if value > best:
                     best, self._feature, self._sign = value, feature, sign
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        features = check_features(features, check_fitted(self._num_features))
-        return _signed(features[:, self._feature], self._sign)
+        given = check_blocks(features, check_fitted(self._num_features))
+        return _signed(given[:, self._feature], self._sign)
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         used = np.zeros(check_fitted(self._num_features))

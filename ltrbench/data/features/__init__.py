@@ -20,7 +20,7 @@ from ltrbench.data.features.matrix import (
     row_parts,
     rows_of_block,
 )
-from ltrbench.data.features.sparse import SparseRows, csr_of
+from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
 
@@ -37,6 +37,7 @@ __all__ = [
     "csr_of",
     "gather_rows",
     "is_mapped",
+    "is_sparse",
     "read_rows",
     "require_memory",
     "row_blocks",

@@ -38,6 +38,12 @@ _Rows = NDArray[np.int64] | range
 """Row numbers of 0 or more."""
 
 
+_BLOCKS_OR_SUBSET = (
+    "Use a model that reads the features by blocks, such as model=native, or take fewer queries "
+    "(data.subset), or free memory."
+)
+
+
 class FeatureMatrix(ABC):
     """Read-only float32 features (D, F); a missing value is NaN."""
 
@@ -248,27 +254,30 @@ def as_array(features: AnyFeatures) -> Features:
     if not isinstance(features, FeatureMatrix):
         return features
     num_documents, num_features = features.shape
-    require_memory(f"the features of {num_documents} documents with {num_features} features", features.nbytes)
+    require_memory(
+        f"the features of {num_documents} documents with {num_features} features as one array",
+        features.nbytes,
+    )
     array = np.empty(features.shape, dtype=features.dtype)
     for start, block in row_blocks(features):
         array[start : start + len(block)] = block
     return array
 
 
-def require_memory(what: str, num_bytes: int) -> None:
+def require_memory(what: str, num_bytes: int, remedy: str = _BLOCKS_OR_SUBSET) -> None:
     """Raises DataError if an allocation does not fit into the memory of the machine or of its container.
 
     Some systems allow any allocation and kill the process when it uses the memory.
 
     Args:
         what: what is allocated, a plural noun.
+        remedy: further sentences of the message.
     """
     free = available_bytes()
     if num_bytes > free:
         raise DataError(
-            f"{what} need {num_bytes / 1e9:.1f} GB of memory as one array, but only {free / 1e9:.1f} GB are "
-            "available. Use a model that reads the features by blocks, such as model=native, or take fewer "
-            "queries (data.subset), or free memory."
+            f"{what} need {num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are "
+            f"available. {remedy}"
         )
 
 

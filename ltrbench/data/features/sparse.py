@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +109,27 @@ class SparseRows(FeatureMatrix):
     def arrays(self) -> Iterator[NDArray[Any]]:
         yield from (self.row_start, self.columns, self.values)
 
+    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+        match index:
+            case (slice(start=None, stop=None, step=None), int() | np.integer() as column):
+                return self._column(range(self.num_features)[column])
+        return super().__getitem__(index)
+
+    def _column(self, column: int) -> NDArray[np.float32]:
+        """Returns the (D,) values of a column from the stored values, without dense rows."""
+        values = np.full(len(self), self.absent, dtype=np.float32)
+        stored = np.flatnonzero(self.columns == column)
+        values[np.searchsorted(self.row_start, stored, side="right") - 1] = self.values[stored]
+        return values
+
+    def by_columns(self) -> Iterator[NDArray[np.float32]]:
+        """Yields the (D,) values of each column, in order; needs the memory of the stored values again."""
+        by_column = self.to_scipy().tocsc()
+        for start, stop in pairwise(by_column.indptr.tolist()):
+            values = np.full(len(self), self.absent, dtype=np.float32)
+            values[by_column.indices[start:stop]] = by_column.data[start:stop]
+            yield values
+
     def cell(self, position: int) -> tuple[int, int]:
         """Returns the row and the column of the stored value at a position."""
         row = int(np.searchsorted(self.row_start, position, side="right")) - 1
@@ -180,25 +202,34 @@ def csr_of(features: AnyFeatures) -> SparseRows | None:
     The rows of a RowView are copied unless they are adjacent, and so are stacked parts; the copy has the size
     of the stored values.
     """
+    if not is_sparse(features):
+        return None
     if isinstance(features, RowView):
         base = csr_of(features.base)
         return None if base is None else base.slice(features.ranges)
     if isinstance(features, StackedRows):
-        return _stacked([csr_of(part) for part in features.parts])
+        return _stacked([part for part in features.parts if isinstance(part, SparseRows)])
     return features if isinstance(features, SparseRows) else None
 
 
-def _stacked(parts: list[SparseRows | None]) -> SparseRows | None:
-    """Returns sparse matrices one below the other; None if a part is not sparse or has another `absent`."""
-    sparse = [part for part in parts if part is not None]
-    if len(sparse) < len(parts) or len({repr(part.absent) for part in sparse}) > 1:
-        return None
-    if len(sparse) == 1:
-        return sparse[0]
-    sizes = np.concatenate([np.diff(part.row_start) for part in sparse])
+def is_sparse(features: AnyFeatures) -> bool:
+    """Returns whether features have a sparse form, without copying them as `csr_of` may do."""
+    if isinstance(features, RowView):
+        return is_sparse(features.base)
+    if isinstance(features, StackedRows):
+        parts = [part for part in features.parts if isinstance(part, SparseRows)]
+        return len(parts) == len(features.parts) and len({repr(part.absent) for part in parts}) == 1
+    return isinstance(features, SparseRows)
+
+
+def _stacked(parts: list[SparseRows]) -> SparseRows:
+    """Returns sparse matrices with the same `absent`, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.concatenate([np.diff(part.row_start) for part in parts])
     row_start = np.concatenate([[0], np.cumsum(sizes)])
-    columns = np.concatenate([part.columns for part in sparse])
-    return sparse[0]._sharing_checks(row_start, columns, np.concatenate([part.values for part in sparse]))
+    columns = np.concatenate([part.columns for part in parts])
+    return parts[0]._sharing_checks(row_start, columns, np.concatenate([part.values for part in parts]))
 
 
 def _taken(stored: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[Any]:

@@ -28,21 +28,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.data.features import AnyFeatures, as_array, gather_rows, row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    SparseRows,
+    as_array,
+    csr_of,
+    gather_rows,
+    require_memory,
+    row_blocks,
+)
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
 """Maximum number of value bins per column; a byte also has to represent the bin of missing values."""
 Rows = NDArray[np.uint32]  # (n,), document indices, ascending
-CutPoints = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
-"""(values of a feature, max_bins) -> its thresholds, ascending, at most max_bins - 1; NaN is ignored."""
+
+
+class CutPoints(Protocol):
+    """Returns the thresholds of one feature, ascending, at most max_bins - 1; NaN is ignored.
+
+    There are `num_zeros` documents with the value 0 in addition to `values`.
+    """
+
+    def __call__(
+        self, values: NDArray[np.float32], max_bins: int, num_zeros: int = 0, /
+    ) -> NDArray[np.float32]: ...
 
 
 class ThresholdRule(NamedTuple):
@@ -87,30 +105,46 @@ class BinnedFeatures:
         return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
 
 
-def quantile_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def quantile_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0) -> NDArray[np.float32]:
     """Returns the thresholds of one feature for bins of equal weight, ascending; NaN is ignored.
 
     There are at most max_bins - 1 thresholds.
+
+    Args:
+        num_zeros: number of further documents with the value 0, which `values` does not contain.
 
     >>> quantile_cuts(np.array([3, 1, 1, 2, np.nan], dtype=np.float32), max_bins=255).tolist()
     [1.5, 2.5]
     """
     ordered = np.sort(values)
     ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
-    if len(ordered) == 0:
-        return ordered
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    distinct = ordered[starts]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    counts = np.diff(np.append(starts, len(ordered))).astype(np.float64)
+    distinct, counts = _with_zeros(ordered[starts], counts, num_zeros)
+    if len(distinct) == 0:
+        return distinct
     if len(distinct) <= max_bins:
         last_of_bin = np.arange(len(distinct) - 1)
     else:
-        counts = np.diff(np.append(starts, len(ordered))).astype(np.float64)
         last_of_bin = _equal_weight(counts, max_bins)
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
     # No float32 is between two adjacent floats: then the lower one is the threshold.
     cuts: NDArray[np.float32] = np.where((low <= halfway) & (halfway < high), halfway, low)
     return cuts
+
+
+def _with_zeros(
+    distinct: NDArray[np.float32], counts: NDArray[np.float64], num_zeros: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Returns ascending distinct values and their counts with `num_zeros` further zeros."""
+    if num_zeros == 0:
+        return distinct, counts
+    place = int(np.searchsorted(distinct, 0))
+    if place == len(distinct) or distinct[place] != 0:
+        distinct, counts = np.insert(distinct, place, 0), np.insert(counts, place, 0)
+    counts[place] += num_zeros
+    return distinct, counts
 
 
 def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int64]:
@@ -139,16 +173,20 @@ QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000)
 
 
 @np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves only the first threshold
-def equal_width_cuts(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def equal_width_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0) -> NDArray[np.float32]:
     """Returns the thresholds of one feature at equal distances, ascending; NaN is ignored.
 
     Thresholds without a value between them split the documents in the same way; only the first of them is
     kept, because the first of equal splits is chosen. Thresholds at or above the maximum are dropped.
 
+    Args:
+        num_zeros: number of further documents with the value 0, which `values` does not contain.
+
     >>> equal_width_cuts(np.array([0, 1, 2, 3, 10], dtype=np.float32), max_bins=5).tolist()
     [0.0, 2.5, 5.0]
     """
     distinct = np.unique(values[~np.isnan(values)])
+    distinct, _ = _with_zeros(distinct, np.ones(len(distinct)), num_zeros)
     num_thresholds = max_bins - 1
     if len(distinct) <= num_thresholds:
         return distinct[:-1]
@@ -177,23 +215,60 @@ def bin_features(
         rule: rule that chooses the thresholds.
     """
     num_documents, num_features = features.shape
-    sample = features
+    rows = None
     if rule.sample_size is not None and num_documents > rule.sample_size:
-        sample = gather_rows(features, np.sort(rng.choice(num_documents, rule.sample_size, replace=False)))
-    elif rule.sample_size is not None:
-        sample = as_array(features)
-
-    def choose(first: int) -> list[NDArray[np.float32]]:
-        # Eight features at a time, because a cache line contains several values of a row.
-        columns = np.ascontiguousarray(sample[:, first : first + 8])
-        return [rule.cut_points(column, max_bins) for column in columns.T]
-
+        rows = np.sort(rng.choice(num_documents, rule.sample_size, replace=False))
+    sparse = csr_of(features)
+    if sparse is None:
+        choose = _choose_dense(features, rows, max_bins, rule)
+    else:
+        features, choose = sparse, _choose_sparse(sparse, rows, max_bins, rule)
     # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         groups = pool.map(choose, range(0, num_features, 8))
         cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
     feature_of_column, thresholds, num_bins = _columns(cuts)
     return _binned(features, feature_of_column, thresholds, num_bins)
+
+
+_Choose = Callable[[int], list[NDArray[np.float32]]]
+"""f -> thresholds of the features f to f + 7."""
+
+
+def _choose_dense(
+    features: AnyFeatures, rows: NDArray[np.int64] | None, max_bins: int, rule: ThresholdRule
+) -> _Choose:
+    """Returns the function that chooses thresholds from some documents, or from all (None)."""
+    sample = features
+    if rows is not None:
+        sample = gather_rows(features, rows)
+    elif rule.sample_size is not None:
+        sample = as_array(features)
+
+    def choose(first: int) -> list[NDArray[np.float32]]:
+        # Eight features at a time, because a cache line contains several values of a row.
+        columns = np.ascontiguousarray(sample[:, first : first + 8])
+        return [rule.cut_points(column, max_bins, 0) for column in columns.T]
+
+    return choose
+
+
+def _choose_sparse(
+    sparse: SparseRows, rows: NDArray[np.int64] | None, max_bins: int, rule: ThresholdRule
+) -> _Choose:
+    """Returns the same function for sparse features, which reads the stored values of each column."""
+    sample = sparse if rows is None else sparse.slice(np.stack([rows, rows + 1], axis=1))
+    by_column = sample.to_scipy().tocsc()
+
+    def choose(first: int) -> list[NDArray[np.float32]]:
+        cuts = []
+        for start, stop in pairwise(by_column.indptr[first : first + 9].tolist()):
+            num_absent = len(sample) - (stop - start)
+            num_zeros = 0 if np.isnan(sample.absent) else num_absent
+            cuts.append(rule.cut_points(by_column.data[start:stop], max_bins, num_zeros))
+        return cuts
+
+    return choose
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
@@ -207,10 +282,36 @@ def _binned(
     thresholds: NDArray[np.float32],
     num_bins: NDArray[np.int64],
 ) -> BinnedFeatures:
-    words = np.empty((len(features), -(-len(num_bins) // 8)), dtype=np.uint64)
+    num_words = -(-len(num_bins) // 8)
+    require_memory(
+        f"the bins of {len(features)} documents in {len(num_bins)} columns",
+        8 * len(features) * num_words,
+        "Use fewer features, fewer queries (data.subset), or model=lightgbm, which bundles sparse features.",
+    )
+    words = np.empty((len(features), num_words), dtype=np.uint64)
+    sparse = csr_of(features)
+    if sparse is not None:
+        _bin_sparse(sparse, feature_of_column, thresholds, num_bins, words)
+        return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
     for start, block in row_blocks(features):
         _bin_all(block, feature_of_column, thresholds, num_bins, words[start : start + len(block)])
     return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
+
+
+def _bin_sparse(
+    sparse: SparseRows,
+    feature_of_column: NDArray[np.int64],
+    thresholds: NDArray[np.float32],
+    num_bins: NDArray[np.int64],
+    words: NDArray[np.uint64],
+) -> None:
+    """Writes the words of all documents: those of a document without stored values, with changed bytes."""
+    empty = np.full((1, sparse.num_features), sparse.absent, dtype=np.float32)
+    absent_words = np.empty((1, words.shape[1]), dtype=np.uint64)
+    _bin_all(empty, feature_of_column, thresholds, num_bins, absent_words)
+    first_column = np.searchsorted(feature_of_column, np.arange(sparse.num_features + 1))
+    stored = (sparse.row_start, sparse.columns, sparse.values)
+    _bin_stored(*stored, first_column, thresholds, num_bins, absent_words[0], words)
 
 
 def _columns(
@@ -291,6 +392,64 @@ def _bin_block(
             bins[d] += half * np.uint64(values[d] > thresholds[bins[d] + half - np.uint64(1)])
     for d in range(len(values)):
         bins[d] = bins[d] if values[d] == values[d] else missing_bin
+
+
+@parallel_kernel
+def _bin_stored(
+    row_start: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    first_column: NDArray[np.int64],
+    thresholds: NDArray[np.float32],
+    num_bins: NDArray[np.int64],
+    absent_words: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+) -> None:
+    """Writes the words of documents whose values are in compressed sparse rows.
+
+    Args:
+        first_column: (F + 1,), first column of each feature, followed by C.
+        absent_words: (W,), words of a document without stored values.
+    """
+    num_documents = len(words)
+    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+        first = block * DOCUMENTS_BINNED
+        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
+            _bin_row(
+                columns[row_start[d] : row_start[d + 1]],
+                values[row_start[d] : row_start[d + 1]],
+                first_column,
+                thresholds,
+                num_bins,
+                absent_words,
+                words[d],
+            )
+
+
+@kernel
+def _bin_row(
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    first_column: NDArray[np.int64],
+    thresholds: NDArray[np.float32],
+    num_bins: NDArray[np.int64],
+    absent_words: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+) -> None:
+    for w in range(len(words)):
+        words[w] = absent_words[w]
+    for i in range(len(columns)):
+        feature, value = np.uint64(columns[i]), values[i]
+        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
+            column = np.uint64(c)
+            value_bin = np.uint64(num_bins[column] - 1)
+            if value == value:
+                value_bin = np.uint64(0)
+                for power in range(7, -1, -1):
+                    half = np.uint64(1 << power)
+                    value_bin += half * np.uint64(value > thresholds[column, value_bin + half - np.uint64(1)])
+            word, shift = column // np.uint64(8), np.uint64(8) * (column % np.uint64(8))
+            words[word] = words[word] & ~(np.uint64(255) << shift) | value_bin << shift
 
 
 @kernel

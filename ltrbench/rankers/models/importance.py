@@ -198,7 +198,8 @@ def permutation_falls(
     ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
 ) -> Falls:
     """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
-    test = test.in_memory()  # a sample of queries, of which each repeat reads one column and changed rows
+    # A sample of queries, of which each repeat reads one column and changed rows.
+    test = test.in_memory(keep_sparse=True)
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))

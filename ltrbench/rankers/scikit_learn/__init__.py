@@ -30,9 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import is_sparse
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.base import (
     Ranker,
+    check_blocks,
     check_features,
     check_fitted,
     read_model_json,
@@ -75,6 +77,10 @@ class SklearnRanker(Ranker):
         estimators.check_regressor(estimator, type(self).__name__)
         structure.check_supported(estimator, self.trusted_types)
 
+    @property
+    def reads_sparse(self) -> bool:
+        return estimators.takes_sparse(self.estimator())
+
     @abstractmethod
     def estimator(self) -> Any:
         """Returns a new, unfitted scikit-learn regressor, or a pipeline that ends with one, with the settings
@@ -87,7 +93,8 @@ class SklearnRanker(Ranker):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         del valid, on_iteration  # a regressor has no iterations to monitor
-        train = train.in_memory()
+        if not (self.reads_sparse and is_sparse(train.features)):
+            train = train.in_memory()
         refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:
@@ -100,9 +107,10 @@ class SklearnRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         model = check_fitted(self._model)
-        features = check_features(features, model.n_features_in_)
+        check = check_blocks if self.reads_sparse and is_sparse(features) else check_features
+        given = check(features, model.n_features_in_)
         try:
-            return estimators.score_documents(model, features, resolve_threads(self.num_threads))
+            return estimators.score_documents(model, given, resolve_threads(self.num_threads))
         except ValueError as error:
             raise DataError(f"{type(self).__name__} cannot score: {estimators.reason(error)}") from error
 

@@ -22,7 +22,15 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    as_array,
+    csr_of,
+    read_rows,
+    row_blocks,
+    rows_of_block,
+)
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.shapes import Features
@@ -77,27 +85,32 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
         _controller().limit(limits={"openmp": num_threads, "blas": 1}),
         joblib.parallel_config(backend="threading", n_jobs=num_threads),
     ):
-        estimator.fit(_as_input(estimator, train.features), train.labels.copy(), **weights)
+        estimator.fit(_as_training_input(estimator, train.features), train.labels.copy(), **weights)
     return estimator  # type: ignore[no-any-return]
 
 
-def score_documents(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
+def score_documents(estimator: Estimator, features: AnyFeatures, num_threads: int) -> NDArray[np.float64]:
     """Returns (D,) scores, computed in blocks of rows that are distributed over threads.
 
     A block is scored on one thread: otherwise a forest would sum its trees in the order in which its threads
-    finish.
+    finish. Sparse features are read in blocks of dense rows, whose number only depends on F.
     """
     if not len(features):
         return np.zeros(0)
-    blocks = [features[start : start + ROWS_OF_BLOCK] for start in range(0, len(features), ROWS_OF_BLOCK)]
-    if not _scores_rows_alone(estimator):
-        # The last bits of a matrix product depend on the number of rows, so all blocks have the same number.
-        missing = ROWS_OF_BLOCK - len(blocks[-1])
-        blocks[-1] = np.pad(blocks[-1], ((0, missing), (0, 0)), mode="edge")
+    size = ROWS_OF_BLOCK
+    if isinstance(features, FeatureMatrix):
+        size = min(size, rows_of_block(features.shape[1]))
+    same_size = not _scores_rows_alone(estimator)
+    blocks = range(0, len(features), size)
 
-    def score(block: Features) -> NDArray[np.float64]:
+    def score(start: int) -> NDArray[np.float64]:
+        block = read_rows(features, start, min(start + size, len(features)))
+        num_rows = len(block)
+        if same_size and num_rows < size:
+            # The last bits of a matrix product depend on the number of rows.
+            block = np.pad(block, ((0, size - num_rows), (0, 0)), mode="edge")
         scores = np.asarray(estimator.predict(_as_input(estimator, block)), dtype=np.float64)
-        return scores.reshape(len(block))
+        return scores.reshape(len(block))[:num_rows]
 
     with _controller().limit(limits=1):
         if len(blocks) == 1 or num_threads == 1:
@@ -108,7 +121,7 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
                 num_threads, initializer=threadpool_limits, initargs=(1, "openmp")
             ) as pool:
                 scored = list(pool.map(score, blocks))
-    return np.concatenate(scored)[: len(features)]
+    return np.concatenate(scored)
 
 
 def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
@@ -132,6 +145,16 @@ def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
         )
 
 
+def takes_sparse(estimator: Any) -> bool:
+    """Returns whether a regressor learns the same model from sparse features as from an array.
+
+    Trees and forests do. Boosted trees and linear models sum in another order or use another solver.
+    """
+    return isinstance(estimator, DecisionTreeRegressor | ForestRegressor) and bool(
+        get_tags(estimator).input_tags.sparse
+    )
+
+
 def reason(error: Exception) -> str:
     """Returns the first line of a message of scikit-learn or skops, which may continue with paragraphs of
     advice."""
@@ -151,6 +174,15 @@ def _first_missing(features: Features) -> tuple[int, int] | None:
         if rows.size:
             return start + int(rows[0]), int(columns[0])
     return None
+
+
+def _as_training_input(estimator: Any, features: AnyFeatures) -> Any:
+    """Returns sparse features as a matrix of SciPy if cells that are not stored are 0 and the estimator reads
+    it, and other features as `_as_input` does."""
+    sparse = csr_of(features) if takes_sparse(estimator) else None
+    if sparse is not None and sparse.absent == 0:
+        return sparse.to_scipy().copy()
+    return _as_input(estimator, as_array(features))
 
 
 def _as_input(estimator: Any, features: Features) -> NDArray[np.floating[Any]]:
