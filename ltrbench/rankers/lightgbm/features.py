@@ -24,6 +24,7 @@ from ltrbench.data.features import (
     as_array,
     csr_of,
     read_rows,
+    row_blocks,
     rows_of_block,
 )
 from ltrbench.errors import DataError
@@ -36,10 +37,8 @@ _DEFAULT_BINS = 255
 MOST_DOCUMENTS_BINNED = 200_000
 """Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
 
-_SAMPLE_BYTES_OF_ARRAYS = 12
+_SAMPLE_BYTES = 12
 """Bytes of a sampled value: float64, and the row number."""
-_SAMPLE_BYTES_OF_SEQUENCE = 28
-"""The same for a Sequence, whose sample is also held as rows and as one array."""
 
 
 def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **content: Any) -> lgb.Dataset:
@@ -71,37 +70,64 @@ def csr_of_zeros(features: AnyFeatures) -> Any | None:
 
 
 class BlockSequence(lgb.Sequence):
-    """Rows of a FeatureMatrix. LightGBM reads a sample of single rows in ascending order, then batches."""
+    """Rows of a FeatureMatrix, which LightGBM reads in batches."""
 
     def __init__(self, features: FeatureMatrix) -> None:
-        self._features = features
+        self.features = features
         self.batch_size = rows_of_block(features.shape[1])
-        self._start, self._block = 0, read_rows(features, 0, 0)
 
     def __len__(self) -> int:
-        return len(self._features)
+        return len(self.features)
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
-        if isinstance(index, slice):
-            return self._features[index]
-        row = int(index)
-        if not self._start <= row < self._start + len(self._block):
-            self._start = row
-            self._block = read_rows(self._features, row, min(row + self.batch_size, len(self)))
-        # LightGBM takes a sample in float64 only.
-        sampled: NDArray[np.float64] = self._block[row - self._start].astype(np.float64)
-        return sampled
+        rows = self.features[index]
+        # LightGBM takes a sample of single rows in float64 only.
+        return rows if rows.ndim == 2 else rows.astype(np.float64)
 
 
 class _DatasetOfSequence(lgb.Dataset):
-    """A data set whose bins are chosen under all parameters.
+    """A data set of a BlockSequence whose bins are chosen as for an array, and in no more memory.
 
-    For a Sequence, LightGBM chooses them under the parameters that `get_params` returns, which by default
-    leaves out min_data_in_leaf and so drops other features.
+    The methods replace methods of LightGBM 4.6 and 4.7. If a later version has other names, its own methods
+    choose the bins more slowly and in more than twice the memory.
     """
 
     def get_params(self) -> dict[str, Any]:
+        # By default without min_data_in_leaf, so that LightGBM would drop other features.
         return dict(self.params or {})
+
+    def _Dataset__sample(  # noqa: N802
+        self, seqs: list[BlockSequence], total_nrow: int
+    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
+        """Returns the values of a sample by columns, without zeros, and their row numbers in the sample."""
+        return sampled_columns(seqs[0].features, self._create_sample_indices(total_nrow=total_nrow))
+
+
+def sampled_columns(
+    features: FeatureMatrix, rows: NDArray[np.int32]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
+    """Returns the values of some rows by columns, without zeros, and their positions in `rows`.
+
+    Args:
+        rows: row numbers, ascending.
+    """
+    shape = features.shape[1], len(rows)
+    values, positions = np.empty(shape), np.empty(shape, dtype=np.int32)
+    counts = np.zeros(features.shape[1], dtype=np.int64)
+    for start, block in row_blocks(features):
+        first, after = np.searchsorted(rows, [start, start + len(block)])
+        columns = block[rows[first:after] - start].T
+        column, place = np.nonzero((np.abs(columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(columns))
+        of_column = np.bincount(column, minlength=len(counts))
+        rank = np.arange(len(column)) - np.repeat(np.cumsum(of_column) - of_column, of_column)
+        values[column, counts[column] + rank] = columns[column, place]
+        positions[column, counts[column] + rank] = first + place
+        counts += of_column
+    ends = counts.tolist()
+    return (
+        [of_column[:end] for of_column, end in zip(values, ends, strict=True)],
+        [of_column[:end] for of_column, end in zip(positions, ends, strict=True)],
+    )
 
 
 def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
@@ -111,8 +137,7 @@ def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
     if params.get("linear_tree"):
         bytes_per_value += features.dtype.itemsize  # linear leaves need the values
     sampled = min(num_documents, params.get("bin_construct_sample_cnt", MOST_DOCUMENTS_BINNED))
-    of_sample = _SAMPLE_BYTES_OF_ARRAYS if _is_of_arrays(features) else _SAMPLE_BYTES_OF_SEQUENCE
-    num_bytes = (num_documents * bytes_per_value + sampled * of_sample) * num_features
+    num_bytes = (num_documents * bytes_per_value + sampled * _SAMPLE_BYTES) * num_features
     free = available_bytes()
     if num_bytes > free:
         raise DataError(
