@@ -247,6 +247,20 @@ def test_lightgbm_takes_rows_of_arrays_without_a_copy() -> None:
     np.testing.assert_array_equal(np.concatenate(arrays), features[5 : len(features) - 2])
 
 
+def test_lightgbm_reads_a_matrix_of_another_kind_only_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    of_rows = of_lightgbm.BlockSequence.__getitem__
+
+    def noting(self: Any, index: Any) -> Any:
+        read.append(index)
+        return of_rows(self, index)
+
+    monkeypatch.setattr(of_lightgbm.BlockSequence, "__getitem__", noting)
+    LightGBMRanker(num_trees=1).fit(opaque(make_data(1)))
+    assert read
+    assert all(isinstance(index, slice) for index in read)
+
+
 def test_lightgbm_refuses_bins_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_lightgbm, "available_bytes", lambda: 5_000)
     splits = make_splits(view)

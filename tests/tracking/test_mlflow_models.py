@@ -106,7 +106,7 @@ def test_a_logged_model_gives_the_scores_of_its_run(
     runs: dict[str, Run], logged_to: MLflowTracker, store: str
 ) -> None:
     del store
-    test = Synthetic(name="small", num_queries=30).load().test
+    test = Synthetic(name="small", num_queries=30).load().test.in_memory()
     named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for name, model in models(logged_to).items():
         loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}")
@@ -203,7 +203,7 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
 ) -> None:
     del store
     client = MlflowClient(logged_to.uri)
-    test = Synthetic(name="small", num_queries=30).load().test
+    test = Synthetic(name="small", num_queries=30).load().test.in_memory()
     for number, name in enumerate(("native", "lightgbm"), start=1):
         reason = f"{name}: best validation ndcg@10, 0.7188"
         registered = logged_to.register("ranker", runs[name], reason)

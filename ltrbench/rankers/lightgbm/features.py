@@ -112,21 +112,19 @@ def sampled_columns(
         rows: row numbers, ascending.
     """
     shape = features.shape[1], len(rows)
-    values, positions = np.empty(shape), np.empty(shape, dtype=np.int32)
-    counts = np.zeros(features.shape[1], dtype=np.int64)
+    values, positions, ends = np.empty(shape), np.empty(shape, dtype=np.int32), [0] * shape[0]
     for start, block in row_blocks(features):
         first, after = np.searchsorted(rows, [start, start + len(block)])
-        columns = block[rows[first:after] - start].T
-        column, place = np.nonzero((np.abs(columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(columns))
-        of_column = np.bincount(column, minlength=len(counts))
-        rank = np.arange(len(column)) - np.repeat(np.cumsum(of_column) - of_column, of_column)
-        values[column, counts[column] + rank] = columns[column, place]
-        positions[column, counts[column] + rank] = first + place
-        counts += of_column
-    ends = counts.tolist()
+        of_columns = block[rows[first:after] - start].T.copy()
+        kept = (np.abs(of_columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(of_columns)
+        for column, begin in enumerate(ends):
+            places = np.flatnonzero(kept[column])
+            ends[column] = end = begin + len(places)
+            values[column, begin:end] = of_columns[column, places]
+            positions[column, begin:end] = first + places
     return (
-        [of_column[:end] for of_column, end in zip(values, ends, strict=True)],
-        [of_column[:end] for of_column, end in zip(positions, ends, strict=True)],
+        [values[column, :end] for column, end in enumerate(ends)],
+        [positions[column, :end] for column, end in enumerate(ends)],
     )
 
 
