@@ -51,7 +51,7 @@ try:
 except ImportError as error:
     raise ImportError("model=xgboost needs XGBoost: pip install xgboost") from error
 
-from ltrbench.rankers.xgboost.blocks import RunningScores, cache_folder, csr_of_missing, training_matrix
+from ltrbench.rankers.xgboost.blocks import RunningScores, bins_folder, csr_of_missing, training_matrix
 
 _Matrix = xgb.DMatrix | RunningScores
 """A data set during a fit."""
@@ -207,7 +207,7 @@ class XGBoostRanker(LibraryRanker):
     ) -> tuple[xgb.Booster, int, int]:
         if "tree_method" in self.extra:  # such a matrix needs the features as one array
             train = train.in_memory()
-        with cache_folder(train.features, self.max_bins) as folder:
+        with bins_folder(train.features, self.max_bins) as folder:
             return self._boosted_in(folder, train, valid, monitor)
 
     def _boosted_in(

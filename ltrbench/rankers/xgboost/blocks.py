@@ -2,7 +2,7 @@
 
     Batches            blocks of rows, from which XGBoost makes the bins of a matrix
     training_matrix    the bins of the training set, in memory or in files
-    cache_folder       the folder of these files, if the bins do not fit into memory
+    bins_folder        the folder of these files, if the bins do not fit into memory
     RunningScores      scores of a validation set during a fit, read by blocks
 
 XGBoost keeps the bin of every value twice: by rows and by columns. By rows a bin takes 1 byte (2 bytes for
@@ -96,7 +96,7 @@ def training_matrix(
 
 
 @contextlib.contextmanager
-def cache_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
+def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins fit into
     memory.
 
