@@ -535,6 +535,11 @@ def _checked_features(given: object) -> Features:
     """Returns an array or a FeatureMatrix; raises DataError if a value or the shape is invalid."""
     if isinstance(given, CheckedFeatures):
         return cast(Features, given.values)
+    if hasattr(given, "tocsr"):
+        raise DataError(
+            f"features is a {type(given).__name__}; pass SparseRows.from_scipy(matrix) of "
+            "ltrbench.data.features, or matrix.toarray()."
+        )
     if isinstance(given, FeatureMatrix):
         features = cast(Features, given)
     else:

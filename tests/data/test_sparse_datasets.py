@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
+from scipy.sparse import csr_matrix
 
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.features import AnyFeatures, SparseRows, take_rows
@@ -115,6 +116,12 @@ def test_an_infinite_value_is_named_by_row_and_column() -> None:
                 labels=np.zeros(count),
                 query_start=np.array([0, count]),
             )
+
+
+def test_a_matrix_of_scipy_is_refused_with_the_class_to_use() -> None:
+    matrix: Any = csr_matrix(np.eye(2))
+    with pytest.raises(DataError, match=naming("csr_matrix", "SparseRows.from_scipy", "toarray")):
+        RankingDataset(features=matrix, labels=np.zeros(2), query_start=np.array([0, 2]))
 
 
 def test_a_table_has_the_same_values() -> None:

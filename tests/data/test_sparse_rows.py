@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from ltrbench.data.features import (
     AnyFeatures,
@@ -127,6 +128,30 @@ def test_the_matrix_of_scipy_shares_the_stored_values() -> None:
     assert matrix.dtype == np.float32
     assert np.shares_memory(matrix.data, sparse.values)
     assert np.shares_memory(matrix.indices, sparse.columns)
+
+
+@given(expected=dense(), absent=ABSENT, data=st.data())
+def test_taken_columns_are_those_of_the_array(expected: Features, absent: float, data: st.DataObject) -> None:
+    numbers = data.draw(st.sets(st.integers(0, expected.shape[1] - 1)))
+    columns = np.array(sorted(numbers), dtype=np.int64)
+    taken = SparseRows.of(expected, absent).take_columns(columns)
+    same_bits(np.asarray(taken), expected[:, columns])
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil"])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32])
+def test_matrices_of_scipy_in_any_format_are_read(kind: str, dtype: type) -> None:
+    array: NDArray[Any] = np.array([[0, 2, 0], [0, 0, 0], [4, 0, 5]], dtype=dtype)
+    sparse = SparseRows.from_scipy(csr_matrix(array).asformat(kind))
+    same_bits(np.asarray(sparse), array.astype(np.float32))
+    missing = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent=np.nan)
+    same_bits(np.asarray(missing), np.where(array == 0, np.nan, array).astype(np.float32))
+
+
+def test_a_matrix_of_scipy_with_repeated_cells_has_their_sum_and_is_not_changed() -> None:
+    matrix = csr_matrix((np.ones(3, np.float32), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    same_bits(np.asarray(SparseRows.from_scipy(matrix)), np.array([[1, 0, 2]], dtype=np.float32))
+    assert matrix.indices.tolist() == [2, 0, 2]
 
 
 def test_the_arrays_are_read_only_and_those_that_were_passed() -> None:

@@ -182,3 +182,10 @@ def test_columns_are_read_from_the_stored_values() -> None:
         np.testing.assert_array_equal(sparse[:, column], features[:, column])
     with pytest.raises(IndexError):
         sparse[:, NUM_FEATURES]
+
+
+def test_trees_without_splits_score_sparse_features() -> None:
+    splits = splits_of(0.0, missing=False)
+    ranker = NativeRanker(num_trees=2, min_docs_in_leaf=600).fit(splits.train)
+    sparse = as_sparse(splits, shuffled=True)
+    np.testing.assert_array_equal(ranker.predict(sparse.test.features), ranker.predict(splits.test.features))

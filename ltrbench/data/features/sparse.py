@@ -86,6 +86,22 @@ class SparseRows(FeatureMatrix):
         row_start = np.cumsum(np.concatenate(counts))
         return cls(row_start, np.concatenate(columns), np.concatenate(values), features.shape[1], absent)
 
+    @classmethod
+    def from_scipy(cls, matrix: Any, absent: float = 0.0) -> SparseRows:
+        """Returns the features in a sparse matrix or array of SciPy, in any of its formats.
+
+        Args:
+            absent: value of the cells that the matrix does not store, 0 or NaN.
+        """
+        rows = matrix.tocsr()
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        with np.errstate(over="ignore"):  # infinity is an error of the data set
+            values = rows.data.astype(np.float32, copy=False)
+        row_start, columns = rows.indptr.astype(np.int64), rows.indices.astype(np.int32, copy=False)
+        return cls(row_start, columns, values, rows.shape[1], absent)
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.row_start) - 1, self.num_features
@@ -129,6 +145,17 @@ class SparseRows(FeatureMatrix):
             values = np.full(len(self), self.absent, dtype=np.float32)
             values[by_column.indices[start:stop]] = by_column.data[start:stop]
             yield values
+
+    def take_columns(self, columns: NDArray[np.int64]) -> SparseRows:
+        """Returns a matrix of some columns, which are given in ascending order."""
+        place = np.full(self.num_features, -1, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        places = place[self.columns]
+        kept = places >= 0
+        before = np.concatenate([[0], np.cumsum(kept)])
+        taken = self._sharing_checks(before[self.row_start], places[kept], self.values[kept])
+        taken.num_features = len(columns)
+        return taken
 
     def cell(self, position: int) -> tuple[int, int]:
         """Returns the row and the column of the stored value at a position."""

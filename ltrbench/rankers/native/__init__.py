@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import row_blocks
+from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
-from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores
+from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores, only_used
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
@@ -178,6 +178,8 @@ class NativeRanker(NativeSettings):
         forest = check_fitted(self._forest)
         given = check_blocks(features, len(self.feature_names))
         scores = np.zeros(len(given))
+        if (sparse := csr_of(given)) is not None:
+            forest, given = only_used(forest, sparse)
         with threads(self._threads(len(given))):
             for start, block in row_blocks(given):
                 add_scores(forest, block, scores[start : start + len(block)])
