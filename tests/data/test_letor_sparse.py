@@ -16,6 +16,7 @@ from ltrbench.data.formats import compression
 from ltrbench.data.formats.letor import sizes
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.data.sources import LetorFiles
+from ltrbench.data.store.writing import write_store
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., Path]
@@ -102,6 +103,13 @@ def test_written_text_is_that_of_the_dense_data_set(write: Write, tmp_path: Path
     for sparse in (False, True):
         write_letor(read_data(file, sort_queries=True, sparse=sparse), tmp_path / f"{sparse}.txt")
     assert (tmp_path / "True.txt").read_bytes() == (tmp_path / "False.txt").read_bytes()
+
+
+def test_a_store_of_sparse_features_is_the_same_data_set(write: Write, tmp_path: Path) -> None:
+    sparse = read_data(write(b"".join(LINES)), sort_queries=True, sparse=True)
+    write_store(tmp_path / "store", [sparse], shard_bytes=60)
+    assert len(list((tmp_path / "store").glob("shard-*"))) > 1
+    assert read_data(tmp_path / "store").fingerprint == sparse.fingerprint
 
 
 def test_the_option_is_a_switch(write: Write) -> None:
