@@ -74,9 +74,16 @@ class Ranker(ABC):
     """Whether the ranker is a baseline, without parameters that could be matched with other models."""
     reads_blocks: ClassVar[bool] = False
     """Whether `fit` and `predict` read a FeatureMatrix by blocks of rows (`row_blocks`), so that the features
-    need not fit into memory as one array. Otherwise a run passes arrays."""
+    need not fit into memory as one array. Otherwise a run passes arrays. A derived class with another `fit`
+    or `predict` sets it again."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Another fit or predict may need arrays, whatever the base class reads.
+        if vars(cls).keys() & {"fit", "predict"} and "reads_blocks" not in vars(cls):
+            cls.reads_blocks = False
 
     def __post_init__(self) -> None:
         require("seed", self.seed, at_least=0)
