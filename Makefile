@@ -71,7 +71,7 @@ docs: setup ## build the documentation in build/docs; fails on a broken link or 
 	$(BIN)/python tests/browser.py build/docs/images --optional
 	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
 
-bench: setup ## benchmark time and memory of the reader, the engine, the evaluator (relative to the libraries), the statistics and sweeps; hours
+bench: setup ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, sweeps and data at full size; hours
 	$(BIN)/python tests/bench/bench_read.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
@@ -83,6 +83,8 @@ bench: setup ## benchmark time and memory of the reader, the engine, the evaluat
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py
+	$(BIN)/python tests/bench/bench_full_size.py
+	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
 fuzz: setup ## fuzz the readers of data, models and run folders with seeded mutations; minutes
 	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
