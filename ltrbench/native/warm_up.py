@@ -13,11 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ltrbench.compilation import config, is_cached
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import SparseRows
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.forest.scoring import add_scores, changed_scores
 from ltrbench.native.objectives import Objective, ObjectiveSettings
@@ -62,6 +64,8 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
 def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
     data = four_documents()
     boost(data, settings, objective=correction)
+    sparse: Any = SparseRows.of(data.features)
+    boost(replace(data, features=sparse), replace(settings, num_leaves=1), objective=correction)
     # With a sample, scores are computed from bins, as those of validation documents.
     forest = boost(data, replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))).forest
     add_scores(forest, data.features, np.zeros(4))

@@ -12,6 +12,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from numba.core.dispatcher import Dispatcher
 
 import ltrbench.native
 from ltrbench.compilation import config, is_cached, parallel_kernel
+from ltrbench.data.features import SparseRows
 from ltrbench.rankers.native import NativeRanker
 
 pytestmark = [COMPILED, pytest.mark.slow]
@@ -74,6 +76,8 @@ def everything_cached() -> None:
         query_start=train.query_start,
         positions=np.concatenate([np.arange(size) for size in train.query_sizes]),
     )
+    sparse: Any = SparseRows.of(train.features)
+    NativeRanker(num_trees=1).fit(replace(train, features=sparse))
     for settings in FITS:
         data = positioned if "position_bias" in settings else train
         ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)
