@@ -21,7 +21,8 @@ class PublishedArchive:
         size: size of the archive in bytes.
         sha256: SHA-256 of the archive, 64 hexadecimal digits.
         into: folder below the data folder into which the archive is unpacked.
-        max_unpacked_gb: maximum size of the unpacked files in GB (10^9 bytes); a larger archive is refused.
+        max_unpacked_gb: maximum size of the unpacked files in GB (10^9 bytes), at most 10^6; a larger
+            archive is refused.
         licence: the licence, in one sentence.
         page: the page of the publisher, with the licence and the download.
         must_accept: whether the publisher requires that the licence is accepted before the download.
@@ -60,7 +61,7 @@ class PublishedArchive:
                 "folder."
             )
         require("data.fetch.size", self.size, at_least=1)
-        require("data.fetch.max_unpacked_gb", self.max_unpacked_gb, above=0)
+        require("data.fetch.max_unpacked_gb", self.max_unpacked_gb, above=0, at_most=1e6)
         if self.verified and self.url is None:
             raise ConfigError(
                 "data.fetch.verified is true, but data.fetch.url is not set; set the address, or "

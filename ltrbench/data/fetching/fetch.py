@@ -14,6 +14,7 @@ from ltrbench.data.fetching.archive import PublishedArchive
 from ltrbench.data.fetching.transfer import OnArrival, download
 from ltrbench.data.fetching.unpacking import Unpacked, unpack
 from ltrbench.errors import DataError
+from ltrbench.measure.provenance import without_password
 
 _PART = ".part"
 """Ending of a file that is not downloaded completely."""
@@ -47,7 +48,10 @@ def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None
     if address is None:
         reason = "its address is not known"
         if archive.url is not None:
-            reason = f"its address {archive.url} has not been verified (data.fetch.verified is false)"
+            reason = (
+                f"its address {without_password(archive.url)} has not been verified (data.fetch.verified is "
+                "false)"
+            )
         raise DataError(
             f"data={name} is not downloaded, because {reason}. Download {archive.file} from {archive.page}, "
             f"save it as {(root / archive.file).absolute()} and repeat the command, or pass an address with "
@@ -84,7 +88,12 @@ def download_archive(archive: PublishedArchive, root: Path, address: str, on_arr
                 "arrived; make room, and repeat the command to continue from there."
             ) from None
         try:
-            _check(part, archive, "It was removed; pass another address with --url.")
+            _check(
+                part,
+                archive,
+                "It was removed; repeat the command, and if this happens again, pass another address with "
+                "--url.",
+            )
         except DataError:
             part.unlink()
             raise
@@ -125,17 +134,29 @@ def _locked(part: Path) -> Iterator[FileIO]:
         ) from None
     # Unbuffered, so that every byte that has arrived is in the file.
     with FileIO(descriptor, "ab") as output:
-        try:
-            fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(
-                f"{part} is being written by another command; wait until it has ended, and repeat this one."
-            ) from None
+        _lock(output, part)
         try:
             yield output
         finally:
             if part.exists() and part.stat().st_size == 0:
                 part.unlink()
+
+
+def _lock(output: FileIO, part: Path) -> None:
+    """Raises DataError if another process has locked a partial file, or removed it after it was opened."""
+    busy = DataError(
+        f"{part} is being written by another command; wait until it has ended, and repeat this one."
+    )
+    try:
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise busy from None
+    except OSError as error:
+        raise DataError(
+            f"{part} cannot be locked: {error.strerror}. Choose a folder on another disk with --root."
+        ) from None
+    if os.fstat(output.fileno()).st_nlink == 0:
+        raise busy
 
 
 def _check(file: Path, archive: PublishedArchive, remedy: str) -> None:

@@ -57,7 +57,7 @@ def download(
             if failures == ATTEMPTS:
                 raise DataError(
                     f"{without_password(url)}: {interruption}. {part.tell()} of {size} bytes have arrived; "
-                    "repeat the command to continue from there."
+                    "repeat the command to continue from there, or pass another address with --url."
                 ) from None
             pause(2.0**failures)
 
@@ -82,7 +82,7 @@ def _continue(url: str, part: FileIO, size: int, on_arrival: OnArrival) -> None:
             f"{without_password(url)} cannot be used as an address ({error}); pass another one with --url."
         ) from None
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise _Interrupted(f"the connection broke ({type(error).__name__})") from None
+        raise _Interrupted(f"the connection failed ({_cause(error)})") from None
     if position > size:
         raise DataError(
             f"{without_password(url)} has more than the {size} bytes of data.fetch.size; it is another file. "
@@ -90,6 +90,12 @@ def _continue(url: str, part: FileIO, size: int, on_arrival: OnArrival) -> None:
         )
     if position < size:
         raise _Interrupted("the server ended the connection early")
+
+
+def _cause(error: Exception) -> str:
+    """Returns the kind of an error, such as NameResolutionError, which requests wraps in another one."""
+    wrapped = error.args[0] if error.args else None
+    return type(getattr(wrapped, "reason", None) or error).__name__
 
 
 def _append(part: FileIO, block: bytes) -> None:
@@ -108,16 +114,7 @@ def _response(session: requests.Session, url: str, start: int) -> requests.Respo
                 f"The address {without_password(address)}{source} is not http:// or https://; pass another "
                 "one with --url."
             )
-        auth = get_auth_from_url(address)
-        response = session.get(
-            address,
-            headers=headers,
-            # A function that adds nothing keeps requests from sending a password of ~/.netrc.
-            auth=auth if any(auth) else lambda request: request,
-            stream=True,
-            allow_redirects=False,
-            timeout=_TIMEOUT,
-        )
+        response = _get(session, address, headers)
         if not response.is_redirect:
             return response
         response.close()
@@ -126,6 +123,32 @@ def _response(session: requests.Session, url: str, start: int) -> requests.Respo
         f"{without_password(url)} redirects more than {MAX_REDIRECTS} times; open it in a browser, and pass "
         "the address at which it ends with --url."
     )
+
+
+def _get(session: requests.Session, address: str, headers: dict[str, str]) -> requests.Response:
+    """Returns the response of an address, which may be a redirect.
+
+    Raises:
+        DataError: A file of certificates that the environment names does not exist.
+    """
+    auth = get_auth_from_url(address)
+    try:
+        return session.get(
+            address,
+            headers=headers,
+            # A function that adds nothing keeps requests from sending a password of ~/.netrc.
+            auth=auth if any(auth) else lambda request: request,
+            stream=True,
+            allow_redirects=False,
+            timeout=_TIMEOUT,
+        )
+    except requests.RequestException:  # also an OSError
+        raise
+    except OSError as error:
+        raise DataError(
+            f"{without_password(address)} cannot be read: {error}. Check the environment variables "
+            "REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE."
+        ) from None
 
 
 def _is_rest(response: requests.Response, url: str, start: int, size: int) -> bool:

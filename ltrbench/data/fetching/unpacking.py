@@ -3,11 +3,13 @@
 Only folders and regular files are unpacked, as new files with default permissions, inside a new folder.
 Links, devices, absolute paths, `..`, a second file of the same name, and more files or bytes than expected
 are refused, which is stricter than the filter "data" of tarfile. If an archive is refused, nothing of it is
-kept.
+kept. A symbolic link that is already below the folder is not followed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gzip
 import lzma
 import shutil
@@ -17,7 +19,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
@@ -29,6 +31,9 @@ MAX_MEMBERS = 10_000
 """Maximum number of files and folders in an archive; the largest published one has about 20."""
 
 _BLOCK = 1 << 20  # bytes
+_SHOWN_NAME = 80  # characters of a name in messages; a header may have a name of a million
+# Not LZMA, whose header demands up to 4 GB of memory.
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 # What zipfile, tarfile and the decompressors raise on damaged input. A RuntimeError is a password of a zip
 # file, or headers of a tar file that refer to each other without end.
 _DAMAGED = (
@@ -68,92 +73,125 @@ def unpack(file: Path, folder: Path, max_bytes: int, expected: Collection[PurePo
 
     Raises:
         DataError: The archive is damaged, has a member that is refused, is too large, or lacks an expected
-            file.
+            file; or the folder cannot be written, or has a symbolic link in the place of a folder.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, so that files are moved and not copied.
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+        # Beside the folder, so that files are moved and not copied, also if the folder itself is a link to
+        # another disk.
+        beside = folder.resolve().parent
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=beside, prefix=f".{folder.name}.") as name:
             new = Path(name)
             _extract(file, new, max_bytes)
             _check_layout(file, new, expected)
+            _check_links(file, new, folder)
             return _move(new, folder)
     except _DAMAGED as error:
-        raise DataError(
-            f"{file} is damaged or of a form that is not supported ({type(error).__name__}: {error}); remove "
-            "it and download it again."
-        ) from None
+        raise _damaged(file, error) from None
     except OSError as error:
+        # Decompressors raise an error without a number; positions that make no sense are invalid arguments.
+        if error.filename is None and error.errno in (None, errno.EINVAL):
+            raise _damaged(file, error) from None
         place = f" ({error.filename})" if error.filename else ""
         raise DataError(
-            f"{file} cannot be unpacked into {folder}: {error.strerror or error}{place}. Make the folder "
-            "writable, choose another one with --root, or download the archive again if it is damaged."
+            f"{file} cannot be unpacked into {folder}: {error.strerror}{place}. Make room and the folder "
+            "writable, or choose another folder with --root."
         ) from None
 
 
 def _extract(file: Path, folder: Path, max_bytes: int) -> None:
     """Writes the members of an archive into an empty folder."""
     left = max_bytes
-    for number, member in enumerate(_members(file, max_bytes), start=1):
-        if number > MAX_MEMBERS:
-            raise _refused(file, f"has more than {MAX_MEMBERS} files and folders")
-        if member.content is None and PurePosixPath(member.name) == PurePosixPath("."):
-            continue
-        if not is_inside(member.name):
-            raise _refused(file, f"has a member {member.name!r}, whose path is not inside its folder")
-        path = folder / PurePosixPath(member.name)
-        if member.content is None:
-            path.mkdir(parents=True, exist_ok=True)
-            continue
-        if not 0 <= member.size <= left:
-            raise _refused(file, f"has more than {max_bytes} bytes at {member.name!r}")
-        if member.size > (free := shutil.disk_usage(folder).free):
-            raise DataError(
-                f"{file}: {member.name!r} has {member.size} bytes, but {folder.parent} has {free} bytes "
-                "free; make room, or choose another folder with --root."
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        left -= _write(member.content, path, member.size, file)
+    # Closed at once, also if a member is refused.
+    with contextlib.closing(_members(file, max_bytes)) as members:
+        for number, member in enumerate(members, start=1):
+            if number > MAX_MEMBERS:
+                raise _refused(file, f"has more than {MAX_MEMBERS} files and folders")
+            if member.content is None and PurePosixPath(member.name) == PurePosixPath("."):
+                continue
+            name = _shown(member.name)
+            if not is_inside(member.name):
+                raise _refused(file, f"has a member {name}, whose path is not inside its folder")
+            path = folder / PurePosixPath(member.name)
+            if member.content is None:
+                with _refusing_its_path(member, file):
+                    path.mkdir(parents=True, exist_ok=True)
+                continue
+            if not 0 <= member.size <= left:
+                raise _refused(file, f"has more than {max_bytes} bytes at {name}")
+            if member.size > (free := shutil.disk_usage(folder).free):
+                raise DataError(
+                    f"{file}: {name} has {member.size} bytes, but {folder.parent} has {free} bytes free; "
+                    "make room, or choose another folder with --root."
+                )
+            left -= _write(member.content, path, member, file)
 
 
-def _write(content: IO[bytes], path: Path, size: int, file: Path) -> int:
+@contextlib.contextmanager
+def _refusing_its_path(member: _Member, file: Path) -> Iterator[None]:
+    """Refuses a member whose path another member has, or is too long, when it is created."""
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError):
+        raise _refused(file, f"has two members for the path {_shown(member.name)}") from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise _refused(file, f"has a member {_shown(member.name)}, whose name is too long") from None
+
+
+def _write(content: IO[bytes], path: Path, member: _Member, file: Path) -> int:
     """Writes a new file and returns its size, which must be the one that the archive declares."""
     written = 0
-    with content, path.open("xb") as output:
+    with _refusing_its_path(member, file):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        output = path.open("xb")
+    with output:
         while block := content.read(_BLOCK):
             written += len(block)
-            if written > size:
+            if written > member.size:
                 break
             output.write(block)
-    if written != size:
-        raise _refused(file, f"declares {size} bytes for {path.name!r}, but has {written} or more")
+    if written != member.size:
+        raise _refused(
+            file, f"declares {member.size} bytes for {_shown(member.name)}, but has {written} or more"
+        )
     return written
 
 
-def _members(file: Path, max_bytes: int) -> Iterator[_Member]:
+def _members(file: Path, max_bytes: int) -> Generator[_Member]:
     return _zip_members(file) if file.suffix == ".zip" else _tar_members(file, max_bytes)
 
 
-def _zip_members(file: Path) -> Iterator[_Member]:
+def _zip_members(file: Path) -> Generator[_Member]:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             # The upper half has the file mode of Unix; 0 where the archive was made elsewhere.
             mode = info.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _refused(file, f"has a member {info.orig_filename!r} that is a link or a device")
+                raise _refused(file, f"has a member {_shown(info.orig_filename)} that is a link or a device")
+            if info.compress_type not in _COMPRESSIONS:
+                raise _refused(
+                    file,
+                    f"has a member {_shown(info.orig_filename)} of compression method {info.compress_type}, "
+                    "which is neither deflate nor bzip2",
+                )
             # `orig_filename` is the name before zipfile cuts it at a zero byte.
-            content = None if info.is_dir() else archive.open(info)
-            yield _Member(info.orig_filename, info.file_size, content)
+            if info.is_dir():
+                yield _Member(info.orig_filename, info.file_size, None)
+            else:
+                with archive.open(info) as content:
+                    yield _Member(info.orig_filename, info.file_size, content)
 
 
-def _tar_members(file: Path, max_bytes: int) -> Iterator[_Member]:
+def _tar_members(file: Path, max_bytes: int) -> Generator[_Member]:
     with (
         gzip.open(file, "rb") as unzipped,
         tarfile.open(fileobj=_Bounded(unzipped, file, max_bytes), mode="r:") as archive,  # type: ignore[call-overload]
     ):
         for info in archive:
             if info.size < 0 or info.issparse() or not (info.isfile() or info.isdir()):
-                raise _refused(file, f"has a member {info.name!r} that is neither a file nor a folder")
+                raise _refused(file, f"has a member {_shown(info.name)} that is neither a file nor a folder")
             yield _Member(info.name, info.size, None if info.isdir() else archive.extractfile(info))
 
 
@@ -184,12 +222,25 @@ class _Bounded:
 def _check_layout(file: Path, folder: Path, expected: Collection[PurePosixPath]) -> None:
     missing = [path for path in expected if not (folder / path).is_file()]
     if missing:
-        present = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        present = sorted(
+            _shown(str(path.relative_to(folder))) for path in folder.rglob("*") if path.is_file()
+        )
         raise DataError(
             f"{file} has no {missing[0]}, which the paths of the data set need; it has "
             f"{', '.join(present[:5]) or 'no files'}{' and others' if len(present) > 5 else ''}. Set the "
             "paths and data.fetch.into in the YAML to its layout."
         )
+
+
+def _check_links(file: Path, new: Path, folder: Path) -> None:
+    """Raises DataError if a folder of the archive is a symbolic link below the folder to unpack into."""
+    for path in sorted(path for path in new.rglob("*") if path.is_dir()):
+        place = folder / path.relative_to(new)
+        if place.is_symlink():
+            raise DataError(
+                f"{place} is a symbolic link to {place.resolve()}, and {file} is unpacked below {folder} "
+                "only. Nothing was unpacked; remove the link, or choose another folder with --root."
+            )
 
 
 def _move(new: Path, folder: Path) -> Unpacked:
@@ -204,6 +255,18 @@ def _move(new: Path, folder: Path) -> Unpacked:
             path.rename(target)
             written.append(target)
     return Unpacked(tuple(written), tuple(kept))
+
+
+def _shown(name: str) -> str:
+    """Returns the name of a member for messages."""
+    return repr(name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}...")
+
+
+def _damaged(file: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{file} is damaged or of a form that is not supported ({type(error).__name__}: {error}); remove it "
+        "and download it again."
+    )
 
 
 def _refused(file: Path, reason: str) -> DataError:

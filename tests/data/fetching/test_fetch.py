@@ -139,7 +139,7 @@ def test_a_wrong_checksum_leaves_nothing_that_looks_finished(
     assert fetch(sha256="0" * 64) == 2
     assert list((tmp_path / "data").iterdir()) == []
     digest = hashlib.sha256(server.content).hexdigest()
-    assert refuses(capsys, digest, "0" * 64, "data.fetch.sha256", "--url")
+    assert refuses(capsys, digest, "0" * 64, "data.fetch.sha256", "repeat", "--url")
     # A partial file of something else is noticed too, and the next command begins again.
     (tmp_path / "data/folds.zip.part").write_bytes(b"#" * 100)
     assert fetch() == 2
@@ -234,6 +234,48 @@ def test_two_commands_do_not_write_one_file(
     assert fetch() == 0
 
 
+def test_a_partial_file_that_another_command_removes_is_not_written(
+    fetch: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / "data/folds.zip.part"
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", lambda file, operation: part.unlink())
+        assert fetch() == 2
+    assert refuses(capsys, str(part), "another command", "repeat")
+    with monkeypatch.context() as patched:
+
+        def flock(file: object, operation: int) -> None:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+        patched.setattr(fcntl, "flock", flock)
+        assert fetch() == 2
+    assert refuses(capsys, str(part), os.strerror(errno.ENOLCK), "--root")
+
+
+def test_a_password_of_an_address_is_not_printed(
+    fetch: Fetch, server: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = server.url("file").replace("//", "//me:secret@")
+    assert fetch(url=address, verified=False) == 2
+    assert fetch(url=address) == 0
+    printed = capsys.readouterr()
+    assert "secret" not in printed.out + printed.err
+    assert "//me:***@" in printed.out
+    assert all(server.passwords)
+
+
+def test_a_data_folder_that_no_path_uses_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/mine.yaml").write_text(
+        "defaults: [letor, _self_]\nname: mine\ntrain: train.txt\nobtain: Ask.\n"
+    )
+    words = ["data", "fetch", "mine", "--config-dir", str(tmp_path)]
+    assert main([*words, "--root", "elsewhere"]) == 2
+    assert refuses(capsys, "data=mine", "--root elsewhere", "${.root}")
+
+
 def test_a_partial_file_that_is_a_link_is_refused(
     fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,6 +311,7 @@ def test_a_full_disk_is_named_and_what_has_arrived_is_kept(
         ("size", 0, ["0", "at least 1"]),
         ("size", "many", ["many", "Integer"]),
         ("max_unpacked_gb", 0, ["0", "more than 0"]),
+        ("max_unpacked_gb", float("inf"), ["inf", "at most"]),
         ("url", None, ["data.fetch.verified", "verified: false"]),
         ("sha256", "absent", ["sha256"]),
         ("mirror", "x", ["mirror"]),

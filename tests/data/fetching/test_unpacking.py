@@ -117,12 +117,65 @@ def test_links_and_devices_in_a_zip_archive_are_refused(tmp_path: Path, kind: in
 
 @FORMS
 def test_a_second_file_of_the_same_path_is_refused(tmp_path: Path, name: str) -> None:
-    refused(packed(tmp_path / name, {"same": b"1", "./same": b"2"}), "same")
+    refused(packed(tmp_path / name, {"same": b"1", "./same": b"2"}), "two members", "'./same'")
 
 
 @FORMS
 def test_a_file_that_is_also_a_folder_is_refused(tmp_path: Path, name: str) -> None:
-    refused(packed(tmp_path / name, {"a": b"1", "a/b": b"2"}), "a")
+    refused(packed(tmp_path / name, {"a": b"1", "a/b": b"2"}), "two members", "'a/b'")
+    refused(packed(tmp_path / name, {"a/b": b"1", "a": b"2"}), "two members", "'a'")
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    members = [(tar_member("a", size=1), b"1"), (tar_member("a", type=tarfile.DIRTYPE), b"")]
+    for order in (members, members[::-1]):
+        refused(packed_tar(tmp_path / "data.tar.gz", order), "two members", "'a'")
+
+
+@FORMS
+def test_a_name_that_is_too_long_is_refused_and_shown_shortened(tmp_path: Path, name: str) -> None:
+    long = "x" * 300
+    refused(packed(tmp_path / name, {long: b"1"}), "too long", f"'{'x' * 80}...'")
+    with pytest.raises(DataError) as caught:
+        unpack(packed(tmp_path / name, {f"../{long}": b"1"}), tmp_path / "root/data", 10**6)
+    assert long not in str(caught.value)
+
+
+def test_a_zip_archive_that_demands_gigabytes_for_its_dictionary_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("Fold1", b"1")
+    refused(tmp_path / "data.zip", "'Fold1'", "method 14", "deflate")
+
+
+@FORMS
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "data").mkdir()
+    link = tmp_path / "data/Fold1"
+    link.symlink_to(tmp_path / "outside")
+    with pytest.raises(DataError, match=naming(link, tmp_path / "outside", name, "remove", "--root")):
+        unpack(packed(tmp_path / name, FILES), tmp_path / "data", 10**6)
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert list((tmp_path / "data").iterdir()) == [link]
+
+
+@FORMS
+def test_the_folder_itself_may_be_a_link_to_another_disk(tmp_path: Path, name: str) -> None:
+    disk = tmp_path / "disk"
+    (disk / "data").mkdir(parents=True)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/data").symlink_to(disk / "data")
+    moved = os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        assert source.resolve().is_relative_to(disk)  # else the system refuses to move it
+        moved(source, target)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "rename", rename)
+        unpack(packed(tmp_path / name, FILES), tmp_path / "root/data", 10**6)
+    assert below(disk / "data") == FILES
+    assert [path.name for path in disk.iterdir()] == ["data"]
 
 
 @FORMS

@@ -48,6 +48,7 @@ def fetch_command(
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
     from ltrbench.data.fetching.fetch import address_of, download_archive, find_archive, unpack_archive
+    from ltrbench.measure.provenance import without_password
 
     sources = list(_sources(name, root, config_dir))
     archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
@@ -59,7 +60,7 @@ def fetch_command(
     file = find_archive(archive, folder)
     if file is None:
         address = address_of(archive, folder, name, url, accept_licence)
-        echo(f"downloading {address}", err=True)
+        echo(f"downloading {without_password(address)}", err=True)
         file = download_archive(archive, folder, address, _Progress())
     echo(f"unpacking {file} into {folder / archive.into}", err=True)
     unpacked = unpack_archive(archive, file, folder, expected)
@@ -95,7 +96,12 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
         config = compose("config", overrides=[*search, f"data={name}"])
     if not (config.data.get("fetch") or config.data.get("obtain")):
         raise ConfigError(f"data={name} is not a published data set; choose another one for data fetch.")
-    if root is not None and "root" in config.data:
+    if root is not None:
+        if "root" not in config.data:
+            raise ConfigError(
+                f"data={name} has no data folder, and --root {root} would have no effect; add root to its "
+                "YAML and use it in the paths, as in ${.root}/train.txt, or omit --root."
+            )
         config.data.root = str(root.expanduser())
     for fold in range(1, (config.data.get("num_folds") or 1) + 1):
         if config.data.get("num_folds"):
@@ -120,11 +126,14 @@ def _files(source: DataSource) -> list[Path]:
 
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
+    from ltrbench.measure.provenance import without_password
+
+    address = "not known" if archive.url is None else without_password(archive.url)
     rows = [
         ("licence", archive.licence),
         ("page", archive.page),
         ("archive", f"{archive.file}, {archive.size} bytes, SHA-256 {archive.sha256}"),
-        ("address", f"{archive.url or 'not known'}{'' if archive.verified else ' (not verified)'}"),
+        ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
     ]
     return "\n".join(wrapped(f"{name:9}{value.strip()}", " " * 9) for name, value in rows)
 
