@@ -105,9 +105,10 @@ def split_queries(
     _check_seed(seed)
     shuffled = _shuffled_lists(dataset, seed, groups)
     if len(shuffled) < 2:
+        more = "queries" if groups is None else "groups"
         raise DataError(
             f"{_counted(dataset, shuffled, groups)} cannot be split in two; provide data.{name}, or more "
-            f"queries{_or_no_validation(name)}."
+            f"{more}{_or_no_validation(name)}."
         )
     if groups is None:
         num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
@@ -155,10 +156,11 @@ def split_latest(
     time_of_query = [time_of_unit[unit] for unit in unit_of_query]
     latest_first = sorted(Counter(time_of_query).items(), reverse=True)
     if len(latest_first) < 2:
+        more = "queries" if groups is None else "groups"
         raise DataError(
             f"data.split_by: {_counted(dataset, list(time_of_unit), groups)}, all of the time "
             f"{time_of_query[0]}, cannot be split by time for {name}. Choose a column with several times, "
-            f"provide more queries, or remove data.split_by{_or_no_validation(name)}."
+            f"provide more {more}, or remove data.split_by{_or_no_validation(name)}."
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
     first_time, _ = latest_first[num_times - 1]

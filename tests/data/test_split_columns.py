@@ -154,7 +154,7 @@ def test_groups_that_share_a_judged_list_stay_together() -> None:
 
 
 def test_one_group_cannot_be_split_and_every_query_needs_a_value() -> None:
-    with pytest.raises(DataError, match=naming("3 queries in 1 group", "data.test")):
+    with pytest.raises(DataError, match=naming("3 queries in 1 group", "data.test", "more groups")):
         split_queries(dataset(3), 0.2, 0, "test", dict.fromkeys("012", "all"))
     with pytest.raises(DataError, match=naming("groups", "query '2'")):
         split_queries(dataset(3), 0.2, 0, "test", {"0": "a", "1": "b"})
@@ -237,6 +237,7 @@ def test_times_continue_in_the_next_file(write: Write) -> None:
     {
         "an American date": (["2026-01-02", "01/31/2026"], [":4:", "'date'", "'01/31/2026'", "2026-01-31"]),
         "a word": (["yesterday", 2], [":2:", "'yesterday'", "ISO 8601", "data.split_by"]),
+        "an endless time": ([1, "inf"], [":4:", "'date'", "'inf'", "finite", "data.split_by"]),
         "a missing time": ([1, None], [":4:", "'date'", "''", "every row"]),
         "a missing time in words": (["2026-01-01", "n/a"], [":4:", "'n/a'", "remove the query"]),
         "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "number", ":2", "alike"]),
@@ -252,6 +253,7 @@ def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any],
 @pytest.mark.parametrize(
     ("times", "parts"),
     {
+        "an endless number": ([1.5, np.inf], ["row 3:", "'date'", "inf", "finite", "data.split_by"]),
         "lists": ([[1], [2]], ["row 1:", "'date'", "[1]", "single value"]),
         "durations": (pd.to_timedelta([1, 2]), ["row 1:", "'date'", "number", "data.split_by"]),
         "a missing datetime": ([pd.Timestamp("2026-01-01"), pd.NaT], ["row 3:", "'date'", "every row"]),
@@ -296,6 +298,32 @@ def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     write(test.drop(columns="cluster"), "test.csv")
     with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
         load(train, test=path, group_by="cluster", valid_share=0)
+
+
+@pytest.mark.parametrize("name", ["test.csv", "test.parquet"])
+@pytest.mark.parametrize(
+    ("of_train", "of_test"),
+    [
+        ([7, 8], [9.5, 7.0]),
+        ([7.0, 8.5], [9, 7]),
+        (["lamp", "b"], ["c", "lamp "]),
+        (["-7", "b"], ["c", "-7.00"]),
+    ],
+)
+def test_a_group_is_the_same_in_two_files_that_write_it_differently(
+    write: Write, name: str, of_train: list[Any], of_test: list[Any]
+) -> None:
+    train = write(frame(of_train, "cluster"))
+    test = frame(of_test, "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
+    with pytest.raises(DataError, match=naming("query 0", "train", "query 8", "test", "one file")):
+        load(train, test=write(test, name), group_by="cluster", valid_share=0)
+
+
+def test_groups_of_one_file_that_are_written_differently_stay_together(write: Write) -> None:
+    train = write(frame(["1", "2", "3", "4", "1.0", " 1 "], "cluster"))
+    for seed in range(5):
+        splits = load(train, group_by="cluster", valid_share=0, test_share=0.3, split_seed=seed)
+        assert sum({"0", "4", "5"} <= set(ids(split)) for _, split in splits) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Columns of a table by which its queries are split: the time of a query, and its group of near-duplicates.
 
 A time is a number or a date in ISO 8601, the same in all rows of the column. A query has the latest time of
-its rows, so that no row of an earlier query is later. All rows of a query are in the same group.
+its rows, so that no row of an earlier query is later. All rows of a query are in the same group. Groups are
+compared without blanks around them, and a whole number without its fraction: 7.0 is the group 7.
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ SPLIT_ROLES = ("split_by", "group_by")
 
 _NUMBER, _DATE, _DATE_IN_ZONE = "a number", "a date without a time zone", "a date with a time zone"
 _MONTH = re.compile(r"\d{4}-\d{2}")
+_WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+")
 
 _Time = float | np.datetime64
 
@@ -94,11 +97,11 @@ def _time_of(cell: object, named: str) -> tuple[str, _Time]:
         elif isinstance(cell, datetime.date) and cell == cell:  # pandas' NaT is a date that is not itself
             kind, time = _of_date(cell)
         else:
-            kind, time = _NUMBER, number_of(cell)
+            kind, time = _NUMBER, _finite(number_of(cell))
     except (ValueError, OverflowError):
         raise DataError(
-            f"{named}, which is neither a number nor a date in ISO 8601, such as 2026-01-31. Convert the "
-            "column, or choose another one with split_by (in a run data.split_by)."
+            f"{named}, which is neither a finite number nor a date in ISO 8601, such as 2026-01-31. Convert "
+            "the column, or choose another one with split_by (in a run data.split_by)."
         ) from None
     if time != time:
         raise DataError(
@@ -109,10 +112,17 @@ def _time_of(cell: object, named: str) -> tuple[str, _Time]:
 
 def _of_text(cell: str) -> tuple[str, _Time]:
     try:
-        return _NUMBER, number_of(cell)
+        return _NUMBER, _finite(number_of(cell))
     except ValueError:
         text = cell.strip()
         return _of_date(datetime.datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text))
+
+
+def _finite(number: float) -> float:
+    """Returns a number or NaN, a missing value. Raises ValueError if it is infinite."""
+    if math.isinf(number):
+        raise ValueError
+    return number
 
 
 def _of_date(date: datetime.date) -> tuple[str, np.datetime64]:
@@ -126,10 +136,11 @@ def _groups(tables: Iterable[_Table], query: str, column: str) -> dict[str, str]
     groups: dict[str, str] = {}
     for table in tables:
         of_rows = zip(table.texts(query), table.texts(column), strict=True)
-        for row, (query_id, group) in enumerate(of_rows):
-            if group.strip().lower() in MISSING:
+        for row, (query_id, cell) in enumerate(of_rows):
+            group = _group_of(cell)
+            if group.lower() in MISSING:
                 raise DataError(
-                    f"{table.place(row)}: column '{column}' is {group!r}, but every query needs a group. "
+                    f"{table.place(row)}: column '{column}' is {cell!r}, but every query needs a group. "
                     "Give a query without near-duplicates a group of its own, such as its query id."
                 )
             if groups.setdefault(query_id, group) != group:
@@ -139,3 +150,10 @@ def _groups(tables: Iterable[_Table], query: str, column: str) -> dict[str, str]
                     "the same group, or choose another column with group_by (in a run data.group_by)."
                 )
     return groups
+
+
+def _group_of(cell: str) -> str:
+    """Returns the group in a cell: 7 for 7.0, which pandas writes if the column once had missing values."""
+    text = cell.strip()
+    whole = _WHOLE_NUMBER.fullmatch(text)
+    return whole[1] if whole else text
