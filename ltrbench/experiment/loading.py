@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ltrbench.data import Splits
-from ltrbench.data.features import FeatureMatrix, arrays_of, is_mapped
+from ltrbench.data.features import FeatureMatrix, arrays_of, is_mapped, is_sparse
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store.manifest import MANIFEST_FILE, is_store
@@ -51,6 +51,11 @@ class _Loaded:
         held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
         return sum({id(array): array.nbytes for array in held if not is_mapped(array)}.values())
 
+    def num_bytes_of_arrays(self, keep_sparse: bool) -> int:
+        """Returns the bytes of the arrays that `Splits.in_memory` makes."""
+        made = [split.features for _, split in self.splits if isinstance(split.features, FeatureMatrix)]
+        return sum(features.nbytes for features in made if not (keep_sparse and is_sparse(features)))
+
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
 _lock = threading.RLock()  # a worker may run jobs in several threads
@@ -79,6 +84,9 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
             return _result(_in_memory(loaded, keep_sparse) if in_memory else loaded)
         loaded = _kept(key, source)
         if in_memory:
+            # Before the arrays are made, because they may not fit beside other data sets.
+            if num_bytes := loaded.num_bytes_of_arrays(keep_sparse):
+                _make_room(num_bytes)
             loaded = _loaded[key] = _in_memory(loaded, keep_sparse)
         return _result(loaded)
 
@@ -106,9 +114,10 @@ def _kept(key: Hashable, source: DataSource) -> _Loaded:
     loaded = _loaded.pop(key, None)
     if loaded is None or loaded.stamps != _stamps(source):
         del loaded  # two versions of a large data set may not fit into memory
-        loaded = _load(source)
-        _make_room(loaded.num_bytes)
-    _loaded[key] = loaded
+        loaded = _loaded[key] = _load(source)
+        _make_room()
+    else:
+        _loaded[key] = loaded
     return loaded
 
 
@@ -120,13 +129,17 @@ def _load(source: DataSource) -> _Loaded:
     return _Loaded(splits=splits, seconds=watch.seconds, stamps=stamps)
 
 
-def _make_room(num_bytes: int) -> None:
-    """Drops the least recently used data sets until all of them fit, with new ones of `num_bytes`."""
-    total = num_bytes + sum(loaded.num_bytes for loaded in _loaded.values())
-    most = _MEMORY_SHARE * (available_bytes() + total)
-    while _loaded and total > most:
+def _make_room(num_bytes: int = 0) -> None:
+    """Drops the least recently used data sets until the others fit; the most recently used one always stays.
+
+    Args:
+        num_bytes: bytes that the most recently used data set will need in addition.
+    """
+    held = sum(loaded.num_bytes for loaded in _loaded.values())
+    most = _MEMORY_SHARE * (available_bytes() + held)
+    while len(_loaded) > 1 and held + num_bytes > most:
         _, dropped = _loaded.popitem(last=False)
-        total -= dropped.num_bytes
+        held -= dropped.num_bytes
 
 
 def _key_of(value: Any) -> Hashable:

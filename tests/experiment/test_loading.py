@@ -186,6 +186,18 @@ def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyP
     assert loadings_of(a, a, b, b) == 2
 
 
+def test_data_sets_make_room_for_the_arrays_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = Counted(setting="a"), Counted(setting="b")
+    load_once(a, in_memory=True)
+    size = sum(loaded.num_bytes for loaded in loading._loaded.values())
+    # A quarter of the free memory and of two data sets is enough for both, but not for b's arrays besides.
+    monkeypatch.setattr(loading, "available_bytes", lambda: int(6.5 * size))
+    assert loadings_of(b, a) == 1
+    load_once(b, in_memory=True)
+    assert loadings_of(b) == 0
+    assert loadings_of(a) == 1
+
+
 def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
     views = load_once(Counted())[0]
     arrays, seconds = load_once(Counted(), in_memory=True)
