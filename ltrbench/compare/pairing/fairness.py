@@ -273,9 +273,10 @@ def parameters(results: Sequence[RunResult]) -> str:
 
 
 def _models_with_settings(settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Returns each model with its settings; models with equal settings together.
+    """Returns each model with its settings; models with equal settings are listed together.
 
-    A variant of the first model, with the same settings and few other values, shows only these.
+    If a model has the setting names of the first model, and fewer than half of the values differ, only the
+    values that differ are shown.
 
     Args:
         settings: model -> the text of each of its sets of settings -> the settings.
