@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import runpy
 import shutil
 import stat
 import tarfile
@@ -15,6 +16,7 @@ from archives import FILES, packed, packed_tar, tar_member, zip_member
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
+from paths import ROOT
 
 from ltrbench.data.fetching import unpacking
 from ltrbench.data.fetching.unpacking import MAX_MEMBERS, Unpacked, unpack
@@ -283,6 +285,19 @@ def test_a_damaged_archive_is_unpacked_in_its_folder_or_refused(
     else:
         assert all(path.resolve().is_relative_to(file.parent / "data") for path in unpacked.written)
         assert {path.name for path in file.parent.iterdir()} <= before | {"data"}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_hostile_members_with_correct_checksums_are_unpacked_in_their_folder_or_refused(
+    tmp_path: Path,
+) -> None:
+    fuzz = runpy.run_path(str(ROOT / "tests/fuzz/fuzz_archives.py"))
+    outcomes = set()
+    for number in range(300):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        outcomes.add(fuzz["outcome"](*fuzz["make_case"](0, number), folder))
+    assert outcomes == {"unpacked", "refused"}
 
 
 def edited(content: bytes, edits: list[tuple[int, bytes]]) -> bytes:
