@@ -7,6 +7,7 @@ built in Python. Every backend takes the same steps, with the same evaluator and
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.rankers.capabilities import SupportsWarmUp, clean_copy_of, departures_of
-from ltrbench.rankers.models.importance import ImportanceSettings, importances
+from ltrbench.rankers.models.importance import MOST_LISTED, ImportanceSettings, importances
 from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
     FAILED,
@@ -60,6 +61,7 @@ from ltrbench.results import (
 from ltrbench.shapes import PerQuery
 from ltrbench.tables import figure
 from ltrbench.tracking import NoTracking, Tracker
+from ltrbench.untrusted.reading import MOST_JSON_BYTES
 
 log = logging.getLogger("ltrbench")
 
@@ -332,6 +334,7 @@ def _load_and_fit(experiment: Experiment, begun: RunResult, on_progress: OnProgr
     if experiment.is_trial:
         _check_validation("a trial of a search", "run without a search (search=none)", splits)
     _check_stopping(ranker, splits)
+    _check_recordable(splits.train)
     # A search has hundreds of trials on the same data.
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     threads = f"{begun.threads} {'thread' if begun.threads == 1 else 'threads'}"
@@ -471,8 +474,29 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             "features": split.num_features,
             "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
         }
-    described["train"]["feature_names"] = list(splits.train.feature_names)
+    if not _has_many_numbered(splits.train):
+        described["train"]["feature_names"] = list(splits.train.feature_names)
     return described
+
+
+def _has_many_numbered(train: RankingDataset) -> bool:
+    """Returns whether more than MOST_LISTED features have their numbers as names, which are not recorded."""
+    if train.num_features <= MOST_LISTED:
+        return False
+    return all(name == str(number) for number, name in enumerate(train.feature_names, start=1))
+
+
+def _check_recordable(train: RankingDataset) -> None:
+    """Raises DataError if result.json, which has the names of the features, would be too large to be read."""
+    if train.num_features <= MOST_LISTED or _has_many_numbered(train):
+        return
+    num_bytes = len(json.dumps(train.feature_names, indent=6))
+    if num_bytes > MOST_JSON_BYTES // 2:
+        raise DataError(
+            f"the names of the {train.num_features} features take {num_bytes / 1e6:.1f} MB in result.json, "
+            f"but at most {MOST_JSON_BYTES / 2e6:.1f} MB can be recorded. Leave the features numbered "
+            "(without data.feature_names), or use shorter names."
+        )
 
 
 def _size(dataset: RankingDataset) -> str:

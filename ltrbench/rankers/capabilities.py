@@ -228,10 +228,14 @@ def scores_with(
 ) -> NDArray[np.floating[Any]]:
     """Returns the (n,) scores of some documents with other values of one feature; see SupportsScoresWith.
 
-    A ranker without this method, and any ranker with sparse features, predicts copies of the rows, a block of
-    them at a time.
+    A ranker without this method predicts copies of the rows, a block of them at a time. A ranker that reads
+    sparse features predicts copies of the stored values.
     """
-    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
+    if isinstance(features, SparseRows):
+        if ranker.reads_blocks or ranker.reads_sparse:
+            changed: Any = features.with_column(rows, feature, values)
+            return ranker.predict(changed)
+    elif isinstance(ranker, SupportsScoresWith):
         return ranker.scores_with(features, rows, feature, values)
     scores = np.empty(len(rows), dtype=ranker.score_dtype)
     size = rows_of_block(features.shape[1])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import row_blocks
+from ltrbench.data.features import SparseRows, csr_of, row_blocks
 from ltrbench.rankers.base import (
     Ranker,
     check_blocks,
@@ -23,6 +23,9 @@ from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features
 
 _FILE = "random.json"
+
+_ROWS = 4096
+"""Number of sparse rows that are scored at a time."""
 
 
 @dataclass(kw_only=True)
@@ -51,15 +54,13 @@ class RandomRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         given = check_blocks(features, check_fitted(self._num_features))
-        return np.concatenate([self._scores(block) for _, block in row_blocks(given)] or [np.zeros(0)])
-
-    def _scores(self, features: Features) -> NDArray[np.float64]:
-        # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
-        words = (features + np.float32(0)).view(np.uint32).astype(np.uint64)
-        odd = np.random.default_rng(self.seed).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
-        mixed = _mix(_mix(words * odd).sum(axis=1, dtype=np.uint64))
-        # The upper 53 bits fill the mantissa of a float64: uniform on [0, 1).
-        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        num_features = given.shape[1]
+        odd = np.random.default_rng(self.seed).integers(0, 2**63, num_features, dtype=np.uint64) * 2 + 1
+        factors: NDArray[np.uint64] = np.asarray(odd)
+        if (sparse := csr_of(given)) is not None:
+            return _scores(_sums_of_stored(sparse, factors))
+        sums = [_hashed(block, factors).sum(axis=1, dtype=np.uint64) for _, block in row_blocks(given)]
+        return _scores(np.concatenate(sums or [np.zeros(0, dtype=np.uint64)]))
 
     def save(self, folder: Path) -> None:
         content = {"seed": self.seed, "num_features": check_fitted(self._num_features)}
@@ -72,6 +73,33 @@ class RandomRanker(Ranker):
             ranker = cls(seed=content["seed"])
         ranker._num_features = content["num_features"]
         return ranker
+
+
+def _hashed(values: NDArray[np.float32], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns the hash of each value, 0 for a value of 0. A score is a function of the sum of a document."""
+    # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
+    return _mix((values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors)
+
+
+def _sums_of_stored(sparse: SparseRows, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns the (D,) sums of the hashes of all features, from the stored values alone."""
+    of_absent = _hashed(np.full(len(factors), sparse.absent, dtype=np.float32), factors)
+    sums = np.full(len(sparse), of_absent.sum(dtype=np.uint64))
+    for first in range(0, len(sparse), _ROWS):
+        row_start = sparse.row_start[first : first + _ROWS + 1]
+        stored = slice(row_start[0], row_start[-1])
+        columns = sparse.columns[stored]
+        more = _hashed(sparse.values[stored], factors[columns]) - of_absent[columns]
+        # Differences of sums modulo 2^64 are exact.
+        before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(more, dtype=np.uint64)])
+        at = before[row_start - row_start[0]]
+        sums[first : first + _ROWS] += at[1:] - at[:-1]
+    return sums
+
+
+def _scores(sums: NDArray[np.uint64]) -> NDArray[np.float64]:
+    # The upper 53 bits fill the mantissa of a float64: uniform on [0, 1).
+    return (_mix(sums) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -17,7 +17,14 @@ from ltrbench.data.dataset import check_file_rows
 from ltrbench.data.query_keys import QueryKeys, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.models.importance import HIGH, IMPORTANCE_KINDS, LOW, Importances, averaged
+from ltrbench.rankers.models.importance import (
+    HIGH,
+    IMPORTANCE_KINDS,
+    LOW,
+    MOST_LISTED,
+    Importances,
+    averaged,
+)
 from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -226,7 +233,12 @@ class Run:
         for kind in kinds:
             if kind in IMPORTANCE_KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
                 raise table.refusal(f"the interval of '{kind}' has only one of its two columns")
-        return Importances(names, {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)})
+        values = {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)}
+        return Importances(names, values, is_part=self._num_features > MOST_LISTED)
+
+    @property
+    def _num_features(self) -> int:
+        return int(self.result.data.get("train", {}).get("features", 0))
 
     def trials(self) -> list[TrialRow]:
         """Returns the trials of the search that chose the settings, in the order of their numbers; empty

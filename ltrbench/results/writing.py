@@ -20,7 +20,7 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.disk import flush
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.models.importance import Importances
+from ltrbench.rankers.models.importance import MOST_LISTED, Importances
 from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.results.files import (
     CURVE_FILE,
@@ -62,7 +62,8 @@ def write_run(
     Args:
         scored: "valid", "test" -> scores.
         per_query: metric -> (Q,) values of test.
-        example: data set whose first documents become the example input of the model.
+        example: data set whose first documents become the example input of the model, unless they have more
+            than MOST_LISTED features.
         trials: the trials of the search that chose the settings.
         check_model: called with the folder of the saved model before any file is moved; if it raises, no file
             of the run is written.
@@ -82,8 +83,8 @@ def write_run(
         if curve is not None and curve.iterations:
             _write_curve(staging / CURVE_FILE, curve)
         if importances is not None and importances.values:
-            _write_importances(staging / IMPORTANCES_FILE, importances)
-        if example is not None:
+            _write_importances(staging / IMPORTANCES_FILE, importances.listed())
+        if example is not None and example.num_features <= MOST_LISTED:
             _write_example(staging / EXAMPLE_FILE, example)
         if trials:
             _write_trials(staging / TRIALS_FILE, trials)

@@ -5,6 +5,7 @@ model of a library needs only that library; other models need ltrbench, whose `_
 Neither contains a pickle or code.
 
 The signature has F unnamed numeric columns, so that DataFrames and arrays are both accepted, by position.
+With more than MOST_LISTED features it is one (D, F) array of float64, and there is no example input.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pandas as pd
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.capabilities import library_model_of
+from ltrbench.rankers.models.importance import MOST_LISTED
 from ltrbench.rankers.models.loading import is_ours, load_ranker
 from ltrbench.results import MODEL_FOLDER, Run
 from ltrbench.untrusted.reading import read_json
@@ -51,7 +53,7 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     example = run.input_example()
     common: dict[str, Any] = {
         "signature": ModelSignature(
-            inputs=Schema([ColSpec(DataType.double)] * int(run.result.data["train"]["features"])),
+            inputs=_inputs(int(run.result.data["train"]["features"])),
             outputs=Schema([ColSpec(DataType.double)]),
         ),
         "input_example": example if len(example) else None,
@@ -67,6 +69,16 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
     (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
     mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+
+
+def _inputs(num_features: int) -> Any:
+    """Returns the schema of F features."""
+    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+
+    if num_features <= MOST_LISTED:
+        return Schema([ColSpec(DataType.double)] * num_features)
+    # MLflow takes minutes to write a million columns.
+    return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
 
 
 class ServedRanker:

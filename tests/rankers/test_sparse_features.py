@@ -15,7 +15,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.features import AnyFeatures, SparseRows, is_sparse, matrix
 from ltrbench.errors import DataError
 from ltrbench.experiment import loading
-from ltrbench.rankers import Ranker
+from ltrbench.rankers import Ranker, single_feature
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.models.importance import SHUFFLES, ImportanceSettings, importances
 from ltrbench.rankers.native import NativeRanker
@@ -189,3 +189,30 @@ def test_trees_without_splits_score_sparse_features() -> None:
     ranker = NativeRanker(num_trees=2, min_docs_in_leaf=600).fit(splits.train)
     sparse = as_sparse(splits, shuffled=True)
     np.testing.assert_array_equal(ranker.predict(sparse.test.features), ranker.predict(splits.test.features))
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "map", "err@10"])
+@pytest.mark.parametrize("absent", [0.0, np.nan])
+def test_the_best_of_sparse_features_is_found_from_the_queries_with_stored_values(
+    absent: float, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_feature, "_MOST_DOCUMENTS", 50)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        shape = 40, NUM_FEATURES
+        features = np.where(rng.random(shape) < 0.03, rng.integers(-1, 2, shape), absent).astype(np.float32)
+        labels = np.where(rng.random(40) < 0.5, rng.integers(0, 3, 40), 0).astype(np.float64)
+        weights = rng.random(5) + 0.1
+        start = np.array([0, 3, 10, 11, 30, 40])
+        data = RankingDataset(features=features, labels=labels, query_start=start, query_weights=weights)
+        sparse = with_features(data, SparseRows.of(features, absent))
+        expected, ranker = (SingleFeatureRanker(metric=metric).fit(each) for each in (data, sparse))
+        assert (ranker._feature, ranker._sign) == (expected._feature, expected._sign)
+
+
+def test_few_of_many_sparse_features_are_ranked_on_all_documents() -> None:
+    sparse = as_sparse(splits_of(0.0, missing=False)).train
+    columns = list(SingleFeatureRanker()._columns(sparse))
+    assert 1 <= len(columns) < NUM_FEATURES / 3
+    for feature, values in columns:
+        np.testing.assert_array_equal(values, sparse.features[:, feature])

@@ -24,6 +24,7 @@ from ltrbench.rankers.models.importance import (
     SPLIT,
     YARDSTICKS,
     Importances,
+    in_common,
 )
 from ltrbench.results import FINISHED, Run, mean_importances
 from ltrbench.tables import Table, TableRow, figure
@@ -70,7 +71,8 @@ class ImportanceComparison:
     """Importances of F features for M models on one data set.
 
     Attributes:
-        feature_names: (F,), in the order of the data.
+        feature_names: (F,), in the order of the data; of more than MOST_LISTED features, those that have an
+            importance.
         rows: Label -> means over folds and seeds.
         ignored: Ignored features, grouped by model, the most used first.
         left_out: Labels of models whose features have other names.
@@ -143,17 +145,21 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
     Args:
         runs_by_label: Label of a model -> its runs on folds and with seeds.
     """
-    rows: dict[str, Importances] = {}
-    left_out: list[str] = []
+    recorded: dict[str, Importances] = {}
     for label, runs in runs_by_label.items():
         trained = [
             run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS
         ]
         means = mean_importances(trained) if trained else Importances((), {})
+        if means.kinds:
+            recorded[label] = means
+    rows: dict[str, Importances] = {}
+    left_out: list[str] = []
+    for label, means in zip(recorded, in_common(list(recorded.values())), strict=True):
         known = next(iter(rows.values()), means).feature_names
-        if means.kinds and means.feature_names == known:
+        if means.feature_names == known:
             rows[label] = means
-        elif means.kinds:
+        else:
             left_out.append(label)
     names = next(iter(rows.values())).feature_names if rows else ()
     return ImportanceComparison(names, rows, tuple(_ignored(names, rows)), tuple(left_out))

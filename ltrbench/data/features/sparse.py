@@ -157,6 +157,28 @@ class SparseRows(FeatureMatrix):
         taken.num_features = len(columns)
         return taken
 
+    def with_column(self, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]) -> SparseRows:
+        """Returns some rows with other values of one column, (n,), which are stored even if they are absent
+        ones.
+
+        >>> matrix = SparseRows.of(np.array([[1, 0, 2], [0, 0, 3]], dtype=np.float32))
+        >>> matrix.with_column(np.array([1, 0]), 1, np.array([7, 8], dtype=np.float32))[:]
+        array([[0., 7., 3.],
+               [1., 8., 2.]], dtype=float32)
+        """
+        ranges = np.stack([self.row_start[rows], self.row_start[rows + 1]], axis=1)
+        stored = row_numbers(ranges)
+        of_row = np.repeat(np.arange(len(rows)), ranges[:, 1] - ranges[:, 0])
+        kept = self.columns[stored] != column
+        stored, of_row = stored[kept], of_row[kept]
+        before = np.bincount(of_row[self.columns[stored] < column], minlength=len(rows))
+        sizes = np.bincount(of_row, minlength=len(rows))
+        # np.insert takes places in the array before the insertion.
+        places = np.cumsum(sizes) - sizes + before
+        row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
+        columns = np.insert(self.columns[stored], places, np.int32(column))
+        return self._sharing_checks(row_start, columns, np.insert(self.values[stored], places, values))
+
     def cell(self, position: int) -> tuple[int, int]:
         """Returns the row and the column of the stored value at a position."""
         row = int(np.searchsorted(self.row_start, position, side="right")) - 1

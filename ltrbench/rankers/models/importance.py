@@ -20,6 +20,7 @@ queries, although trees may use it together with other features.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,11 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
+from ltrbench.data.features import rows_of_block
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import Ranker
 from ltrbench.rankers.capabilities import contributions_of, importance_of, scores_with
 from ltrbench.shapes import PerQuery, Scores
+
+log = logging.getLogger("ltrbench")
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
@@ -52,6 +56,10 @@ NAMES = {
 }
 """Names of the kinds in tables and sentences."""
 LOW, HIGH = "_low", "_high"
+
+MOST_LISTED = 10_000
+"""Number of features above which a run records only the features with an importance, and no permutation
+importances of a model that does not say which features it uses."""
 
 YARDSTICKS = ("random", "single_feature")
 """Models that are left out of comparisons of features: importances of a random ranker are noise, and a
@@ -108,8 +116,10 @@ class Importances:
     """Importances of F features.
 
     Attributes:
-        feature_names: (F,) names.
+        feature_names: (F,) names. Of more than MOST_LISTED features, a run lists those with an importance
+            other than 0.
         values: kind -> (F,) values.
+        is_part: whether further features have the importance 0.
 
     Raises:
         ConfigError: the number of values of a kind differs from the number of features.
@@ -117,6 +127,7 @@ class Importances:
 
     feature_names: tuple[str, ...]
     values: Mapping[str, NDArray[np.float64]]
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         for kind, values in self.values.items():
@@ -130,6 +141,19 @@ class Importances:
     def kinds(self) -> tuple[str, ...]:
         """The available kinds, in the order of IMPORTANCE_KINDS."""
         return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
+
+    def listed(self) -> Importances:
+        """Returns the features with an importance if there are more than MOST_LISTED features, otherwise all
+        features."""
+        if len(self.feature_names) <= MOST_LISTED:
+            return self
+        has_one = np.any([np.nan_to_num(values) != 0 for values in self.values.values()], axis=0)
+        features = np.flatnonzero(has_one)
+        if not features.size:
+            features = np.zeros(1, dtype=np.intp)  # a table has a row
+        names = tuple(self.feature_names[feature] for feature in features)
+        values = {kind: values[features] for kind, values in self.values.items()}
+        return Importances(names, values, is_part=True)
 
 
 def importances(
@@ -150,14 +174,28 @@ def importances(
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
-    for kind, shuffle in SHUFFLES.items():
-        if kind in settings.kinds:
-            falls = permutation_falls(ranker, sample, shuffle, settings, seed)
-            values |= _with_interval(kind, falls, sample.query_weights)
+    for kind in _shuffled_kinds(ranker, splits.test, settings):
+        values |= _permutation(kind, ranker, sample, settings, seed)
     if DROP_COLUMN in settings.kinds:
         falls = drop_column_falls(ranker, splits, settings)
         values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
     return Importances(splits.test.feature_names, values)
+
+
+def _shuffled_kinds(ranker: Ranker, test: RankingDataset, settings: ImportanceSettings) -> list[str]:
+    """Returns the kinds of permutation importances to compute; logs if there are too many features."""
+    kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
+    if not kinds or test.num_features <= MOST_LISTED or SPLIT in importance_of(ranker):
+        return kinds
+    log.warning(
+        "importance.kinds: no %s, because %s does not say which of the %s features it uses, and each of more "
+        "than %s features would have to be shuffled. Use a model with trees, or fewer features.",
+        " and ".join(kinds),
+        type(ranker).__name__,
+        f"{test.num_features:,}",
+        f"{MOST_LISTED:,}",
+    )
+    return []
 
 
 def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -172,8 +210,15 @@ def _shap(
     """Returns the SHAP shares under their kind; empty if the ranker has no contributions."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(test.num_documents)[:max_documents]
-    contributions = contributions_of(ranker, test.features[np.sort(rows)])
-    return {} if contributions is None else {SHAP: shares(np.abs(contributions[:, :-1]).mean(axis=0))}
+    total = np.zeros(test.num_features)
+    sample = np.sort(rows)
+    size = rows_of_block(test.num_features)
+    for first in range(0, len(sample), size):
+        contributions = contributions_of(ranker, test.features[sample[first : first + size]])
+        if contributions is None:
+            return {}
+        total += np.abs(contributions[:, :-1]).sum(axis=0)
+    return {SHAP: shares(total / len(sample))}
 
 
 def within_queries(
@@ -194,27 +239,65 @@ def across_queries(
 SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_queries}
 
 
+def _permutation(
+    kind: str, ranker: Ranker, test: RankingDataset, settings: ImportanceSettings, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the permutation importances under their kind, with their interval."""
+    shuffle = SHUFFLES[kind]
+    if test.num_features <= MOST_LISTED:
+        falls = permutation_falls(ranker, test, shuffle, settings, seed)
+        return _with_interval(kind, falls, test.query_weights)
+    # (F, Q) values would take gigabytes, so only those of the features in use are kept.
+    used = np.flatnonzero(_used(ranker, test.num_features))
+    features = used if used.size else np.zeros(1, dtype=np.intp)
+    of_used = _with_interval(
+        kind, _falls_of(features, ranker, test, shuffle, settings, seed), test.query_weights
+    )
+    values = {name: np.zeros(test.num_features) for name in of_used}
+    for name, each in of_used.items():
+        values[name][features] = each
+    return values
+
+
 def permutation_falls(
     ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
 ) -> Falls:
     """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
+    used = np.flatnonzero(_used(ranker, test.num_features))
+    features = used if used.size else np.zeros(1, dtype=np.intp)
+    of_used = _falls_of(features, ranker, test, shuffle, settings, seed)
+    falls = np.where(np.isnan(of_used[0]), np.nan, np.zeros((test.num_features, 1)))
+    falls[features] = of_used
+    return falls
+
+
+def _falls_of(
+    features: NDArray[np.intp],
+    ranker: Ranker,
+    test: RankingDataset,
+    shuffle: Shuffle,
+    settings: ImportanceSettings,
+    seed: int,
+) -> Falls:
+    """Returns the rows of `permutation_falls` of some features."""
     # A sample of queries, of which each repeat reads one column and changed rows.
     test = test.in_memory(keep_sparse=True)
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
-    falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
+    falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
         return falls
-    for feature in np.flatnonzero(_used(ranker, test.num_features)):
+    for place, feature in enumerate(features.tolist()):
         # One generator per feature, so that its result does not depend on the other features in use.
-        rng = np.random.default_rng([seed, int(feature)])
+        rng = np.random.default_rng([seed, feature])
+        column = test.features[:, feature]
         for _ in range(settings.repeats):
-            values = shuffle(test.features[:, feature], test, rng)
+            values = shuffle(column, test, rng)
             # Predictions take most of the time: a document whose value is unchanged needs none.
-            rows = np.flatnonzero(values != test.features[:, feature])
+            rows = np.flatnonzero(values != column)
             new_scores = scores.copy()
-            new_scores[rows] = scores_with(ranker, test.features, rows, int(feature), values[rows])
-            falls[feature] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+            new_scores[rows] = scores_with(ranker, test.features, rows, feature, values[rows])
+            falls[place] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
     return falls
 
 
@@ -287,11 +370,14 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     """Returns the mean over folds of the mean over each fold's runs, which differ in their seeds.
 
     A kind is left out if a run does not have it or has values that are not finite; all kinds are left out if
-    the runs differ in their features. The half-width of an interval is the mean over the seeds of a fold,
-    which share their test queries, and sqrt(sum of squares) / J over the J folds, which have different ones.
+    the runs differ in their features, unless each lists a part of them. The half-width of an interval is the
+    mean over the seeds of a fold, which share their test queries, and sqrt(sum of squares) / J over the J
+    folds, which have different ones.
     """
-    cells = [list(runs) for runs in folds]
-    runs = [run for cell in cells for run in cell]
+    given = [list(runs) for runs in folds]
+    runs = in_common([run for cell in given for run in cell])
+    places = iter(runs)
+    cells = [[next(places) for _ in cell] for cell in given]
     names = runs[0].feature_names
     if any(run.feature_names != names for run in runs):
         return Importances((), {})
@@ -303,7 +389,28 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
                 halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
                 half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
                 values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
-    return Importances(names, values)
+    return Importances(names, values, runs[0].is_part)
+
+
+def in_common(several: Sequence[Importances]) -> list[Importances]:
+    """Returns the importances with the same features, if each lists only a part of the features: those that
+    any of them lists. Otherwise they are returned unchanged."""
+    if not all(each.is_part for each in several):
+        return list(several)
+    place: dict[str, int] = {}
+    for each in several:
+        for name in each.feature_names:
+            place.setdefault(name, len(place))
+    return [_filled(each, place) for each in several]
+
+
+def _filled(part: Importances, place: Mapping[str, int]) -> Importances:
+    """Returns importances of the features in `place`, 0 for those that `part` does not list."""
+    places = [place[name] for name in part.feature_names]
+    values = {kind: np.zeros(len(place)) for kind in part.values}
+    for kind, of_part in part.values.items():
+        values[kind][places] = of_part
+    return Importances(tuple(place), values, is_part=True)
 
 
 def _mean_of(runs: Sequence[Importances], kind: str) -> NDArray[np.float64]:

@@ -213,9 +213,10 @@ def _convention(result: RunResult) -> str:
 def _importances_title(result: RunResult, importances: Importances) -> str:
     """Returns the title of the table of importances, with the criterion that sorts the features."""
     count = min(NUM_FEATURES, len(importances.feature_names))
+    total = result.data["train"]["features"] if importances.is_part else len(importances.feature_names)
     _, meaning = _KINDS_OF_IMPORTANCE[importances.kinds[0]]
     meaning = meaning.format(metric=result.importance_metric or "the metric")
-    return f"{count} of {len(importances.feature_names)} features, by {meaning}"
+    return f"{count} of {total} features, by {meaning}"
 
 
 _KINDS_OF_IMPORTANCE = {

@@ -1,0 +1,133 @@
+"""Runs with more features than a person reads: their files list the features in use."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+from messages import naming
+
+from ltrbench.compare import compare_importances
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.sources import LetorFiles
+from ltrbench.errors import DataError
+from ltrbench.experiment import run as running
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.importance import MOST_LISTED, Importances, averaged, in_common
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.results import Run, read_run
+from ltrbench.tracking.mlflow_models import save_model
+
+NUM_FEATURES = 3 * MOST_LISTED
+
+
+@pytest.fixture(scope="module")
+def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file of 40 queries, whose labels depend on two of many features."""
+    rng, lines = np.random.default_rng(0), []
+    for query in range(40):
+        for _ in range(10):
+            first, second = rng.normal(size=2)
+            columns = np.unique(rng.integers(2, NUM_FEATURES, 5))
+            others = "".join(f" {column}:{rng.random():.3f}" for column in columns)
+            label = int(np.clip(round(first + second), 0, 3))
+            lines.append(f"{label} qid:{query} 1:{first:.3f}{others} {NUM_FEATURES}:{second:.3f}\n")
+    path = tmp_path_factory.mktemp("many") / "train.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def run_of(ranker: Ranker, letor_file: Path, folder: Path) -> Run:
+    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
+    model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
+    return run(
+        Experiment(ranker=ranker, source=source, model=type(ranker).__name__, config={"model": model}), folder
+    )
+
+
+def boosted(seed: int = 0) -> LightGBMRanker:
+    return LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5, seed=seed, feature_fraction=0.5)
+
+
+def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path: Path) -> None:
+    finished = run_of(boosted(), letor_file, tmp_path)
+    assert finished.result.data["train"]["features"] == NUM_FEATURES
+    assert "feature_names" not in finished.result.data["train"]
+    importances = read_run(tmp_path).importances()
+    assert importances.is_part
+    assert 1 <= len(importances.feature_names) < 50
+    for kind in ("split", "gain", "shap"):
+        assert importances.values[kind].sum() == pytest.approx(1)
+    assert {"permutation_within", "permutation_across"} <= importances.values.keys()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
+
+
+def test_runs_with_different_features_in_use_are_compared(letor_file: Path, tmp_path: Path) -> None:
+    runs = [run_of(boosted(seed), letor_file, tmp_path / str(seed)) for seed in (0, 1)]
+    native = run_of(NativeRanker(num_trees=2, num_leaves=4), letor_file, tmp_path / "native")
+    used = [set(each.importances().feature_names) for each in (*runs, native)]
+    compared = compare_importances({"lightgbm": runs, "native": [native]})
+    assert not compared.left_out
+    assert set(compared.feature_names) == set.union(*used)
+    for row in compared.rows.values():
+        assert row.values["split"].sum() == pytest.approx(1)
+
+
+def test_a_part_has_zeros_for_features_of_others() -> None:
+    parts = [
+        Importances(("7", "3"), {"gain": np.array([0.4, 0.6])}, is_part=True),
+        Importances(("9", "3"), {"gain": np.array([0.5, 0.5])}, is_part=True),
+    ]
+    assert [each.values["gain"].tolist() for each in in_common(parts)] == [[0.4, 0.6, 0], [0, 0.5, 0.5]]
+    mean = averaged([parts])
+    assert mean.is_part
+    assert dict(zip(mean.feature_names, mean.values["gain"].tolist(), strict=True)) == {
+        "7": 0.2,
+        "3": 0.55,
+        "9": 0.25,
+    }
+    complete = [Importances(each.feature_names, each.values) for each in parts]
+    assert averaged([complete]).values == {}
+
+
+def test_a_model_that_names_no_features_has_no_permutation_importances(
+    letor_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="ltrbench"):
+        finished = run_of(RandomRanker(), letor_file, tmp_path)
+    assert finished.importances().kinds == ()
+    assert all(
+        part in caplog.text for part in ("permutation_within", "RandomRanker", f"{NUM_FEATURES:,} features")
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*(Any type hint|input example)")
+@pytest.mark.parametrize("ranker", [boosted(), SingleFeatureRanker()])
+def test_mlflow_has_one_array_as_input(ranker: Ranker, letor_file: Path, tmp_path: Path) -> None:
+    finished = run_of(ranker, letor_file, tmp_path / "run")
+    save_model(finished, tmp_path / "model")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    features = np.asarray(read_letor(letor_file).features[:7], dtype=np.float64)
+    expected = ranker.predict(features.astype(np.float32))
+    np.testing.assert_allclose(loaded.predict(features), expected, rtol=1e-6)
+    assert (tmp_path / "model" / "MLmodel").stat().st_size < 10_000
+
+
+def test_names_that_result_json_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "MOST_JSON_BYTES", 100_000)
+    names = tuple(f"feature {number}" for number in range(NUM_FEATURES))
+    features = np.zeros((2, NUM_FEATURES), dtype=np.float32)
+    data = RankingDataset(features=features, labels=[0, 1], query_start=[0, 2])  # type: ignore[arg-type]
+    running._check_recordable(data)
+    with pytest.raises(
+        DataError, match=naming(f"{NUM_FEATURES} features", "MB", "result.json", "data.feature_names")
+    ):
+        running._check_recordable(data.with_feature_names(names))
