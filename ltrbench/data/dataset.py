@@ -451,7 +451,7 @@ def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str
             raise DataError(
                 f"{name}[{odd}] is {given[odd]!r}; an id must be a string or a number. Pass one id each."
             )
-    return given.astype(np.str_)
+    return given.astype(np.str_, copy=False)
 
 
 def is_id(value: object) -> bool:

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.formats import compression
-from ltrbench.data.formats.letor import blocks, reader, sizes
+from ltrbench.data.formats import compression, units
+from ltrbench.data.formats.letor import reader
+from ltrbench.data.formats.letor import rows as letor_rows
 from ltrbench.data.formats.letor.line import LineFormat, parse_line
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.errors import ConfigError, DataError
@@ -292,6 +293,7 @@ def test_an_invalid_line_comes_before_the_damage_after_it(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compression, "_BLOCK_BYTES", 30)
+    monkeypatch.setattr(units, "UNIT_BYTES", 70)
     lines = [b"0 qid:1 1:%d\n" % number for number in range(9000)]
     packed = gzip.compress(b"".join(lines))
     with pytest.raises(DataError, match=naming("train.txt:", "damaged", "gzip -t")):
@@ -315,12 +317,12 @@ def test_a_mistake_in_the_first_file_comes_before_a_second_that_is_missing(write
 def test_a_file_that_changes_between_the_passes_is_an_error(
     write: Write, monkeypatch: pytest.MonkeyPatch, later: bytes
 ) -> None:
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(units, "UNIT_BYTES", 100)
     file = write(b"0 qid:1 1:1\n0 qid:1 2:1\n")
 
-    def change(*arguments: Any) -> blocks.DocumentRows:
+    def change(*arguments: Any) -> letor_rows.DocumentRows:
         file.write_bytes(later)
-        return sizes.allocate(*arguments)
+        return letor_rows.allocate(*arguments)
 
     monkeypatch.setattr(reader, "allocate", change)
     with pytest.raises(DataError, match=naming("train.txt:", "changed", "read it again")):
@@ -331,10 +333,10 @@ def test_a_file_that_changes_between_the_passes_is_an_error(
 def test_the_number_of_cores_changes_nothing(
     write: Write, monkeypatch: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(units, "UNIT_BYTES", 50)
     content = b"".join(b"%d qid:%d 1:%d # %d\n" % (row % 3, row // 7, row, row) for row in range(200))
     usual = read_letor(write(content))
-    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
+    monkeypatch.setattr(units, "available_cores", lambda: num_cores)
     assert same(read_letor(write(content)), usual)
     wrong = content.replace(b"1:150", b"1:x").replace(b"1:151", b"1:y")
     with pytest.raises(DataError, match=naming("train.txt:151:", "'x'")):
@@ -587,7 +589,7 @@ def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
 ) -> None:
     file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
     names = 160 * 10**6
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 2 * 4 * 10**6 + names)
+    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2 * 4 * 10**6 + names)
     parts = (
         "train.txt:2:",
         "1000000 features",
@@ -598,14 +600,14 @@ def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     )
     with pytest.raises(DataError, match=naming(*parts)):
         read_letor(file)
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 2 * (4 * 10**6 + 3 * 8) + names)
+    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2 * (4 * 10**6 + 8) + names)
     assert read_letor(file).features.shape == (2, 10**6)
 
 
 def test_the_remedy_for_large_data_is_not_to_check_one_index(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 2000)
+    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2000)
     file = write(b"0 qid:1 900:1\n1 qid:1 2:1 1000:3\n")
     parts = ("train.txt:2:", "1000 features", "2 documents", "0.0 GB", "more memory", "fewer documents")
     with pytest.raises(DataError, match=naming(*parts)):
@@ -617,14 +619,14 @@ def test_the_remedy_for_large_data_is_not_to_check_one_index(
 def test_an_invalid_line_comes_before_the_memory_that_it_needs(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 2000)
+    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2000)
     with pytest.raises(DataError, match=naming("train.txt:2:", "'99999999'", "16777216")):
         read_letor(write(b"0 qid:1 1:1\n1 qid:1 99999999:3\n"))
 
 
 def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", 12)
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 3 * (4 * 1000 + 3 * 8) + 160 * 1000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 12)
+    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 3 * (4 * 1000 + 8) + 160 * 1000)
     lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
     assert read_letor(write(b"".join(lines))).num_features == 1000
     with pytest.raises(DataError, match=naming("train.txt:2:", "1000 features", "4 documents")):

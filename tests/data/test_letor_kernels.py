@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import read_letor
-from ltrbench.data.formats import compression
+from ltrbench.data.formats import units
 from ltrbench.data.formats.letor import blocks, kernels
-from ltrbench.data.formats.letor.line import OVERFLOWS, LineFormat
+from ltrbench.data.formats.letor.line import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.data.formats.letor.reader import read_letor_features
-from ltrbench.data.formats.letor.sizes import count_with_values
+from ltrbench.data.formats.letor.rows import DocumentRows
+from ltrbench.data.formats.letor.sizes import count_unit
+from ltrbench.data.formats.units import Unit
 from ltrbench.errors import DataError
 
 EXAMPLES = 10 if config.DISABLE_JIT else 300
@@ -146,6 +148,11 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
     return b" ".join([head, *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1))]) + b"\n"
 
 
+def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
+    lines = [parse_line(line, "f:1", form) for line in text.split(b"\n")]
+    return [line for line in lines if line is not None]
+
+
 @given(
     text=damaged_lines() | letor_lines() | mutated_real_lines() | lines_of_numbers(),
     form=FORMS,
@@ -156,25 +163,28 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
 def test_a_block_is_read_as_the_specification_reads_it(
     text: bytes, form: LineFormat, absent: float, sparse: bool
 ) -> None:
-    counts = count_with_values((text, 11))
-    num_values = counts.num_values if sparse else None
-    size = counts.num_documents, form.num_features or 0, counts.longest_id
-    rows = blocks.DocumentRows.allocate(*size, absent, num_values)
+    unit = Unit.of(text)
+    counts = count_unit(unit)
+    rows = DocumentRows.allocate(counts, form.num_features or 0, absent, sparse)
     try:
         plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            blocks.fill_block(text, 11, form, absent, Path("f"), rows)
+            blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
         return
-    runs = blocks.fill_block(text, 11, form, absent, Path("f"), rows)
+    runs = blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
     num_documents, width = plain.features.shape
     assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
-    assert counts.line == plain.widest or width == 0
+    assert counts.line == plain.widest - 10 or width == 0
+    assert (counts.num_lines, counts.num_bytes) == (bytes(unit.memory).count(b"\n"), unit.size)
+    assert counts.num_values == sum(len(line.indices) for line in parsed_lines(text, form))
+    assert counts.num_weights == np.count_nonzero(~np.isnan(plain.weights))
     features = np.asarray(rows.matrix(absent))
     assert features[:, :width].tobytes() == plain.features.tobytes()
     np.testing.assert_array_equal(features[:, width:], absent)
-    for name in ("labels", "weights", "lines"):
-        assert getattr(rows, name).tobytes() == getattr(plain, name).tobytes()
+    assert rows.labels.tobytes() == plain.labels.tobytes()
+    assert rows.weights.tobytes() == (plain.weights.tobytes() if counts.num_weights else b"")
+    assert [rows.line(row) + 10 for row in range(num_documents)] == plain.lines.tolist()
     lengths = np.diff([*(row for row, _ in runs), num_documents])
     assert [
         query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)
@@ -227,7 +237,7 @@ def test_a_file_gives_the_specifications_result_or_its_error(
         assert outcome(file) == usual
         assert outcome(file, sparse=True) == usual
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_BLOCK_BYTES", 60)  # one to a few lines a block
+        patch.setattr(units, "UNIT_BYTES", 60)  # one to a few lines a unit
         assert outcome(file) == usual
         assert outcome(file, sparse=True) == usual
 

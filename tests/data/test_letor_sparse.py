@@ -12,8 +12,8 @@ from messages import naming
 
 from ltrbench.data import read_data, read_letor, write_letor
 from ltrbench.data.features import SparseRows, csr_of
-from ltrbench.data.formats import compression
-from ltrbench.data.formats.letor import sizes
+from ltrbench.data.formats import units
+from ltrbench.data.formats.letor import rows
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.data.sources import LetorFiles
 from ltrbench.data.store.writing import write_store
@@ -40,11 +40,11 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.mark.parametrize("absent", [0.0, -0.0, np.nan])
-@pytest.mark.parametrize("block_bytes", [7, 60, 1 << 22])
+@pytest.mark.parametrize("unit_bytes", [7, 60, 1 << 22])
 def test_several_files_with_scattered_queries_are_the_same_data_set(
-    write: Write, monkeypatch: pytest.MonkeyPatch, block_bytes: int, absent: float
+    write: Write, monkeypatch: pytest.MonkeyPatch, unit_bytes: int, absent: float
 ) -> None:
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(units, "UNIT_BYTES", unit_bytes)
     files = [write(b"".join(LINES)), write(b"".join(LINES[::-1]), "more.txt")]
     dense = read_letor(files, absent=absent, sort_queries=True)
     sparse = read_letor(files, absent=absent, sort_queries=True, sparse=True)
@@ -65,7 +65,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
 ) -> None:
     width, names = 50_000, 160 * 50_000
     content = b"".join(b"1 qid:%d %d:1 %d:2\n" % (row // 9, row + 1, width - row) for row in range(1000))
-    monkeypatch.setattr(sizes, "available_bytes", lambda: names + 1000 * (3 * 8 + 2 * 8 + 2 * 8))
+    monkeypatch.setattr(rows, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
     file = write(content)
     with pytest.raises(
         DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
@@ -73,7 +73,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
         read_letor(file)
     data = read_letor(file, sparse=True)
     assert data.features.shape == (1000, width)
-    monkeypatch.setattr(sizes, "available_bytes", lambda: names)
+    monkeypatch.setattr(rows, "available_bytes", lambda: names)
     parts = ("train.txt:1:", "50000 features", "1000 documents and 2000 values", "more memory")
     with pytest.raises(DataError, match=naming(*parts)) as refusal:
         read_letor(file, sparse=True)
@@ -83,7 +83,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
 def test_a_single_index_that_is_too_large_is_still_named(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "available_bytes", lambda: 10**6)
+    monkeypatch.setattr(rows, "available_bytes", lambda: 10**6)
     with pytest.raises(DataError, match=naming("train.txt:2:", "other lines is 1", "Check that index")):
         read_letor(write(b"0 qid:1 1:1\n1 qid:1 16777216:3\n"), sparse=True)
 

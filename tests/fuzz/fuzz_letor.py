@@ -4,10 +4,10 @@
 
 A case is one or two files of lines as published, with tokens repeated, bytes changed and numbers written in
 many ways, sometimes a companion file, and random options of the reader. The reader parses the case by its
-kernels, in blocks of a few bytes to all bytes, half of the cases as sparse features; and again as dense
-features with every line left to `parse_line`, the specification. A case depends only on the seed and its
-number: `--number 17` repeats it. Prints the number of cases that gave data and that gave an error, and every
-case whose two outcomes differ, with exit code 1 if there is one.
+kernels, on two threads, in units of a few bytes to all bytes, half of the cases as sparse features; and again
+as dense features with every line left to `parse_line`, the specification. A case depends only on the seed and
+its number: `--number 17` repeats it. Prints the number of cases that gave data and that gave an error, and
+every case whose two outcomes differ, with exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.data.formats import compression
+from ltrbench.data.formats import units
 from ltrbench.data.formats.letor.reader import read_letor, read_letor_features
 from ltrbench.errors import DataError
 
@@ -42,17 +42,18 @@ LINES = (
     b"# comment\n",
     b"\n",
 )
+NUM_THREADS = 2  # even if the machine has fewer cores
 LABELLED = (0, 1, 2, 3, 8, 9, 10)  # with a qid and without a weight
 BYTES = b"0123456789.:+-eE qidnaNd#=\t\r\n\v\f\x00\x1f\x7f\xff\xa0\xc3\xa9"
 
 
 @dataclass(frozen=True)
 class Case:
-    """Contents of the files, sizes of the queries or None, bytes of a block, and options of the reader."""
+    """Contents of the files, sizes of the queries or None, bytes of a unit, and options of the reader."""
 
     texts: list[bytes]
     query_sizes: bytes | None
-    block_bytes: int
+    unit_bytes: int
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,7 +64,7 @@ def make_case(seed: int, number: int) -> Case:
     return Case(
         texts=texts,
         query_sizes=sizes if rng.random() < 0.15 else None,
-        block_bytes=int(rng.choice([7, 60, 200, 1 << 22])),
+        unit_bytes=int(rng.choice([7, 60, 200, 1 << 22])),
         options={
             "num_features": [None, 1000, 136][rng.integers(3)],
             "first_index": int(rng.integers(2)),
@@ -120,7 +121,8 @@ def outcomes(case: Case, folder: Path) -> list[object]:
         companion.unlink(missing_ok=True)
         if case.query_sizes is not None:
             companion.write_bytes(case.query_sizes)
-    compression._BLOCK_BYTES = case.block_bytes
+    units.UNIT_BYTES = case.unit_bytes
+    units.available_cores = lambda: NUM_THREADS  # type: ignore[attr-defined]
     alone = {
         name: case.options[name] for name in ("num_features", "first_index", "absent", "overflow", "sparse")
     }

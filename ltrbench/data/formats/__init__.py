@@ -13,4 +13,5 @@ Modules that the readers share:
     compression   compressed files
     gathering     grouping of rows by query
     options       checks of arguments
+    units         pieces of a text file that all cores process at the same time
 """

@@ -149,21 +149,38 @@ def read_blocks(path: Path) -> Blocks:
         DataError: The file does not exist, is a folder, cannot be opened, or is damaged or truncated.
     """
     with _open(path) as raw:
-        yield from _blocks(raw, path)
+        yield from blocks_of(raw, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """File that can be read, and decompressed, several times."""
+
+    path: Path  # for messages
+    content: Path  # path of the content: a temporary file if `path` is a pipe
+
+    @contextmanager
+    def open(self) -> Iterator[BufferedReader]:
+        """Yields the file as it is, compressed or plain.
+
+        Raises:
+            DataError: The file does not exist, is a folder, or cannot be opened.
+        """
+        with _open(self.content) as raw:
+            yield raw
 
 
 @contextmanager
-def read_twice(path: Path) -> Iterator[Callable[[], Blocks]]:
-    """Yields a function like `read_blocks` that can be called several times.
+def read_twice(path: Path) -> Iterator[Text]:
+    """Yields a text that can be read several times.
 
-    A file is read, and decompressed, with each call. A pipe can be read only once, so that its content is
-    copied into a temporary file first.
+    A pipe can be read only once, so that its content is copied into a temporary file first.
 
     Raises:
         DataError: There is no space for the temporary file.
     """
     if path.is_file() or path.is_dir() or not path.exists():
-        yield partial(read_blocks, path)
+        yield Text(path, path)
         return
     with _open(path) as pipe, tempfile.NamedTemporaryFile(prefix="ltrbench-") as copy:
         try:
@@ -174,15 +191,16 @@ def read_twice(path: Path) -> Iterator[Callable[[], Blocks]]:
                 f"{path}: the pipe cannot be copied to {copy.name} ({error.strerror}). Set TMPDIR to a "
                 "folder with enough space, or pass a file."
             ) from None
-        yield lambda: _blocks_of_copy(Path(copy.name), path)
+        yield Text(path, Path(copy.name))
 
 
-def _blocks_of_copy(copy: Path, path: Path) -> Blocks:
-    with copy.open("rb") as raw:
-        yield from _blocks(raw, path)
+def is_compressed(raw: BufferedReader) -> bool:
+    """Returns whether a file that is at its beginning is compressed."""
+    return _told_by_content(raw) is not None
 
 
-def _blocks(raw: BufferedReader, path: Path) -> Blocks:
+def blocks_of(raw: BufferedReader, path: Path) -> Blocks:
+    """Yields the uncompressed text of an open file, as `read_blocks`; the path is for messages."""
     first_line = 1
     rest = b""  # incomplete last line of the bytes read so far
     kind = _told_by_content(raw)

@@ -3,7 +3,8 @@
 line            parser of one line: the specification of the format
 kernels         compiled loops over the bytes of lines
 blocks          parser of blocks of lines
-sizes           counts of documents and features, and the memory they need
+sizes           counts of documents and features
+rows            arrays for the documents, and the memory they need
 reader          reader of data sets
 writer          writer of data sets
 lightgbm        LightGBM's companion files of a data file

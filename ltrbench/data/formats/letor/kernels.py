@@ -47,6 +47,8 @@ _LONGEST_INDEX = np.uint64(9)  # digits
 _TWO, _FOUR, _SEVEN, _EIGHT = np.uint64(2), np.uint64(4), np.uint64(7), np.uint64(8)
 _ZERO_DIGITS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
 _HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
+_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_LINE_FEEDS, _COMMENTS, _COLONS = (_LOW_BITS * np.uint64(byte) for byte in (_LINE_FEED, _COMMENT, _COLON))
 _LAST_BYTE = np.uint64(56)
 _TWO_DIGITS, _FOUR_DIGITS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _EIGHT_DIGITS = np.uint64(0xFFFFFFFF)
@@ -65,62 +67,126 @@ _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # Each of the mantissa, the power and their product is off by half a unit, 2^-53; the 20th digit by less.
 _ERROR = 2.0**-50
 
-COUNTS = 6
-DOCUMENTS, LARGEST_INDEX, PLACE, LINE, SECOND_INDEX, LONGEST_DOCUMENT_ID = range(COUNTS)
-"""Results of `count_lines`: the number of documents, the largest index (-1: none), start and number
-of the first line that has it, the largest index of the other lines, and the length of the longest document
-id (-1: one is not ASCII)."""
+COUNTS = 9
+(
+    DOCUMENTS,
+    LINES,
+    LARGEST_INDEX,
+    PLACE,
+    LINE,
+    SECOND_INDEX,
+    LONGEST_DOCUMENT_ID,
+    WEIGHTS,
+    VALUES,
+) = range(COUNTS)
+"""Results of `count_lines`: the numbers of documents and lines, the largest index (-1: none), start and
+number (from 0) of the first line that has it, the largest index of the other lines, the length of the longest
+document id (-1: one is not ASCII), and the numbers of weights and of `index:value` pairs."""
 
 BLOCK_END, ODD_LINE, ODD_ID = range(3)
 """Reasons why `parse_lines` stops: the block ends; the specification must read the next line; it must read
 the document id of the line before."""
 
+CURSOR = 6
+POSITION, LINE_NUMBER, ROW, NUM_RUNS, NUM_STORED, NUM_SKIPPED = range(CURSOR)
+"""State of `parse_lines` between two calls: position in the text, number of the next line, row of the next
+document, and the numbers of runs, of stored values and of lines without a document."""
+
 _REFUSE, _CAP, _MISSING = range(3)
 """Treatment of values beyond float32, in the order of `line.OVERFLOWS`."""
 
 
-def count_lines(text: _Text, first_line: int) -> NDArray[np.int64]:
-    """Returns the `COUNTS` of a block. They are exact if the specification accepts every line."""
-    # NumPy compares many bytes at once, unlike a compiled loop that stops at one of them.
-    line_ends = np.flatnonzero(text == _LINE_FEED).astype(np.uint64)
-    comments = np.flatnonzero(text == _COMMENT).astype(np.uint64)
-    return _count(text, line_ends, comments, first_line)
+@kernel
+def count_lines(text: _Text) -> NDArray[np.int64]:
+    """Returns the `COUNTS` of whole lines. They are exact if the specification accepts every line."""
+    counts = np.zeros(COUNTS, dtype=np.int64)
+    counts[LARGEST_INDEX] = counts[SECOND_INDEX] = -1
+    start, end = _ZERO, np.uint64(len(text))
+    while start < end:
+        content_stop = _after_content(text, start, end)
+        stop = content_stop
+        while text[stop] != _LINE_FEED:
+            stop += _ONE
+        first = _after_spaces(text, start)
+        if first < content_stop:
+            counts[DOCUMENTS] += 1
+            _count_index(_last_index(text, first, content_stop), int(start), counts)
+            num_words, content = _after_query(text, first, content_stop)
+            counts[WEIGHTS] += num_words == 2  # a label and a weight
+            counts[VALUES] += _count_colons(text, content, content_stop)
+            if stop > content_stop and counts[LONGEST_DOCUMENT_ID] >= 0:
+                id_start, id_stop, is_ascii = _document_id(text, content_stop + _ONE, stop)
+                longest = max(counts[LONGEST_DOCUMENT_ID], int(id_stop - id_start))
+                counts[LONGEST_DOCUMENT_ID] = longest if is_ascii else -1
+        counts[LINES] += 1
+        start = stop + _ONE
+    return counts
 
 
 @kernel
-def _count(
-    text: _Text, line_ends: NDArray[np.uint64], comments: NDArray[np.uint64], first_line: int
-) -> NDArray[np.int64]:
-    """Computes `count_lines`, given the positions of the line feeds and of each "#"."""
-    counts = np.zeros(COUNTS, dtype=np.int64)
-    counts[LARGEST_INDEX] = counts[SECOND_INDEX] = -1
-    num_documents, longest, mark = 0, 0, 0
-    start = _ZERO
-    for line in range(len(line_ends)):
-        stop = line_ends[line]
-        while mark < len(comments) and comments[mark] < start:
-            mark += 1
-        has_comment = mark < len(comments) and comments[mark] < stop
-        content_stop = comments[mark] if has_comment else stop
-        first = _after_spaces(text, start)
-        if first < content_stop:
-            num_documents += 1
-            largest = _last_index(text, first, content_stop)
-            if largest > counts[LARGEST_INDEX]:
-                counts[SECOND_INDEX] = counts[LARGEST_INDEX]
-                counts[LARGEST_INDEX], counts[PLACE], counts[LINE] = (
-                    largest,
-                    np.int64(start),
-                    first_line + line,
-                )
-            elif largest > counts[SECOND_INDEX]:
-                counts[SECOND_INDEX] = largest
-            if has_comment and longest >= 0:
-                id_start, id_stop, is_ascii = _document_id(text, content_stop + _ONE, stop)
-                longest = max(longest, int(id_stop - id_start)) if is_ascii else -1
-        start = stop + _ONE
-    counts[DOCUMENTS], counts[LONGEST_DOCUMENT_ID] = num_documents, longest
-    return counts
+def _count_index(index: int, start: int, counts: NDArray[np.int64]) -> None:
+    """Counts the largest index of the line at `start`."""
+    if index > counts[LARGEST_INDEX]:
+        counts[SECOND_INDEX], counts[LARGEST_INDEX] = counts[LARGEST_INDEX], index
+        counts[PLACE], counts[LINE] = start, counts[LINES]
+    elif index > counts[SECOND_INDEX]:
+        counts[SECOND_INDEX] = index
+
+
+@kernel
+def _after_content(text: _Text, at: _Position, end: _Position) -> _Position:
+    """Returns the position of the next line feed or "#"."""
+    while at + np.uint64(32) <= end:
+        ends = _ends(_eight_bytes(text, at)) | _ends(_eight_bytes(text, at + _EIGHT))
+        at += np.uint64(16)
+        ends |= _ends(_eight_bytes(text, at)) | _ends(_eight_bytes(text, at + _EIGHT))
+        at += np.uint64(16)
+        if ends:
+            at -= np.uint64(32)
+            break
+    while text[at] != _LINE_FEED and text[at] != _COMMENT:
+        at += _ONE
+    return at
+
+
+@kernel
+def _ends(word: _Position) -> _Position:
+    """Returns a number that is not 0 if one of eight bytes is a line feed or "#"."""
+    # Subtracting 1 from each byte sets the highest bit of a byte that was 0, and of others only above it.
+    feeds, comments = word ^ _LINE_FEEDS, word ^ _COMMENTS
+    return ((feeds - _LOW_BITS) & ~feeds | (comments - _LOW_BITS) & ~comments) & _HIGH_BITS
+
+
+@kernel
+def _after_query(text: _Text, at: _Position, stop: _Position) -> tuple[int, _Position]:
+    """Returns the number of words before the first that has a colon, and the start of the first pair."""
+    num_words = 0
+    while at < stop:
+        start, has_colon = at, False
+        while at < stop and not _is_space(text[at]):
+            has_colon |= text[at] == _COLON
+            at += _ONE
+        if has_colon:
+            return num_words, at if _starts_with(text, start, _QID) else start
+        num_words += 1
+        while at < stop and _is_space(text[at]):
+            at += _ONE
+    return num_words, stop
+
+
+@kernel
+def _count_colons(text: _Text, at: _Position, stop: _Position) -> int:
+    """Returns the number of colons: of `index:value` pairs, each of which has one."""
+    num_colons = _ZERO
+    while at + _EIGHT <= stop:
+        others = _eight_bytes(text, at) ^ _COLONS
+        others = ((others & _SEVEN_BITS) + _SEVEN_BITS | others) & _HIGH_BITS  # of each byte that is not 0
+        num_colons += _EIGHT - ((others >> _SEVEN) * _LOW_BITS >> _LAST_BYTE)
+        at += _EIGHT
+    while at < stop:
+        num_colons += np.uint64(text[at] == _COLON)
+        at += _ONE
+    return int(num_colons)
 
 
 @kernel
@@ -144,27 +210,6 @@ def _last_index(text: _Text, first: _Position, stop: _Position) -> int:
 
 
 @kernel
-def count_values(text: _Text) -> int:
-    """Returns the number of `index:value` pairs of a block, exact if the specification accepts every line."""
-    num_values = 0
-    at, end = _ZERO, np.uint64(len(text))
-    while at < end:
-        first = at
-        while text[at] != _LINE_FEED and text[at] != _COMMENT:
-            if text[at] == _COLON:
-                start = at
-                while start > first and np.uint64(text[start - _ONE]) - _DIGIT_ZERO < _TEN:
-                    start -= _ONE
-                if start < at and (start == first or _is_space(text[start - _ONE])):
-                    num_values += 1
-            at += _ONE
-        while text[at] != _LINE_FEED:
-            at += _ONE
-        at += _ONE
-    return num_values
-
-
-@kernel
 def parse_lines(
     text: _Text,
     cursor: NDArray[np.int64],
@@ -175,21 +220,21 @@ def parse_lines(
     values: NDArray[np.float32],
     labels: Labels,
     weights: NDArray[np.float64],
-    lines: NDArray[np.int64],
+    skipped: NDArray[np.int64],
     documents: NDArray[np.uint32],
     runs: NDArray[np.int64],
 ) -> int:
     """Parses lines from the cursor on, until the block ends or a line is not ordinary.
 
     Args:
-        cursor: (5,), position in the text, line number, row of the next document, number of runs, and number
-            of stored values; output.
+        cursor: (CURSOR,), state; output.
         rules: (6,), first index, treatment of overflow, whether labels must be whole, whether a label and a
             qid are needed, and whether the features are sparse.
         features: (n, F), output, in which values that a line omits are not written; (0, F) if sparse.
         row_stop: (n,), columns: (m,), values: (m,), output if sparse: for each document the position after
             its last value; column and value of each `index:value`.
-        labels: (n,), weights: (n,), lines: (n,), output, one row per document.
+        labels: (n,), weights: (n,), or (0,) if no line has one; output.
+        skipped: (S,), row of the next document at each line without a document; output.
         documents: (n, L), document ids as code points; output.
         runs: (n, 3), output: first row of consecutive documents of one query, start and end of its id.
 
@@ -197,8 +242,8 @@ def parse_lines(
         BLOCK_END, ODD_LINE or ODD_ID. After ODD_LINE the cursor is at this line, whose row in `features`
         may be written in part.
     """
-    at, line, row, num_runs = np.uint64(cursor[0]), cursor[1], np.uint64(cursor[2]), cursor[3]
-    num_values = np.uint64(cursor[4])
+    at, line, row = np.uint64(cursor[POSITION]), cursor[LINE_NUMBER], np.uint64(cursor[ROW])
+    num_runs, num_values, num_skipped = cursor[NUM_RUNS], np.uint64(cursor[NUM_STORED]), cursor[NUM_SKIPPED]
     end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
     query, query_stop, has_query = _ZERO, _ZERO, False
     reason = BLOCK_END
@@ -216,7 +261,9 @@ def parse_lines(
                 comment = at
             else:
                 at = _FAILED
-        stop = _FAILED if is_document and at == _FAILED else _read_end(text, comment)
+        elif num_skipped == len(skipped):
+            at = _FAILED
+        stop = _FAILED if at == _FAILED else _read_end(text, comment)
         if stop == _FAILED:
             reason, at = ODD_LINE, start
             break
@@ -225,16 +272,19 @@ def parse_lines(
                 runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = row, query, query_stop
                 num_runs += 1
             has_query = True
-            lines[row] = line
             if rules[5]:
                 num_values = after
                 row_stop[row] = num_values
             if text[comment] == _COMMENT and not _write_id(text, comment + _ONE, stop, row, documents):
                 reason = ODD_ID
             row += _ONE
+        else:
+            skipped[num_skipped] = row
+            num_skipped += 1
         at = stop + _ONE
         line += 1
-    cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = at, line, row, num_runs, num_values
+    cursor[POSITION], cursor[LINE_NUMBER], cursor[ROW] = at, line, row
+    cursor[NUM_RUNS], cursor[NUM_STORED], cursor[NUM_SKIPPED] = num_runs, num_values, num_skipped
     return reason
 
 
@@ -248,7 +298,9 @@ def _read_label(
     weights: NDArray[np.float64],
 ) -> _Position:
     """Writes the label and the weight, NaN if there is none, and returns the position after them."""
-    labels[row] = weights[row] = np.nan
+    labels[row] = np.nan
+    if len(weights):
+        weights[row] = np.nan
     stop, mantissa, exponent, negative = _read_number(text, at)
     if stop != _FAILED and _ends_token(text[stop]):
         label = _as_double(mantissa, exponent)
@@ -262,8 +314,11 @@ def _read_label(
     if stop != _FAILED and _is_blank(text[stop]):
         after = _after_blanks(text, stop)
         if _starts_with(text, after, _QID):
-            weights[row] = _as_double(mantissa, exponent)
-            return _FAILED if negative or np.isnan(weights[row]) else after
+            weight = _as_double(mantissa, exponent)
+            if negative or np.isnan(weight) or not len(weights):
+                return _FAILED
+            weights[row] = weight
+            return after
     return at
 
 

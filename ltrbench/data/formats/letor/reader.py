@@ -4,9 +4,9 @@
 
 One line is one document. The lines of a query are consecutive. Blank lines and comment lines are skipped. In
 LightGBM's form the lines have no qid, and companion files contain the query sizes: see `lightgbm`. The reader
-works in two passes over blocks of lines, which `compression` decompresses: `sizes` counts the documents and
-allocates arrays for them, `blocks` parses the lines into these arrays as `line` specifies. This module
-combines both. The two passes need little more memory than the result, but decompress a file twice.
+works in two passes over units of lines, which `units` reads on all cores: `sizes` counts the documents,
+`rows` allocates arrays for them, `blocks` parses the lines into these arrays as `line` specifies. This module
+combines them. The two passes need little more memory than the result, but decompress a file twice.
 
 `read_letor_features` reads documents for prediction, which need neither label nor query.
 
@@ -19,23 +19,18 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows
-from ltrbench.data.formats.compression import Blocks, read_twice
+from ltrbench.data.formats.compression import Text, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
-from ltrbench.data.formats.letor.blocks import (
-    DocumentRows,
-    QueryRun,
-    changed_between_passes,
-    fill_block,
-    in_order,
-)
+from ltrbench.data.formats.letor.blocks import QueryRun, changed_between_passes, fill_block
 from ltrbench.data.formats.letor.feature_names import read_feature_names
 from ltrbench.data.formats.letor.lightgbm import (
     NOTHING_BESIDE,
@@ -46,8 +41,10 @@ from ltrbench.data.formats.letor.lightgbm import (
     read_companions,
 )
 from ltrbench.data.formats.letor.line import SYNTAX, LineFormat
-from ltrbench.data.formats.letor.sizes import FileSize, allocate, count_files, file_of_largest
+from ltrbench.data.formats.letor.rows import DocumentRows, allocate
+from ltrbench.data.formats.letor.sizes import Counts, FileSize, count_files, file_of_largest
 from ltrbench.data.formats.options import as_paths, check_switch
+from ltrbench.data.formats.units import Unit, for_each_unit
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.shapes import Features, QueryStart
 
@@ -226,93 +223,71 @@ def _read_files(
     """Returns the rows of all files, the sizes, and the content of each file, which refers to the rows."""
     with contextlib.ExitStack() as stack:
         texts = [stack.enter_context(read_twice(path)) for path in paths]
-        sizes = count_files(paths, texts, sparse)
+        sizes = count_files(texts)
         rows = allocate(sizes, form, absent, sparse)
-        files, start, first = [], 0, 0
+        files, before = [], Counts()
         for size, text in zip(sizes, texts, strict=True):
             beside = companions(size.path)
             lines = form if beside.query_sizes is None else replace(form, needs_qid=False)
-            stop, last = start + size.total.num_documents, first + size.total.num_values
-            part = rows.part(slice(start, stop), slice(first, last))
-            files.append(_read_file(size, text(), lines, absent, beside, part))
-            start, first = stop, last
+            files.append(_read_file(size, text, lines, absent, beside, rows.part(before, size.total)))
+            before += size.total
     return rows, sizes, files
 
 
 def _read_file(
-    size: FileSize, text: Blocks, form: LineFormat, absent: float, beside: Companions, rows: DocumentRows
+    size: FileSize, text: Text, form: LineFormat, absent: float, beside: Companions, rows: DocumentRows
 ) -> _File:
-    path, lines = size.path, rows.lines
+    path = size.path
     runs = _fill(size, text, form, absent, rows)
     num_documents = len(rows.labels)
     if not num_documents:
-        problem = "contains only blank lines and comments" if size.blocks else "is empty"
+        problem = "contains only blank lines and comments" if size.units else "is empty"
         raise DataError(
             f"{path}: the file {problem}. {SYNTAX} Check that the file was written and copied completely."
         )
-    _check_all_or_none(~np.isnan(rows.labels), lines, path, "label")
+    _check_all_or_none(~np.isnan(rows.labels), rows, path, "label")
     query_start = np.array([row for row, _ in runs] + [num_documents])
     queries = [query for _, query in runs]
     has_qid = np.repeat([bool(query) for query in queries], np.diff(query_start))
-    _check_all_or_none(has_qid, lines, path, "qid")
+    _check_all_or_none(has_qid, rows, path, "qid")
     check_companions(beside, path, num_documents)
     if queries[0] and beside.query_sizes is not None:
-        _check_agreement(query_start, queries, beside.query_sizes, lines, path)
-    return _File(path, rows, query_start, queries, _weights(rows.weights, beside, lines, path), beside)
+        _check_agreement(query_start, queries, beside.query_sizes, rows, path)
+    return _File(path, rows, query_start, queries, _weights(rows, beside, path), beside)
 
 
-def _fill(
-    size: FileSize, text: Blocks, form: LineFormat, absent: float, rows: DocumentRows
-) -> list[QueryRun]:
-    """Parses the blocks of a file into its rows, and returns the runs of lines with the same qid."""
+def _fill(size: FileSize, text: Text, form: LineFormat, absent: float, rows: DocumentRows) -> list[QueryRun]:
+    """Parses the lines of a file into its rows, and returns the runs of lines with the same qid."""
+    before = list(accumulate(size.units, initial=Counts()))
 
-    def fill(part: _Part) -> list[QueryRun]:
-        block_rows = rows.part(part.rows, part.values)
-        runs = fill_block(part.text, part.first_line, form, absent, size.path, block_rows)
-        return [(part.rows.start + row, query) for row, query in runs]
+    def fill(number: int, unit: Unit) -> list[QueryRun]:
+        if number == len(size.units):
+            raise changed_between_passes(size.path)
+        first = before[number]
+        part = rows.part(first, size.units[number])
+        runs = fill_block(unit, first.num_lines + 1, form, absent, size.path, part)
+        part.skipped[:] += first.num_documents
+        return [(first.num_documents + row, query) for row, query in runs]
 
+    runs_of_units, error = for_each_unit(text, fill)
+    if error is not None:
+        raise error
+    if len(runs_of_units) < len(size.units):
+        raise changed_between_passes(size.path)
     runs: list[QueryRun] = []
-    for runs_of_block in in_order(fill, _parts(size, text)):
-        for run in runs_of_block:
-            if not runs or run[1] != runs[-1][1]:
-                runs.append(run)
+    for run in chain.from_iterable(runs_of_units):
+        if not runs or run[1] != runs[-1][1]:
+            runs.append(run)
     return runs
 
 
-class _Part(NamedTuple):
-    """A block of a file, the rows of its documents, and the positions of their values if sparse."""
-
-    text: bytes
-    first_line: int
-    rows: slice
-    values: slice
-
-
-def _parts(size: FileSize, text: Blocks) -> Iterator[_Part]:
-    """Yields the blocks with their rows.
-
-    Raises:
-        DataError: as `read_blocks`; these are not the blocks that were counted.
-    """
-    start, first, num_blocks = 0, 0, 0
-    for block, first_line in text:
-        if num_blocks == len(size.blocks):
-            raise changed_between_passes(size.path)
-        counts = size.blocks[num_blocks]
-        stop, last = start + counts.num_documents, first + counts.num_values
-        yield _Part(block, first_line, slice(start, stop), slice(first, last))
-        start, first, num_blocks = stop, last, num_blocks + 1
-    if num_blocks < len(size.blocks):
-        raise changed_between_passes(size.path)
-
-
-def _check_all_or_none(has: NDArray[np.bool_], lines: NDArray[np.int64], path: Path, what: str) -> None:
-    """Raises DataError if only some documents have a label, qid or weight; has and lines are (n,)."""
+def _check_all_or_none(has: NDArray[np.bool_], rows: DocumentRows, path: Path, what: str) -> None:
+    """Raises DataError if only some documents have a label, qid or weight; `has` is (n,)."""
     odd = np.flatnonzero(has != has[0])
     if odd.size:
         this, others = ("has no", "have one") if has[0] else ("has a", "have none")
         raise DataError(
-            f"{path}:{lines[odd[0]]}: the line {this} {what}, but the lines before it {others}. "
+            f"{path}:{rows.line(odd[0])}: the line {this} {what}, but the lines before it {others}. "
             f"Add a {what} to every document of the file, or remove all of them."
         )
 
@@ -321,7 +296,7 @@ def _check_agreement(
     query_start: QueryStart,
     queries: list[str],
     query_sizes: NDArray[np.int64],
-    lines: NDArray[np.int64],
+    rows: DocumentRows,
     path: Path,
 ) -> None:
     """Raises DataError if the queries by qid and by FILE.query do not start at the same lines."""
@@ -334,24 +309,24 @@ def _check_agreement(
             ("continues", "starts another query") if row in by_size else ("starts", "starts no query")
         )
         raise DataError(
-            f"{path}:{lines[row]}: query {query!r} {this} on this line by its qid, but "
+            f"{path}:{rows.line(row)}: query {query!r} {this} on this line by its qid, but "
             f"{companion(path, '.query')} {other} here. Remove the .query file, or correct one of the two "
             "files."
         )
 
 
-def _weights(
-    in_lines: NDArray[np.float64], beside: Companions, lines: NDArray[np.int64], path: Path
-) -> NDArray[np.float64] | None:
+def _weights(rows: DocumentRows, beside: Companions, path: Path) -> NDArray[np.float64] | None:
     """Returns the (n,) document weights, from the lines or from FILE.weight."""
-    has = ~np.isnan(in_lines)
-    _check_all_or_none(has, lines, path, "weight")
+    if not len(rows.weights):
+        return beside.weights
+    has = ~np.isnan(rows.weights)
+    _check_all_or_none(has, rows, path, "weight")
     if has[0] and beside.weights is not None:
         raise DataError(
-            f"{path}:{lines[0]}: both the lines and {companion(path, '.weight')} have weights. Remove one of "
-            "the two."
+            f"{path}:{rows.line(0)}: both the lines and {companion(path, '.weight')} have weights. Remove "
+            "one of the two."
         )
-    return in_lines if has[0] else beside.weights
+    return rows.weights if has[0] else beside.weights
 
 
 def _join(
@@ -432,7 +407,7 @@ def _place(files: list[_File], row: int) -> str:
     ends = np.cumsum([len(file.rows.labels) for file in files])
     number = int(np.searchsorted(ends, row, side="right"))
     file = files[number]
-    return f"{file.path}:{file.rows.lines[row - int(ends[number])]}"  # from the end, so negative
+    return f"{file.path}:{file.rows.line(row - int(ends[number]) + len(file.rows.labels))}"
 
 
 def _check_width(rows: DocumentRows, sizes: list[FileSize]) -> None:

@@ -1,0 +1,157 @@
+"""Units of text: all lines once, in order, on any number of threads; the first error of the file wins."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+
+from ltrbench.data.formats import compression, units
+from ltrbench.data.formats.compression import Text
+from ltrbench.data.formats.units import Unit, for_each_unit
+from ltrbench.errors import DataError
+
+CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
+
+
+@pytest.fixture
+def small_units(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(units, "UNIT_BYTES", 20)
+    monkeypatch.setattr(compression, "_BLOCK_BYTES", 20)
+    return monkeypatch
+
+
+def text_of(file: Path, content: bytes) -> Text:
+    file.write_bytes(content)
+    return Text(file, file)
+
+
+def lines_of(_: int, unit: Unit) -> bytes:
+    assert unit.content.tobytes() == bytes(unit.memory[: unit.size])
+    return bytes(unit.memory[: unit.size])
+
+
+@given(
+    lines=st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12),
+    mark=st.booleans(),
+    size=st.integers(1, 60),
+    searched=st.integers(1, 9),
+    num_cores=st.integers(1, 3),
+    pack=st.sampled_from([bytes, gzip.compress]),
+)
+@settings(deadline=None, max_examples=200)
+def test_units_are_all_lines_in_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[bytes],
+    mark: bool,
+    size: int,
+    searched: int,
+    num_cores: int,
+    pack: Callable[[bytes], bytes],
+) -> None:
+    content = b"\n".join(lines)
+    text = text_of(tmp_path_factory.mktemp("units") / "file", pack(codecs.BOM_UTF8 * mark + content))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "UNIT_BYTES", size)
+        patch.setattr(units, "_SEARCHED_BYTES", searched)
+        patch.setattr(compression, "_BLOCK_BYTES", size)
+        patch.setattr(units, "available_cores", lambda: num_cores)
+        pieces, error = for_each_unit(text, lines_of)
+    assert error is None
+    content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
+    assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
+    assert all(piece.endswith(b"\n") for piece in pieces if piece)
+
+
+@CORES
+def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
+    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
+) -> None:
+    small_units.setattr(units, "available_cores", lambda: num_cores)
+
+    def work(number: int, unit: Unit) -> int:
+        if number == 3:
+            time.sleep(0.05)
+        if number in (3, 4):
+            raise DataError(f"unit {number}")
+        return unit.size
+
+    sizes, error = for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)
+    assert (sizes, str(error)) == ([20, 20, 20], "unit 3")
+
+
+@CORES
+def test_lines_before_damage_are_processed(
+    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
+) -> None:
+    small_units.setattr(units, "available_cores", lambda: num_cores)
+    content = b"".join(b"%d\n" % number for number in range(9000))
+    pieces, error = for_each_unit(text_of(tmp_path / "file", gzip.compress(content)[:-900]), lines_of)
+    assert content.startswith(b"".join(pieces))
+    assert len(b"".join(pieces)) > len(content) / 2
+    assert error is not None
+    assert re.search(naming("file:", "damaged", "gzip -t"), str(error))
+
+
+@CORES
+def test_any_other_exception_ends_all_threads(
+    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
+) -> None:
+    small_units.setattr(units, "available_cores", lambda: num_cores)
+
+    def work(number: int, _: Unit) -> None:
+        if number == 2:
+            raise MemoryError("of unit 2")
+
+    with pytest.raises(MemoryError, match="of unit 2"):
+        for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)
+
+
+def test_units_are_processed_at_the_same_time(tmp_path: Path, small_units: pytest.MonkeyPatch) -> None:
+    small_units.setattr(units, "available_cores", lambda: 2)
+    both = threading.Barrier(2, timeout=20)
+    text = text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 4)
+    _, error = for_each_unit(text, lambda *_: both.wait())
+    assert error is None
+
+
+def test_a_line_without_an_end_is_searched_once(tmp_path: Path, small_units: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    pread = os.pread
+
+    def count(handle: int, num_bytes: int, place: int) -> bytes:
+        piece = pread(handle, num_bytes, place)
+        read.append(len(piece))
+        return piece
+
+    small_units.setattr(units, "_SEARCHED_BYTES", 10)
+    small_units.setattr(os, "pread", count)
+    text = text_of(tmp_path / "file", b"x" * 10_000)
+    sizes, _ = for_each_unit(text, lambda _, unit: unit.size)
+    assert sizes[0] == 10_001
+    assert not any(sizes[1:])
+    assert sum(read) < 4 * 10_000
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_place(
+    tmp_path: Path, small_units: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError("Input/output error")
+
+    text = text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9)
+    small_units.setattr(os, "preadv", fail)
+    sizes, error = for_each_unit(text, lambda _, unit: unit.size)
+    assert sizes == []
+    assert error is not None
+    assert re.search(naming("file:", "byte 0", "Input/output error", "Copy the file"), str(error))
