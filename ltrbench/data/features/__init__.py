@@ -2,7 +2,7 @@
 
 matrix    FeatureMatrix: (D, F) features that are read by blocks of rows; functions for arrays and matrices
 views     rows of an array or of another matrix, without a copy
-stacked   arrays one below the other, such as the memory-mapped shards of a store
+stacked   arrays or matrices one below the other, such as the shards of a store
 sparse    features of which most cells have one value, which are not stored (CSR)
 """
 

@@ -272,9 +272,7 @@ def is_sparse(features: AnyFeatures) -> bool:
 
 
 def _stacked(parts: list[SparseRows]) -> SparseRows:
-    """Returns sparse matrices with the same `absent`, one below the other."""
-    if len(parts) == 1:
-        return parts[0]
+    """Returns a copy of sparse matrices with the same `absent`, one below the other."""
     sizes = np.concatenate([np.diff(part.row_start) for part in parts])
     row_start = np.concatenate([[0], np.cumsum(sizes)])
     columns = np.concatenate([part.columns for part in parts])

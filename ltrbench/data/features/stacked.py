@@ -1,4 +1,4 @@
-"""StackedRows: arrays one below the other as one matrix, such as the memory-mapped shards of a store."""
+"""StackedRows: arrays or matrices one below the other as one matrix, such as the shards of a store."""
 
 from __future__ import annotations
 

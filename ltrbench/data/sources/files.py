@@ -189,9 +189,6 @@ class LetorFiles(FileSource):
         nulls: treatment of values written as NULL: refuse or missing.
         sparse: whether to store only the values that the lines have.
         feature_names: path of a file with lines `name, index`; None: the names are the indices.
-
-    Raises:
-        ConfigError: `sparse` is combined with a cache.
     """
 
     num_features: int | None = None
@@ -201,14 +198,6 @@ class LetorFiles(FileSource):
     nulls: str = "refuse"
     sparse: bool = False
     feature_names: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sparse and self.cache not in (None, NONE):
-            raise ConfigError(
-                f"data.sparse is true and data.cache is {self.cache}, but the cache also keeps "
-                "values that no line has. Set data.cache=none, or data.sparse=false."
-            )
 
     def load(self) -> Splits:
         """Reads the files; by default the training file determines the number of features.

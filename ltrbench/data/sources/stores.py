@@ -1,4 +1,4 @@
-"""A data source that reads stores: folders of memory-mapped arrays."""
+"""A data source that reads stores: folders of arrays, whose features are read by blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltrbench.errors import ConfigError
 class StoreFiles(FileSource):
     """Training, validation and test sets in stores that `data build` wrote; see `read_store`.
 
-    The paths are folders. Labels, ids and weights are read into memory; features stay on the disk.
+    The paths are folders. Dense features stay on the disk, and all other arrays are read into memory.
 
     Raises:
         ConfigError: `sort_queries` is set; the documents of a store are grouped when it is built.

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import is_sparse
 from ltrbench.data.store.manifest import STORE_FORMAT, StoredFile
-from ltrbench.data.store.reading import read_store
+from ltrbench.data.store.reading import StoreMemoryError, read_store
 from ltrbench.data.store.writing import BUILDING, StoreExistsError, stored_file, write_store
 from ltrbench.errors import DataError
 
@@ -106,6 +107,8 @@ def _entry(entry: Path) -> RankingDataset | None:
         return None
     try:
         return read_store(entry)
+    except StoreMemoryError:
+        raise
     except DataError as error:
         log.warning(f"The cache has a damaged entry, which is built again from its source. {error}")
     # Renamed first, so that no other process sees a part of it.
@@ -119,13 +122,15 @@ def _entry(entry: Path) -> RankingDataset | None:
 def _added(
     entry: Path, dataset: RankingDataset, records: Mapping[str, StoredFile], options: Mapping[str, Any]
 ) -> RankingDataset:
-    """Adds a data set to the cache, and returns it as it is there, with features that stay on the disk."""
+    """Adds a data set to the cache, and returns it with dense features on the disk."""
     try:
         write_store(entry, [dataset], sources=[*records.values()], reading=options)
     except StoreExistsError:
         pass  # another process was faster
     except DataError as error:
         raise DataError(f"{error} Set data.cache=none to read the files without a cache.") from None
+    if is_sparse(dataset.features):
+        return dataset  # the entry would take the same memory again
     # Another process may have deleted the entry, which it saw in its damaged state.
     return _entry(entry) or dataset
 

@@ -1,23 +1,32 @@
-"""Reads stores into a RankingDataset: features stay on the disk, the other arrays are small."""
+"""Reads stores into a RankingDataset: dense features stay on the disk, other arrays are read into memory."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, StackedRows, as_array, row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    CheckedFeatures,
+    SparseRows,
+    StackedRows,
+    as_array,
+    csr_of,
+    row_blocks,
+)
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
 from ltrbench.data.store.manifest import (
     ARRAY_DTYPES,
+    SPARSE_ARRAYS,
     Manifest,
     ShardRecord,
     dtype_of,
@@ -27,10 +36,14 @@ from ltrbench.data.store.manifest import (
 )
 from ltrbench.data.store.rows import StoredRows
 from ltrbench.errors import DataError, did_you_mean
-from ltrbench.measure.available import available_bytes
+from ltrbench.measure.available import available_bytes, available_cores
 from ltrbench.shapes import Features, QueryStart
 
 _MOST_ROWS = 10**12  # far above any number of documents, and far below int64
+
+
+class StoreMemoryError(DataError):
+    """What a store needs in memory does not fit."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Shard:
     folder: Path
     record: ShardRecord
     num_features: int
+    absent: float | None  # value of the cells that are not stored; None: the features are dense
 
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
@@ -55,19 +69,34 @@ class Shard:
         are infinite."""
         self.array(name)
         checksum = self.record["arrays"][name]["sha256"]
-        if name == "features":
-            check_values(self.path(name), checksum, self._check_finite)
+        if name in ("features", "values"):
+            check_values(self.path(name), checksum, partial(self._check_finite, name))
         else:
             check_values(self.path(name), checksum)
 
-    def _check_finite(self, place: int, part: memoryview) -> None:
-        infinite = np.flatnonzero(np.isinf(np.frombuffer(part, ARRAY_DTYPES["features"])))
+    def _check_finite(self, name: str, place: int, part: memoryview) -> None:
+        infinite = np.flatnonzero(np.isinf(np.frombuffer(part, ARRAY_DTYPES[name])))
         if infinite.size:
-            row, column = divmod(place // 4 + int(infinite[0]), self.num_features)
+            number = place // 4 + int(infinite[0])
+            row, column = divmod(number, self.num_features)
+            where = f"row {row}, column {column}" if name == "features" else f"value {number}"
             raise DataError(
-                f"{self.path('features')}: row {row}, column {column} is infinite (inf); features must be "
-                f"finite or NaN. {REBUILD}."
+                f"{self.path(name)}: {where} is infinite (inf); features must be finite or NaN. {REBUILD}."
             )
+
+    def features(self) -> StoredRows | SparseRows:
+        """Returns the features of the shard, which stay on the disk.
+
+        Raises:
+            DataError: The arrays of sparse features do not form rows.
+        """
+        if self.absent is None:
+            return StoredRows(self.path("features"), (self.record["documents"], self.num_features))
+        row_start, columns, values = (self.array(name) for name in SPARSE_ARRAYS)
+        try:
+            return SparseRows(row_start, columns, values, self.num_features, self.absent)
+        except DataError as error:
+            raise DataError(f"{self.folder}: {error} {REBUILD}.") from None
 
 
 def read_store(
@@ -77,7 +106,7 @@ def read_store(
     feature_names: Sequence[str] | None = None,
     whole_labels: bool = False,
 ) -> RankingDataset:
-    """Reads a store, whose features stay on the disk and are loaded when they are used.
+    """Reads a store; dense features stay on the disk and are loaded when they are used.
 
     Args:
         path: the folder of the store, or of several stores that form one split.
@@ -87,7 +116,8 @@ def read_store(
         whole_labels: reject labels that are not whole numbers.
 
     Raises:
-        DataError: A folder is not a store, is damaged, or does not have these features.
+        DataError: A folder is not a store, is damaged, or does not have these features; the other arrays do
+            not fit into memory.
     """
     stores = [Path(path)] if isinstance(path, (str, Path)) else [Path(store) for store in path]
     manifests = [read_manifest(store) for store in stores]
@@ -101,7 +131,12 @@ def read_store(
     columns = None if feature_names is None else _columns(names, tuple(feature_names), stores[0])
     shards = [shard for pair in zip(stores, manifests, strict=True) for shard in shards_of(*pair)]
     _check_values(shards)
-    dataset = dataset_of(shards, names, columns)
+    _check_memory(shards, columns)
+    dataset = dataset_of(shards, names, columns, in_memory=True)
+    if len(stores) == 1 and columns is None:
+        # Computed when the store was written, from the arrays with these checksums. `data check` computes it
+        # again.
+        vars(dataset)["fingerprint"] = manifests[0]["fingerprint"]
     if whole_labels:
         _check_whole(dataset, stores[0])
     return dataset
@@ -113,44 +148,54 @@ def read_store_features(
     *,
     feature_names: Sequence[str] | None = None,
 ) -> Features:
-    """Reads the (D, F) features of a store as one array, in the order of the file from which it was built.
+    """Reads the (D, F) features of a store in the order of the file from which it was built.
 
     The options are those of `read_store`.
+
+    Returns:
+        One array, or SparseRows if the store has sparse features.
 
     Raises:
         DataError: as `read_store`; the features do not fit into memory.
     """
     dataset = read_store(path, num_features, feature_names=feature_names)
+    if isinstance(dataset.features, SparseRows):
+        rows = dataset.to_file_order(np.arange(dataset.num_documents))
+        return cast(Features, dataset.features.slice(np.stack([rows, rows + 1], axis=1)))
     features = as_array(dataset.features)
     return features if dataset.file_rows is None else dataset.to_file_order(features)
 
 
 def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
     """Returns the shards of a store, in order."""
+    absent = None if manifest["absent"] is None else float(manifest["absent"])
     return [
-        Shard(store, shard_folder(store, number), record, manifest["num_features"])
+        Shard(store, shard_folder(store, number), record, manifest["num_features"], absent)
         for number, record in enumerate(manifest["shards"])
     ]
 
 
 def dataset_of(
-    shards: Sequence[Shard], feature_names: Sequence[str], columns: Sequence[int] | None = None
+    shards: Sequence[Shard],
+    feature_names: Sequence[str],
+    columns: Sequence[int] | None = None,
+    *,
+    in_memory: bool = False,
 ) -> RankingDataset:
     """Returns the documents of shards as one data set.
 
     The caller has compared the arrays with their checksums, which also finds infinite features.
 
     Args:
-        columns: features to copy into memory, in this order; None: all, which stay on the disk.
+        columns: features to copy into memory, in this order; None: all, in the order of the store.
+        in_memory: whether to read sparse features into memory, as backends need them.
 
     Raises:
-        DataError: An array is missing or has another size, a value is invalid, or the arrays in memory would
-            not fit.
+        DataError: An array is missing or has another size, or a value is invalid.
     """
-    where = ", ".join(dict.fromkeys(str(shard.store) for shard in shards))
-    _check_memory(shards, columns, where)
+    where = _places(shards)
     parts: dict[str, Any] = {
-        "features": CheckedFeatures(_features(shards, columns)),
+        "features": CheckedFeatures(_features(shards, columns, in_memory)),
         "labels": _joined(shards, "labels"),
         "query_start": _query_start(shards),
         "query_ids": _ids(shards, "query_ids", where),
@@ -169,8 +214,7 @@ def dataset_of(
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
     if name not in shards[0].record["arrays"]:
         return None
-    arrays = [shard.array(name) for shard in shards]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return np.concatenate([shard.array(name) for shard in shards])
 
 
 def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | None:
@@ -178,11 +222,12 @@ def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | N
     return None if values is None else decoded(f"{where}: {name}", values)
 
 
-def _features(shards: Sequence[Shard], columns: Sequence[int] | None) -> AnyFeatures:
-    parts: list[AnyFeatures] = [
-        StoredRows(shard.path("features"), (shard.record["documents"], shard.num_features))
-        for shard in shards
-    ]
+def _features(shards: Sequence[Shard], columns: Sequence[int] | None, in_memory: bool) -> AnyFeatures:
+    parts: list[AnyFeatures] = [shard.features() for shard in shards]
+    if in_memory and (sparse := csr_of(StackedRows(parts))) is not None:
+        if columns is None:
+            return sparse
+        return SparseRows.from_scipy(sparse.to_scipy()[:, columns], sparse.absent)
     if columns is not None:
         parts = [np.concatenate([block[:, columns] for _, block in row_blocks(part)]) for part in parts]
     return parts[0] if len(parts) == 1 else StackedRows(parts)
@@ -233,35 +278,59 @@ def _rows_within_store(shard: Shard) -> NDArray[np.int64]:
 
 def _check_values(shards: Sequence[Shard]) -> None:
     """Compares all arrays with their checksums, in threads, because hashing takes most of the time."""
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as threads:
+    with ThreadPoolExecutor(max_workers=available_cores()) as threads:
         checks = [threads.submit(shard.check, name) for shard in shards for name in shard.record["arrays"]]
         for check in checks:
             check.result()
 
 
-def _check_memory(shards: Sequence[Shard], columns: Sequence[int] | None, where: str) -> None:
-    """Raises DataError if the ids, or the features in another order, would not fit into memory."""
+def _check_memory(shards: Sequence[Shard], columns: Sequence[int] | None) -> None:
+    """Raises DataError if the arrays that are read into memory would not fit."""
     num_documents = sum(shard.record["documents"] for shard in shards)
-    needed = 0 if columns is None else 4 * num_documents * len(columns)
-    for name in ("query_ids", "document_ids"):
-        if name in shards[0].record["arrays"]:
-            count = sum(shape_of(name, shard.record, 1)[0] for shard in shards)
-            width = max(dtype_of(shard.record, name).itemsize for shard in shards)
-            needed += count * width * (1 + BYTES_PER_CHARACTER)
-    available = available_bytes()
-    if needed > available:
-        cause = "ids" if columns is None else "ids, and the features in the order of the training data,"
-        raise DataError(
-            f"{where}: the {cause} need {needed / 1e9:.1f} GB of memory, but {available / 1e9:.1f} GB are "
-            "available. Shorten the ids, because all of them take the space of the longest, or build the "
-            "store with the columns in the order of the training data."
-        )
+    ids = sum(_bytes_of_ids(shards, name) for name in ("query_ids", "document_ids"))
+    if shards[0].absent is not None:
+        num_values = sum(shard.record["values"] for shard in shards)
+        stored = (1 if columns is None else 2) * 8 * (num_values + num_documents)
+    else:
+        stored = 0 if columns is None else 4 * num_documents * len(columns)
+    needed, available = ids + stored, available_bytes()
+    if needed <= available:
+        return
+    if ids > stored:
+        remedy = "Shorten the ids, because all of them take the space of the longest"
+    elif columns is not None:
+        remedy = "Build the store with the columns in the order of the training data"
+    else:
+        remedy = "Use a machine or a container with more memory, or build a store of fewer queries"
+    raise StoreMemoryError(
+        f"{_places(shards)}: the ids need {ids / 1e9:.1f} GB of memory and the features "
+        f"{stored / 1e9:.1f} GB, but only {available / 1e9:.1f} GB are available. {remedy}."
+    )
+
+
+def _bytes_of_ids(shards: Sequence[Shard], name: str) -> int:
+    """Returns the memory of ids, as bytes and as text."""
+    if name not in shards[0].record["arrays"]:
+        return 0
+    count = sum(shape_of(name, shard.record, 1)[0] for shard in shards)
+    width = max(dtype_of(shard.record, name).itemsize for shard in shards)
+    return count * width * (1 + BYTES_PER_CHARACTER)
+
+
+def _places(shards: Sequence[Shard]) -> str:
+    return ", ".join(dict.fromkeys(str(shard.store) for shard in shards))
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
     first = manifests[0]
     for store, manifest in zip(stores, manifests, strict=True):
+        if manifest["absent"] != first["absent"]:
+            raise DataError(
+                f"{store}: the features are {_kind(manifest)}, but those of {stores[0]} are {_kind(first)}; "
+                "the stores of one split must have the same. Build one of them again with the options of the "
+                "other one."
+            )
         if list(manifest["feature_names"]) != list(first["feature_names"]):
             raise DataError(
                 f"{store}: the features differ from those of {stores[0]}; the stores of one split must have "
@@ -273,6 +342,10 @@ def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
                 f"{store}: the array {min(odd - {'file_rows'})} is not in both this store and {stores[0]}; "
                 "the stores of one split must have the same arrays."
             )
+
+
+def _kind(manifest: Manifest) -> str:
+    return "dense" if manifest["absent"] is None else f"sparse with absent={manifest['absent']}"
 
 
 def _check_whole(dataset: RankingDataset, store: Path) -> None:

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import SparseRows, csr_of
 from ltrbench.data.store.arrays import write_array
 from ltrbench.data.store.ids import encoded
 from ltrbench.data.store.manifest import (
@@ -37,6 +38,10 @@ from ltrbench.errors import DataError
 SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
 
+_BYTES_PER_VALUE = 4
+_BYTES_PER_STORED_VALUE = 8  # of a value and its column
+_BYTES_PER_ROW = 8  # of sparse features
+
 BUILDING = ".building-"
 """Prefix of the folders of unfinished stores."""
 
@@ -50,6 +55,7 @@ class _Part:
     """Consecutive queries of a block: those from `begin` to `end` (exclusive)."""
 
     block: RankingDataset
+    sparse: SparseRows | None  # features of the block; None: they are dense
     block_row: int  # number of documents before the block
     begin: int
     end: int
@@ -59,8 +65,12 @@ class _Part:
         return slice(int(self.block.query_start[self.begin]), int(self.block.query_start[self.end]))
 
     @property
-    def num_documents(self) -> int:
-        return int(self.block.query_start[self.end] - self.block.query_start[self.begin])
+    def size_before(self) -> NDArray[np.int64]:
+        """(Q + 1,), number of bytes of the features before each query of the block, and of all."""
+        query_start = self.block.query_start
+        if self.sparse is None:
+            return query_start * self.block.num_features * _BYTES_PER_VALUE
+        return self.sparse.row_start[query_start] * _BYTES_PER_STORED_VALUE + query_start * _BYTES_PER_ROW
 
 
 def write_store(
@@ -77,7 +87,7 @@ def write_store(
         folder: the new folder; it does not exist, or is empty.
         blocks: the data set in blocks of whole queries, one after another, at least one. All have the same
             features, and the same optional arrays; `file_rows` counts from the first row of its block.
-        shard_bytes: size of the features of a shard; a query is never divided.
+        shard_bytes: size of the stored features of a shard; a query is never divided.
         sources: files from which the blocks were read.
         reading: options with which they were read.
 
@@ -159,8 +169,10 @@ def _write_shards(folder: Path, blocks: Iterable[RankingDataset], shard_bytes: i
     """Writes all shards, and returns a manifest without sources and fingerprint."""
     records: list[ShardRecord] = []
     names: tuple[str, ...] = ()
+    absent = None
     for number, parts in enumerate(_shards(blocks, shard_bytes)):
         names = names or parts[0].block.feature_names
+        absent = None if parts[0].sparse is None else f"{parts[0].sparse.absent:g}"
         records.append(_write_shard(shard_folder(folder, number), parts))
     if not records:
         raise DataError(f"{folder}: there are no documents; a store needs at least one query.")
@@ -170,12 +182,14 @@ def _write_shards(folder: Path, blocks: Iterable[RankingDataset], shard_bytes: i
         "ltrbench": str(vars(sys.modules["ltrbench"])["__version__"]),
         "num_features": len(names),
         "feature_names": list(names),
+        "absent": absent,
         "documents": sum(record["documents"] for record in records),
         "queries": sum(record["queries"] for record in records),
         "fingerprint": "",
         "sources": [],
         "reading": {},
         "shards": records,
+        "checksum": "",
     }
 
 
@@ -185,39 +199,43 @@ def _shards(blocks: Iterable[RankingDataset], shard_bytes: int) -> Iterator[list
     Where shards end does not depend on where blocks end.
     """
     parts: list[_Part] = []
-    first: RankingDataset | None = None
+    first: _Part | None = None
     block_row = room = 0
     for block in blocks:
-        first = first or block
-        _check_same_columns(first, block)
-        rows_of_shard = max(shard_bytes // (4 * block.num_features), 1)
+        whole = _Part(block, csr_of(block.features), block_row, 0, block.num_queries)
+        first = first or whole
+        _check_same_columns(first, whole)
+        size_before = whole.size_before
         begin = 0
         while begin < block.num_queries:
-            room = room if parts else rows_of_shard
-            end = int(np.searchsorted(block.query_start, block.query_start[begin] + room, side="right")) - 1
+            room = room if parts else shard_bytes
+            end = int(np.searchsorted(size_before, size_before[begin] + room, side="right")) - 1
             if end <= begin and parts:
                 yield parts
                 parts = []
                 continue
-            parts.append(_Part(block, block_row, begin, max(end, begin + 1)))
-            room -= parts[-1].num_documents
+            parts.append(replace(whole, begin=begin, end=max(end, begin + 1)))
+            room -= int(size_before[parts[-1].end] - size_before[begin])
             begin = parts[-1].end
         block_row += block.num_documents
     if parts:
         yield parts
 
 
-def _check_same_columns(first: RankingDataset, block: RankingDataset) -> None:
-    if block.feature_names != first.feature_names or _optional(block) != _optional(first):
+def _check_same_columns(first: _Part, part: _Part) -> None:
+    block = part.block
+    if block.feature_names != first.block.feature_names or _optional(part) != _optional(first):
         raise DataError(
             f"the block of the queries {block.query_ids[0]} to {block.query_ids[-1]} has other features or "
             "other optional arrays than the first block; all blocks of a store need the same."
         )
 
 
-def _optional(block: RankingDataset) -> tuple[str, ...]:
-    """Returns the names of the optional arrays that a block has."""
+def _optional(part: _Part) -> tuple[str, ...]:
+    """Returns the names of the optional arrays that a block has, and how its features are stored."""
+    block = part.block
     values = {
+        "dense" if part.sparse is None else f"sparse, {part.sparse.absent}": block.features,
         "document_ids": block.document_ids,
         "weights": block.query_weights,
         "positions": block.positions,
@@ -229,9 +247,10 @@ def _optional(block: RankingDataset) -> tuple[str, ...]:
 def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
     folder.mkdir()
     columns = [_arrays_of(part) for part in parts]
-    sizes = np.concatenate([part.block.query_sizes[part.begin : part.end] for part in parts])
-    arrays = {"query_start": [np.concatenate([[0], np.cumsum(sizes)])]}
-    arrays |= {name: [column[name] for column in columns] for name in columns[0]}
+    arrays = {name: [column[name] for column in columns] for name in columns[0]}
+    for name in ("query_start", "row_start"):
+        if name in arrays:
+            arrays[name] = [_joined_starts(arrays[name])]
     for name in ("query_ids", "document_ids"):
         if name in arrays:
             arrays[name] = [encoded(name, np.concatenate(arrays[name]))]
@@ -240,14 +259,25 @@ def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
         dtype = np.dtype(values[0].dtype if ARRAY_DTYPES[name] == "bytes" else ARRAY_DTYPES[name])
         checksum = write_array(folder / f"{name}.npy", values, dtype)
         records[name] = {"dtype": dtype.str, "sha256": checksum}
-    return {"documents": int(sizes.sum()), "queries": len(sizes), "arrays": records}
+    return {
+        "documents": int(arrays["query_start"][0][-1]),
+        "queries": len(arrays["query_start"][0]) - 1,
+        "values": int(arrays["row_start"][0][-1]) if "row_start" in arrays else 0,
+        "arrays": records,
+    }
+
+
+def _joined_starts(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(start) for start in starts]))])
 
 
 def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
-    """Returns name -> values of a part, without query_start."""
+    """Returns name -> values of a part; query_start and row_start count from any number."""
     block, rows = part.block, part.rows
     arrays: dict[str, NDArray[Any]] = {
-        "features": block.features[rows],
+        **_features_of(part),
+        "query_start": block.query_start[part.begin : part.end + 1],
         "labels": block.labels[rows],
         "query_ids": block.query_ids[part.begin : part.end],
     }
@@ -261,3 +291,13 @@ def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
     if block.file_rows is not None:
         arrays["file_rows"] = block.file_rows[rows] + part.block_row
     return arrays
+
+
+def _features_of(part: _Part) -> dict[str, NDArray[Any]]:
+    """Returns name -> values of the arrays that contain the features of a part."""
+    rows, sparse = part.rows, part.sparse
+    if sparse is None:
+        return {"features": part.block.features[rows]}
+    row_start = sparse.row_start[rows.start : rows.stop + 1]
+    stored = slice(int(row_start[0]), int(row_start[-1]))
+    return {"row_start": row_start, "columns": sparse.columns[stored], "values": sparse.values[stored]}

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import SparseRows
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
 FEATURES = st.floats(width=32, allow_infinity=False) | st.sampled_from([0.0, -0.0, float("nan")])
@@ -22,7 +23,7 @@ def dataset_with(**arrays: Any) -> RankingDataset:
 
 @st.composite
 def data_sets(draw: Callable[..., Any]) -> RankingDataset:
-    """Small data sets with any of the optional arrays."""
+    """Small data sets with dense or sparse features, and any of the optional arrays."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
     num_documents, num_features = sum(sizes), draw(st.integers(1, 3))
 
@@ -36,8 +37,10 @@ def data_sets(draw: Callable[..., Any]) -> RankingDataset:
     rows = st.lists(FEATURES, min_size=num_features, max_size=num_features)
     weights = draw(st.sampled_from(["none", "of queries", "of documents"]))
     names = st.lists(st.text("abä ", max_size=3), min_size=num_features, max_size=num_features, unique=True)
+    features = np.array(column(rows), dtype=np.float32)
+    absent = draw(st.sampled_from([None, 0.0, -0.0, float("nan")]))
     return dataset_with(
-        features=np.array(column(rows), dtype=np.float32),
+        features=features if absent is None else SparseRows.of(features, absent),
         labels=column(st.sampled_from([0.0, 1.0, 2.0, 0.5])),
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
         query_ids=draw(st.none() | st.lists(IDS, min_size=len(sizes), max_size=len(sizes), unique=True)),

@@ -17,12 +17,13 @@ from messages import naming
 from store_cases import content
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
+from ltrbench.data.features import is_sparse
+from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.store import cache as cache_module
 from ltrbench.data.store.cache import AUTO, AUTO_BYTES, cache_folder, read_cached
 from ltrbench.data.store.checking import problems_of
 from ltrbench.data.store.manifest import is_store
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -255,7 +256,7 @@ def test_auto_caches_large_regular_files_only(tmp_path: Path, monkeypatch: pytes
     assert cache_folder(AUTO, {"0": large}) == tmp_path / "of user" / "ltrbench"
 
 
-def sources_of(folder: Path) -> dict[str, FileSource]:
+def sources_of(folder: Path) -> dict[str, Any]:
     """A source of LETOR text with everything beside it, and one of tables."""
     (folder / "train.txt").write_text("".join(f"{q % 2} 1:{q} 2:{q % 3}\n" for q in range(40)))
     (folder / "train.txt.query").write_text("4\n" * 10)
@@ -306,6 +307,23 @@ def test_a_file_that_does_not_exist_or_is_wrong_is_refused_as_without_a_cache(tm
     assert not (tmp_path / "cache").exists()
 
 
-def test_sparse_features_are_not_kept_in_a_cache_of_dense_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=naming("data.sparse", str(tmp_path), "data.cache=none")):
-        LetorFiles(name="own", train="train.txt", sparse=True, cache=str(tmp_path))
+def test_sparse_features_come_out_of_the_cache_sparse(tmp_path: Path) -> None:
+    source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"))
+    sparse = replace(source, sparse=True)
+    for _ in range(2):
+        for (_, split), (_, expected) in zip(sparse.load(), source.load(), strict=True):
+            assert is_sparse(split.features)
+            assert not is_sparse(expected.features)
+            assert content(split) == content(expected)
+    assert len(entries(tmp_path / "cache")) == 2
+
+
+def test_an_entry_that_does_not_fit_into_memory_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"), sparse=True)
+    source.load()
+    monkeypatch.setattr("ltrbench.data.store.reading.available_bytes", lambda: 20)
+    with pytest.raises(DataError, match=naming(tmp_path / "cache", "GB", "more memory")):
+        source.load()
+    assert len(entries(tmp_path / "cache")) == 1

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +25,10 @@ from store_cases import content, dataset_with
 
 from ltrbench.cli import main
 from ltrbench.data import read_data
+from ltrbench.data.features import SparseRows
 from ltrbench.data.store import reading
 from ltrbench.data.store.checking import problems_of
-from ltrbench.data.store.manifest import MANIFEST_FILE, STORE_FORMAT
+from ltrbench.data.store.manifest import MANIFEST_FILE, STORE_FORMAT, checksum_of
 from ltrbench.data.store.reading import read_store
 from ltrbench.data.store.writing import write_store
 from ltrbench.errors import DataError
@@ -40,12 +42,10 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(folder: Path, features: Any) -> Path:
     """A store of three shards with every optional array."""
-    folder = tmp_path_factory.mktemp("whole") / "store"
     dataset = dataset_with(
-        features=np.arange(24).reshape(8, 3),
+        features=features,
         labels=[0, 1, 2, 0, 1, 0, 0, 1],
         query_start=[0, 3, 5, 8],
         query_ids=["a", "b", "é"],
@@ -58,20 +58,41 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+FEATURES = np.arange(24, dtype=np.float32).reshape(8, 3)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("whole") / "store", FEATURES)
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("sparse") / "store", SparseRows.of(FEATURES % 5))
+
+
+@pytest.fixture(scope="module", params=["whole", "sparse"])
+def either(request: pytest.FixtureRequest) -> Path:
+    store: Path = request.getfixturevalue(request.param)
+    return store
+
+
 @pytest.fixture
 def store(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "store"))
 
 
 def changed(store: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes the manifest."""
+    """Changes the manifest, with a true checksum, as someone who damages a store would."""
     manifest = json.loads((store / MANIFEST_FILE).read_text())
     change(manifest)
+    if "checksum" in manifest and manifest["checksum"] != "":
+        manifest["checksum"] = checksum_of(manifest)
     (store / MANIFEST_FILE).write_text(json.dumps(manifest))
 
 
 def with_true_checksums(store: Path) -> None:
-    """Sets each checksum of the manifest to that of its file, as someone who damages a store would."""
+    """Sets each checksum of the manifest to that of its file."""
 
     def set_all(manifest: dict[str, Any]) -> None:
         for number, shard in enumerate(manifest["shards"]):
@@ -111,10 +132,10 @@ def place_of(value: Any, lots: random.Random) -> tuple[Any, Any]:
 
 @given(seed=st.integers(0, 2**32), number=st.integers(1, 3))
 def test_any_manifest_is_read_or_refused(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, number: int
+    either: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, number: int
 ) -> None:
     lots = random.Random(seed)
-    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("manifest") / "store"))
+    store = Path(shutil.copytree(either, tmp_path_factory.mktemp("manifest") / "store"))
 
     def change(manifest: dict[str, Any]) -> None:
         for _ in range(number):
@@ -142,14 +163,8 @@ def test_any_text_in_place_of_a_manifest_is_refused(
         read_store(store)
 
 
-ARRAYS = (
-    *("features", "labels", "query_start", "query_ids", "document_ids", "weights", "positions"),
-    "file_rows",
-)
-
-
 @given(
-    name=st.sampled_from(ARRAYS),
+    number=st.integers(0, 100),
     shard=st.integers(0, 2),
     place=st.integers(0, 10**6),
     damage=st.sampled_from(["byte", "cut", "more", "word"]),
@@ -158,17 +173,18 @@ ARRAYS = (
     match=st.booleans(),
 )
 def test_any_array_is_read_or_refused(
-    whole: Path,
+    either: Path,
     tmp_path_factory: pytest.TempPathFactory,
-    name: str,
+    number: int,
     shard: int,
     place: int,
     damage: str,
     word: int,
     match: bool,
 ) -> None:
-    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("array") / "store"))
-    file = store / f"shard-{shard:05d}" / f"{name}.npy"
+    store = Path(shutil.copytree(either, tmp_path_factory.mktemp("array") / "store"))
+    files = sorted((store / f"shard-{shard:05d}").iterdir())
+    file = files[number % len(files)]
     before = bytearray(file.read_bytes())
     values = bytearray(before)
     place %= len(values)
@@ -234,6 +250,29 @@ def test_a_value_that_no_data_set_has_is_refused(
         read_store(store)
 
 
+@pytest.mark.parametrize(
+    ("name", "index", "value", "parts"),
+    [
+        ("values", 1, -np.inf, ["values.npy", "value 1", "inf"]),
+        ("columns", 0, -1, ["shard-00000", "columns[0]", "-1", "0 to 2"]),
+        ("columns", 1, 3, ["shard-00000", "columns[1]", "3", "0 to 2"]),
+        ("columns", 3, 0, ["shard-00000", "columns[3]", "row 1", "ascending"]),
+        ("row_start", 0, 1, ["shard-00000", "row_start", "start with 0"]),
+        ("row_start", 1, 2**63 - 1, ["shard-00000", "row_start", "decrease"]),
+        ("row_start", 2, -(2**63), ["shard-00000", "row_start", "decrease"]),
+        ("row_start", 3, 6, ["shard-00000", "row_start", "number of columns"]),
+    ],
+)
+def test_sparse_features_that_form_no_rows_are_refused(
+    sparse: Path, tmp_path: Path, name: str, index: int, value: Any, parts: list[str]
+) -> None:
+    store = Path(shutil.copytree(sparse, tmp_path / "store"))
+    set_value(store, name, index, value)
+    with pytest.raises(DataError, match=naming(store, *parts, "data build")):
+        read_store(store)
+    assert problems_of(store)
+
+
 def test_a_flipped_bit_is_noticed(store: Path) -> None:
     file = store / "shard-00001" / "features.npy"
     values = bytearray(file.read_bytes())
@@ -265,10 +304,27 @@ def test_files_that_are_none_are_refused_without_waiting(store: Path) -> None:
     assert any("shard-00002" in problem for problem in problems_of(store))
 
 
-def test_a_later_format_is_refused_with_its_number(store: Path) -> None:
+def test_another_format_is_refused_with_its_number(store: Path) -> None:
     changed(store, lambda manifest: manifest.update(format=STORE_FORMAT + 1, novelty=[]))
     with pytest.raises(DataError, match=naming(MANIFEST_FILE, STORE_FORMAT + 1, STORE_FORMAT, "Update")):
         read_store(store)
+    changed(store, lambda manifest: manifest.update(format=STORE_FORMAT - 1))
+    with pytest.raises(DataError, match=naming(MANIFEST_FILE, STORE_FORMAT - 1, STORE_FORMAT, "data build")):
+        read_store(store)
+
+
+def test_a_manifest_that_was_edited_is_refused(store: Path) -> None:
+    text = (store / MANIFEST_FILE).read_text()
+    (fingerprint,) = re.findall(r'"fingerprint": "(\w+)"', text)
+    (store / MANIFEST_FILE).write_text(text.replace(fingerprint, "0" * 32))
+    with pytest.raises(DataError, match=naming(store / MANIFEST_FILE, "checksum", "changed", "data build")):
+        read_store(store)
+
+
+def test_the_fingerprint_of_a_store_is_that_of_its_format() -> None:
+    """Stores keep the fingerprint: whoever changes its definition must also increase STORE_FORMAT."""
+    dataset = dataset_with(features=FEATURES, labels=[0, 1, 2, 0, 1, 0, 0, 1], query_start=[0, 3, 5, 8])
+    assert (STORE_FORMAT, dataset.fingerprint) == (2, "8d56f2f42f6c00e777ea78644d95d1ba")
 
 
 def test_a_folder_without_a_manifest_is_no_store(tmp_path: Path) -> None:

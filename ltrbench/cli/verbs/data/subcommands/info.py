@@ -39,15 +39,18 @@ def info_verb(store: Path, as_object: bool) -> None:
 
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    from ltrbench.data.store.manifest import REQUIRED_ARRAYS
+    from ltrbench.data.store.manifest import REQUIRED_ARRAYS, bytes_of_features, feature_arrays
 
-    num_documents, num_features = manifest["documents"], manifest["num_features"]
-    optional = [name for name in manifest["shards"][0]["arrays"] if name not in REQUIRED_ARRAYS]
-    yield "documents", str(num_documents)
+    required = {*feature_arrays(manifest), *REQUIRED_ARRAYS}
+    optional = [name for name in manifest["shards"][0]["arrays"] if name not in required]
+    yield "documents", str(manifest["documents"])
     yield "queries", str(manifest["queries"])
-    yield "features", f"{num_features}: {_first(manifest['feature_names'])}"
+    yield "features", f"{manifest['num_features']}: {_first(manifest['feature_names'])}"
+    if manifest["absent"] is not None:
+        stored = sum(shard["values"] for shard in manifest["shards"])
+        yield "stored", f"{stored} values; the other cells are {manifest['absent']}"
     yield "also has", ", ".join(optional) or "-"
-    yield "size", f"{4 * num_documents * num_features / 1e6:.1f} MB of features in {_shards(manifest)}"
+    yield "size", f"{bytes_of_features(manifest) / 1e6:.1f} MB of features in {_shards(manifest)}"
     yield "fingerprint", manifest["fingerprint"]
     for source in manifest["sources"]:
         yield "source", f"{source['path']}, {source['bytes']} bytes, SHA-256 {source['sha256']}"

@@ -1,0 +1,218 @@
+"""A store of sparse features gives the data set of the text and of the dense store, and keeps only values."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from store_cases import content, data_sets, dataset_with
+
+from ltrbench.cli import main
+from ltrbench.data import RankingDataset, read_data, read_features
+from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.sources import StoreFiles
+from ltrbench.data.store import reading as store_reading
+from ltrbench.data.store.checking import problems_of
+from ltrbench.data.store.manifest import read_manifest
+from ltrbench.data.store.reading import read_store
+from ltrbench.data.store.writing import write_store
+from ltrbench.errors import DataError
+from ltrbench.measure.memory import MemoryMeter
+from ltrbench.shapes import Features
+
+TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Leaves out the flush at the end of a store, which takes most of the time of a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
+        yield
+
+
+def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
+    write_store(folder, [dataset], shard_bytes=shard_bytes)
+    return folder
+
+
+def stored(dataset: RankingDataset) -> dict[str, Any]:
+    """The arrays of sparse features; values as bits, so that NaN equals NaN."""
+    sparse = csr_of(dataset.features)
+    assert sparse is not None
+    return {
+        "row_start": sparse.row_start.tolist(),
+        "columns": sparse.columns.tolist(),
+        "values": sparse.values.view(np.uint32).tolist(),
+        "absent": repr(sparse.absent),
+    }
+
+
+@given(
+    dataset=data_sets().filter(lambda data: isinstance(data.features, SparseRows)),
+    shard_bytes=st.integers(1, 80),
+    again=st.integers(1, 80),
+)
+def test_a_sparse_store_gives_its_data_set_in_any_shards(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int, again: int
+) -> None:
+    folder = tmp_path_factory.mktemp("stores")
+    dense = replace(dataset.in_memory(), query_weights=None)
+    if dataset.document_weights is None and dataset.query_weights is not None:
+        dense = dataset.in_memory()
+    first = read_store(store_of(dataset, folder / "a", shard_bytes))
+    second = read_store(store_of(first, folder / "b", again))
+    assert stored(second) == stored(first) == stored(dataset)
+    assert content(second) == content(first) == content(dense)
+    assert content(read_store(store_of(dense, folder / "c", again))) == content(dense)
+    assert problems_of(folder / "b") == []
+
+
+WORDS = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from(["1", "0", "-0", "nan", "0.5"])),
+    unique_by=lambda word: word[0],
+    max_size=3,
+)
+
+
+@given(
+    lines=st.lists(st.tuples(st.sampled_from(string.ascii_lowercase[:3]), WORDS), min_size=1, max_size=8),
+    absent=st.sampled_from([0.0, float("nan")]),
+    shard_bytes=st.integers(1, 80),
+)
+def test_text_dense_store_and_sparse_store_are_one_data_set(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[Any], absent: float, shard_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("text")
+    text = "".join(
+        f"{number % 3} qid:{query} {' '.join(f'{index}:{value}' for index, value in sorted(words))}\n"
+        for number, (query, words) in enumerate(lines)
+    )
+    (folder / "train.txt").write_text(text)
+    options: dict[str, Any] = {"num_features": 6, "absent": absent, "sort_queries": True}
+    of_text = read_data(folder / "train.txt", **options)
+    for kind in (False, True):
+        of_kind = read_data(folder / "train.txt", **options, sparse=kind)
+        store = read_store(store_of(of_kind, folder / f"{kind}", shard_bytes))
+        assert content(store) == content(of_text)
+        assert isinstance(store.features, SparseRows) == kind
+
+
+@given(
+    dataset=data_sets().filter(lambda data: isinstance(data.features, SparseRows)),
+    shard_bytes=st.integers(1, 80),
+)
+def test_shards_have_the_given_size_of_stored_values(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int
+) -> None:
+    store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", shard_bytes)
+    shards = read_manifest(store)["shards"]
+    for number, shard in enumerate(shards):
+        files = [store / f"shard-{number:05d}" / f"{name}.npy" for name in ("row_start", "columns", "values")]
+        size = sum(file.stat().st_size - 128 for file in files) - 8  # without the end of the last row
+        assert size == 8 * shard["documents"] + 8 * shard["values"]
+        assert size <= shard_bytes or shard["queries"] == 1
+
+
+def test_a_million_columns_take_the_memory_of_the_values(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = 100, np.sort(rng.choice(10**6, 20_000, replace=False)).astype(np.int32)
+    features = SparseRows(
+        np.linspace(0, 20_000, rows + 1, dtype=np.int64), columns, np.ones(20_000, np.float32), 10**6
+    )
+    dataset = dataset_with(features=features, labels=np.arange(rows) % 3, query_start=[0, 40, rows])
+    meter = MemoryMeter()
+    with meter:
+        store = store_of(dataset, tmp_path / "store", 50_000)
+        again = read_data(store)
+    assert len(read_manifest(store)["shards"]) == 2
+    assert stored(again) == stored(dataset)
+    assert again.fingerprint == dataset.fingerprint
+    # A million names take about 200 MB; the features as an array would have 400 MB.
+    assert meter.rise_mb is None or meter.rise_mb < 350
+
+
+def test_columns_are_matched_by_name(tmp_path: Path) -> None:
+    features = SparseRows.of(np.array([[1, 0, 3], [0, np.nan, -0.0], [0, 0, 0]], dtype=np.float32))
+    names = ("bm25", "age", "clicks")
+    data = dataset_with(features=features, labels=[1, 0, 0], query_start=[0, 2, 3], feature_names=names)
+    store = store_of(data, tmp_path / "named", 4)
+    taken = read_data(store, feature_names=["clicks", "bm25", "age"])
+    assert isinstance(taken.features, SparseRows)
+    assert taken.feature_names == ("clicks", "bm25", "age")
+    expected = dataset_with(
+        features=np.asarray(features)[:, [2, 0, 1]], labels=[1, 0, 0], query_start=[0, 2, 3]
+    )
+    assert taken.fingerprint == expected.fingerprint
+
+
+def test_features_for_prediction_stay_sparse_in_the_order_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n2 qid:b 1:4\n")
+    data = read_data(tmp_path / "train.txt", sparse=True, sort_queries=True)
+    features = read_features(store_of(data, tmp_path / "store", 8))
+    assert isinstance(features, SparseRows)
+    assert features[:].tolist() == [[1], [2], [3], [4]]
+
+
+def test_several_stores_of_one_split_are_both_sparse_or_both_dense(tmp_path: Path) -> None:
+    texts = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    texts[0].write_text("1 qid:a 1:1 3:2\n")
+    texts[1].write_text("1 qid:c 3:4\n0 qid:d 1:5\n")
+    stores = [store_of(read_data(text, sparse=True), text.with_suffix(".store")) for text in texts]
+    joined = read_data(stores)
+    assert isinstance(joined.features, SparseRows)
+    assert content(joined) == content(read_data(texts))
+    dense = store_of(read_data(texts[1]), tmp_path / "dense")
+    with pytest.raises(DataError, match=naming(dense, "dense", stores[0], "sparse", "absent=0", "again")):
+        read_data([stores[0], dense])
+
+
+def test_blocks_of_a_store_are_all_sparse_or_all_dense(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    sparse, dense = (read_data(tmp_path / "train.txt", sparse=kind) for kind in (True, False))
+    with pytest.raises(DataError, match=naming("7", "9", "features", "block")):
+        write_store(tmp_path / "store", [sparse, dense])
+
+
+def test_sparse_features_that_do_not_fit_into_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    store = store_of(read_data(tmp_path / "train.txt", sparse=True), tmp_path / "store")
+    monkeypatch.setattr(store_reading, "available_bytes", lambda: 40)
+    with pytest.raises(DataError, match=naming(store, "features", "GB", "available", "more memory")):
+        read_data(store)
+    assert problems_of(store) == []
+
+
+def test_splits_of_a_sparse_store_are_those_of_the_text(tmp_path: Path) -> None:
+    text = "".join(f"{label} qid:{q} {q + 1}:{q} 12:{label}\n" for q in range(10) for label in (0, 1))
+    (tmp_path / "train.txt").write_text(text)
+    splits = []
+    for kind in (True, False):
+        store_of(read_data(tmp_path / "train.txt", sparse=kind), tmp_path / f"{kind}", 64)
+        splits.append(StoreFiles(name="mine", train=f"{tmp_path}/{kind}").load())
+    for (_, sparse), (_, dense) in zip(*splits, strict=True):
+        assert sparse.fingerprint == dense.fingerprint
+        assert csr_of(cast(Features, sparse.features)) is not None
+
+
+def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.txt").write_text(TEXT)
+    build = ["data", "build", str(tmp_path / "train.txt"), "--output", str(tmp_path / "store")]
+    assert main([*build, "--read", "sparse=true", "--read", "absent=nan"]) == 0
+    assert main(["data", "check", str(tmp_path / "store")]) == 0
+    capsys.readouterr()
+    assert main(["data", "info", str(tmp_path / "store")]) == 0
+    printed = capsys.readouterr().out
+    for part in ("4: 1, 2, 3, 4", "5 values", "nan", "sparse=True", "document_ids"):
+        assert part in printed
+    assert "columns" not in printed
