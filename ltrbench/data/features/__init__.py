@@ -3,9 +3,11 @@
 matrix    FeatureMatrix: (D, F) features that are read by blocks of rows; functions for arrays and matrices
 views     rows of an array or of another matrix, without a copy
 stacked   arrays or matrices one below the other, such as the shards of a store
+mapped    arrays in temporary files, for features that do not fit into memory
 sparse    features of which most cells have one value, which are not stored (CSR)
 """
 
+from ltrbench.data.features.mapped import array_in_file, free_disk_bytes
 from ltrbench.data.features.matrix import (
     AnyFeatures,
     CheckedFeatures,
@@ -32,9 +34,11 @@ __all__ = [
     "RowView",
     "SparseRows",
     "StackedRows",
+    "array_in_file",
     "arrays_of",
     "as_array",
     "csr_of",
+    "free_disk_bytes",
     "gather_rows",
     "is_mapped",
     "is_sparse",

@@ -30,6 +30,8 @@ def read_data(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    *,
+    scratch: str | Path | None = None,
     **options: Any,
 ) -> RankingDataset:
     """Reads a store, a table (a file with extension .csv or .parquet, compressed or not), or LETOR text.
@@ -40,6 +42,8 @@ def read_data(
         feature_names: feature names of the training data, which select the columns of a table or a store in
             any order; ignored for LETOR text, whose features have indices. For LETOR text also the path of a
             file of feature names.
+        scratch: folder of a temporary file for features that do not fit into memory, if the reader has this
+            option; None: they are an error.
         options: options of `read_store`, `read_table` or `read_letor`, by name.
 
     Raises:
@@ -47,6 +51,8 @@ def read_data(
         DataError: The file cannot be read.
     """
     reader = _reader_of_all(as_paths(path))
+    if scratch is not None and "scratch" in _options(reader):
+        options["scratch"] = scratch
     return reader(path, num_features, **_checked(path, reader, feature_names, options))
 
 
@@ -66,7 +72,8 @@ def read_features(
             queries (`whole_labels`, `sort_queries`) have no effect here.
 
     Returns:
-        (D, F), the documents in file order: the input of `Ranker.predict`.
+        (D, F), the documents in file order: the input of `Ranker.predict`. An array, SparseRows for sparse
+        features, or a FeatureMatrix for a store.
 
     Raises:
         ConfigError: The reader does not have an option, or its type is wrong.

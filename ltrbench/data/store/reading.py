@@ -18,9 +18,9 @@ from ltrbench.data.features import (
     CheckedFeatures,
     SparseRows,
     StackedRows,
-    as_array,
     csr_of,
     row_blocks,
+    take_rows,
 )
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
@@ -153,17 +153,17 @@ def read_store_features(
     The options are those of `read_store`.
 
     Returns:
-        One array, or SparseRows if the store has sparse features.
+        A matrix that is read by blocks, or SparseRows if the store has sparse features.
 
     Raises:
-        DataError: as `read_store`; the features do not fit into memory.
+        DataError: as `read_store`.
     """
     dataset = read_store(path, num_features, feature_names=feature_names)
-    if isinstance(dataset.features, SparseRows):
-        rows = dataset.to_file_order(np.arange(dataset.num_documents))
-        return cast(Features, dataset.features.slice(np.stack([rows, rows + 1], axis=1)))
-    features = as_array(dataset.features)
-    return features if dataset.file_rows is None else dataset.to_file_order(features)
+    features = cast(AnyFeatures, dataset.features)
+    rows = dataset.to_file_order(np.arange(dataset.num_documents))
+    ranges = np.stack([rows, rows + 1], axis=1)
+    ordered = features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
+    return cast(Features, ordered)
 
 
 def shards_of(store: Path, manifest: Manifest) -> list[Shard]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.features import SparseRows, csr_of, row_blocks, take_rows
 from ltrbench.data.store.arrays import write_array
 from ltrbench.data.store.ids import encoded
 from ltrbench.data.store.manifest import (
@@ -34,6 +34,7 @@ from ltrbench.data.store.manifest import (
 from ltrbench.data.store.reading import dataset_of, shards_of
 from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
 from ltrbench.errors import DataError
+from ltrbench.shapes import Features
 
 SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
@@ -247,7 +248,9 @@ def _optional(part: _Part) -> tuple[str, ...]:
 def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
     folder.mkdir()
     columns = [_arrays_of(part) for part in parts]
-    arrays = {name: [column[name] for column in columns] for name in columns[0]}
+    arrays: dict[str, list[NDArray[Any]]] = {
+        name: [column[name] for column in columns] for name in columns[0]
+    }
     for name in ("query_start", "row_start"):
         if name in arrays:
             arrays[name] = [_joined_starts(arrays[name])]
@@ -255,10 +258,11 @@ def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
         if name in arrays:
             arrays[name] = [encoded(name, np.concatenate(arrays[name]))]
     records: dict[str, ArrayRecord] = {}
+    if parts[0].sparse is None:
+        records["features"] = _written(folder, "features", _blocks(parts), np.dtype(np.float32))
     for name, values in arrays.items():
         dtype = np.dtype(values[0].dtype if ARRAY_DTYPES[name] == "bytes" else ARRAY_DTYPES[name])
-        checksum = write_array(folder / f"{name}.npy", values, dtype)
-        records[name] = {"dtype": dtype.str, "sha256": checksum}
+        records[name] = _written(folder, name, values, dtype)
     return {
         "documents": int(arrays["query_start"][0][-1]),
         "queries": len(arrays["query_start"][0]) - 1,
@@ -267,16 +271,27 @@ def _write_shard(folder: Path, parts: Sequence[_Part]) -> ShardRecord:
     }
 
 
+def _written(folder: Path, name: str, blocks: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> ArrayRecord:
+    return {"dtype": dtype.str, "sha256": write_array(folder / f"{name}.npy", blocks, dtype)}
+
+
+def _blocks(parts: Sequence[_Part]) -> Iterator[Features]:
+    """Yields the dense features of the parts; they may exceed the memory."""
+    for part in parts:
+        for _, block in row_blocks(take_rows(part.block.features, [[part.rows.start, part.rows.stop]])):
+            yield block
+
+
 def _joined_starts(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
     return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(start) for start in starts]))])
 
 
 def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
-    """Returns name -> values of a part; query_start and row_start count from any number."""
+    """Returns name -> values of a part, without dense features; the starts count from any number."""
     block, rows = part.block, part.rows
     arrays: dict[str, NDArray[Any]] = {
-        **_features_of(part),
+        **_sparse_arrays(part),
         "query_start": block.query_start[part.begin : part.end + 1],
         "labels": block.labels[rows],
         "query_ids": block.query_ids[part.begin : part.end],
@@ -293,11 +308,11 @@ def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _features_of(part: _Part) -> dict[str, NDArray[Any]]:
-    """Returns name -> values of the arrays that contain the features of a part."""
+def _sparse_arrays(part: _Part) -> dict[str, NDArray[Any]]:
+    """Returns name -> values of the arrays that contain the features of a part if they are sparse."""
     rows, sparse = part.rows, part.sparse
     if sparse is None:
-        return {"features": part.block.features[rows]}
+        return {}
     row_start = sparse.row_start[rows.start : rows.stop + 1]
     stored = slice(int(row_start[0]), int(row_start[-1]))
     return {"row_start": row_start, "columns": sparse.columns[stored], "values": sparse.values[stored]}

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows
+from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows, is_mapped, take_rows
 from ltrbench.data.formats.compression import Text, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.blocks import QueryRun, changed_between_passes, fill_block
@@ -77,6 +77,7 @@ def read_letor(
     sort_queries: bool = False,
     whole_labels: bool = False,
     feature_names: str | Path | None = None,
+    scratch: str | Path | None = None,
 ) -> RankingDataset:
     """Reads LETOR text: `label [weight] qid:ID index:value ... # comment`, plain or as gz, bz2, xz or zst.
 
@@ -103,6 +104,8 @@ def read_letor(
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
         feature_names: file of feature names (`read_feature_names`), which also determines their number.
+        scratch: folder of a temporary file for dense features that do not fit into memory; None: they are an
+            error.
 
     Returns:
         The documents in file order: features (D, F), labels (D,), Q queries.
@@ -131,7 +134,8 @@ def read_letor(
     form, names = _with_names(form, feature_names)
     paths = as_paths(path)
     with _naming_files_beyond_memory(paths):
-        rows, sizes, files = _read_files(paths, form, absent, sparse, read_companions)
+        folder = None if scratch is None else Path(scratch)
+        rows, sizes, files = _read_files(paths, form, absent, sparse, read_companions, folder)
         dataset = _join(rows, sizes, files, form, absent, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
@@ -219,12 +223,13 @@ def _read_files(
     absent: float,
     sparse: bool,
     companions: Callable[[Path], Companions],
+    scratch: Path | None = None,
 ) -> tuple[DocumentRows, list[FileSize], list[_File]]:
     """Returns the rows of all files, the sizes, and the content of each file, which refers to the rows."""
     with contextlib.ExitStack() as stack:
         texts = [stack.enter_context(read_twice(path)) for path in paths]
         sizes = count_files(texts)
-        rows = allocate(sizes, form, absent, sparse)
+        rows = allocate(sizes, form, absent, sparse, scratch)
         files, before = [], Counts()
         for size, text in zip(sizes, texts, strict=True):
             beside = companions(size.path)
@@ -366,9 +371,13 @@ def _join(
 
 
 def _taken_features(features: AnyFeatures, gathered: Gathered) -> AnyFeatures:
-    if gathered.file_rows is None or not isinstance(features, SparseRows):
+    in_file = isinstance(features, np.ndarray) and is_mapped(features)
+    if isinstance(features, np.ndarray) and in_file:
+        features.flags.writeable = False  # so that blocks which were read need no memory
+    if gathered.file_rows is None or not (in_file or isinstance(features, SparseRows)):
         return gathered.take(cast(Features, features))
-    return features.slice(np.stack([gathered.file_rows, gathered.file_rows + 1], axis=1))
+    ranges = np.stack([gathered.file_rows, gathered.file_rows + 1], axis=1)
+    return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 
 
 def _taken_ids(rows: DocumentRows, gathered: Gathered) -> NDArray[np.str_] | None:

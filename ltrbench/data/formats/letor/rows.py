@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import AnyFeatures, SparseRows
+from ltrbench.data.features import AnyFeatures, SparseRows, array_in_file, free_disk_bytes
 from ltrbench.data.formats.letor.line import MAX_FEATURES, LineFormat, parse_line
 from ltrbench.data.formats.letor.sizes import Counts, FileSize
 from ltrbench.errors import DataError
@@ -65,14 +66,27 @@ class DocumentRows:
     stored: Stored | None = None  # None: the features are dense
 
     @classmethod
-    def allocate(cls, counts: Counts, num_features: int, absent: float, sparse: bool = False) -> DocumentRows:
-        """Returns arrays for the counted documents."""
+    def allocate(
+        cls,
+        counts: Counts,
+        num_features: int,
+        absent: float,
+        sparse: bool = False,
+        features: Features | None = None,
+    ) -> DocumentRows:
+        """Returns arrays for the counted documents.
+
+        Args:
+            features: array for the features; None: a new one in memory.
+        """
         num_documents = counts.num_documents
-        shape = (0 if sparse else num_documents, num_features)
-        # The system only provides memory for zeros that are written or read.
-        is_zero = absent == 0 and math.copysign(1.0, absent) > 0
+        if features is None:
+            shape = (0 if sparse else num_documents, num_features)
+            # The system only provides memory for zeros that are written or read.
+            is_zero = absent == 0 and math.copysign(1.0, absent) > 0
+            features = np.zeros(shape, np.float32) if is_zero else np.full(shape, absent, np.float32)
         return cls(
-            features=np.zeros(shape, np.float32) if is_zero else np.full(shape, absent, np.float32),
+            features=features,
             labels=np.empty(num_documents),
             weights=np.empty(num_documents if counts.num_weights else 0),
             skipped=np.empty(counts.num_skipped, dtype=np.int64),
@@ -113,26 +127,25 @@ class DocumentRows:
         return self.features if self.stored is None else self.stored.matrix(self.features.shape[1], absent)
 
 
-def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float, sparse: bool) -> DocumentRows:
+def allocate(
+    sizes: Sequence[FileSize], form: LineFormat, absent: float, sparse: bool, scratch: Path | None = None
+) -> DocumentRows:
     """Returns arrays for the documents of all files.
 
     Args:
         sparse: whether to store only the values that the lines have.
+        scratch: folder of a temporary file for dense features that do not fit into memory; None: they are
+            refused.
 
     Raises:
-        DataError: They do not fit into memory; or the number of features is the largest index, and a dense
-            matrix of this width takes more than 1 GB and more than 1000 times the memory of its text.
+        DataError: They do not fit into memory, or dense features do not fit on the disk of `scratch`; or the
+            number of features is the largest index, and a dense matrix of this width takes more than 1 GB and
+            more than 1000 times the memory of its text.
     """
     total = reduce(add, (size.total for size in sizes))
     # A line with a larger index is invalid; the second pass reports it.
     width = form.num_features or min(max(total.largest + 1 - form.first_index, 0), MAX_FEATURES)
     num_bytes = DocumentRows.num_bytes(total, width, sparse) + width * _BYTES_PER_NAME
-    available = available_bytes()
-    if num_bytes > available:
-        raise DataError(
-            f"{_need(sizes, total, width, num_bytes, form, sparse)}, but only {available / 1e9:.1f} GB are "
-            f"available. {_remedy(total, width, form, sparse)}"
-        )
     is_chosen = sparse or form.num_features is not None
     if not is_chosen and num_bytes > max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * total.num_bytes):
         raise DataError(
@@ -141,7 +154,20 @@ def allocate(sizes: Sequence[FileSize], form: LineFormat, absent: float, sparse:
             f"sparse=true (in a run data.sparse=true), or num_features={width} (in a run "
             f"data.num_features={width}) to accept the size."
         )
-    return DocumentRows.allocate(total, width, absent, sparse)
+    available, shape = available_bytes(), (total.num_documents, width)
+    in_file = scratch is not None and not sparse and num_bytes > available and _fits(scratch, shape)
+    if num_bytes - in_file * 4 * math.prod(shape) > available:
+        raise DataError(
+            f"{_need(sizes, total, width, num_bytes, form, sparse)}, but only {available / 1e9:.1f} GB are "
+            f"available. {_remedy(total, width, form, sparse, scratch)}"
+        )
+    features = array_in_file(scratch, shape, absent) if in_file and scratch else None
+    return DocumentRows.allocate(total, width, absent, sparse, features)
+
+
+def _fits(scratch: Path, shape: tuple[int, int]) -> bool:
+    """Returns whether the features and a store of them fit on the disk."""
+    return free_disk_bytes(scratch) > 2 * 4 * math.prod(shape)
 
 
 def _need(
@@ -169,7 +195,7 @@ def _cause(width: int, form: LineFormat) -> str:
     return f"the largest feature index is on this line and requires {width} features"
 
 
-def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool) -> str:
+def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool, scratch: Path | None) -> str:
     """Returns the remedy: for a mistake in one line, or for data that is too large for this machine."""
     if form.num_features is None and total.second + 1 - form.first_index <= width / 2:
         return f"{_others(total)}Check that index, and number the features without gaps."
@@ -179,8 +205,23 @@ def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool) -> str:
     )
     only_stored = "" if sparse else only_stored
     smaller = "use a machine or a container with more memory, fewer documents or fewer features."
-    remedy = f"{only_stored}{smaller}"
+    remedy = f"{only_stored}{_on_disk(total, width, sparse, scratch)}{smaller}"
     return f"The indices of other lines are of the same size. {remedy[0].upper()}{remedy[1:]}"
+
+
+def _on_disk(total: Counts, width: int, sparse: bool, scratch: Path | None) -> str:
+    """Returns how dense features can be on the disk instead."""
+    if sparse:
+        return ""
+    if scratch is None:
+        return (
+            "build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
+            "the features on the disk; or "
+        )
+    return (
+        f"free {8 * total.num_documents * width / 1e9:.1f} GB on the disk of {scratch} for the features, "
+        f"where {free_disk_bytes(scratch) / 1e9:.1f} GB are free; or "
+    )
 
 
 def _others(total: Counts) -> str:

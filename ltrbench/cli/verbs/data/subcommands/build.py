@@ -45,7 +45,7 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
     check_new(output)
     manifest = write_store(
         output,
-        [read(sources, reading)],
+        [read(sources, reading, scratch=output.absolute().parent)],
         shard_bytes=max(int(shard_mb * MB), 1),
         sources=[stored_file(file) for source in sources for file in files_of(source)],
         reading=typed_options(reading),

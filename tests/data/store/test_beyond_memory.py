@@ -1,0 +1,127 @@
+"""LETOR text whose features do not fit into memory becomes a store, through a temporary file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from store_cases import content
+
+from ltrbench.cli import main
+from ltrbench.data import read_data, read_letor
+from ltrbench.data.features import array_in_file, is_mapped
+from ltrbench.data.features.matrix import arrays_of
+from ltrbench.data.formats.letor import rows
+from ltrbench.data.sources import LetorFiles
+from ltrbench.data.store.checking import problems_of
+from ltrbench.errors import DataError
+
+NUM_DOCUMENTS, NUM_FEATURES = 200, 40
+FEATURE_BYTES = 4 * NUM_DOCUMENTS * NUM_FEATURES
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Scattered queries, with features that lines omit."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for row in range(NUM_DOCUMENTS):
+        indices = np.flatnonzero(rng.random(NUM_FEATURES) < 0.5) + 1
+        values = " ".join(f"{index}:{rng.normal():.3f}" for index in [*indices.tolist(), NUM_FEATURES + 1])
+        lines.append(f"{row % 3} qid:{row % 7} {values} # docid = d{row}\n")
+    (tmp_path / "train.txt").write_text("".join(lines))
+    return tmp_path / "train.txt"
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for everything but the features."""
+    monkeypatch.setattr(rows, "available_bytes", lambda: FEATURE_BYTES)
+
+
+@pytest.mark.parametrize("absent", [0.0, -0.0, float("nan")])
+@pytest.mark.parametrize("grouped", [True, False])
+def test_features_in_a_temporary_file_are_the_same(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: float, grouped: bool
+) -> None:
+    if grouped:  # by query, so that the rows stay where they are
+        lines = text.read_text().splitlines(keepends=True)
+        text.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
+    options: dict[str, Any] = {"absent": absent, "sort_queries": not grouped}
+    expected = content(read_letor(text, **options))
+    monkeypatch.setattr(rows, "available_bytes", lambda: FEATURE_BYTES)
+    dataset = read_letor(text, **options, scratch=tmp_path / "scratch")
+    (array,) = arrays_of(dataset.features)
+    assert is_mapped(array)
+    assert not array.flags.writeable
+    assert content(dataset) == expected
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_features_that_fit_stay_in_memory(text: Path, tmp_path: Path) -> None:
+    dataset = read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
+    assert not any(is_mapped(array) for array in arrays_of(dataset.features))
+    assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_build_writes_a_store_of_text_beyond_memory(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "new" / "train.store"
+    build = ["data", "build", str(text), "--output", str(store), "--read", "sort_queries=true"]
+    assert main([*build, "--shard-mb", "0.005"]) == 0
+    assert [path.name for path in store.parent.iterdir()] == ["train.store"]
+    assert problems_of(store) == []
+    monkeypatch.undo()
+    assert content(read_data(store)) == content(read_letor(text, sort_queries=True))
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_the_cache_takes_text_beyond_memory(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = LetorFiles(name="l", train=str(text), sort_queries=True, cache=str(tmp_path / "cache"))
+    through_cache = [source.load() for _ in range(2)]
+    monkeypatch.undo()
+    expected = LetorFiles(name="l", train=str(text), sort_queries=True).load()
+    for splits in through_cache:
+        assert [split.fingerprint for _, split in splits] == [split.fingerprint for _, split in expected]
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path) -> None:
+    with pytest.raises(DataError, match=naming(text, "GB", "data build", "data.cache", "data.sparse=true")):
+        read_letor(text, sort_queries=True)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
+    with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
+        read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
+
+
+def test_a_temporary_file_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match=naming(tmp_path, "1000000.0 GB", "Free space", "another folder")):
+        array_in_file(tmp_path, (10**9, 250_000), 0.0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=naming(tmp_path / "file", "permissions", "another folder")):
+        array_in_file(tmp_path / "file", (1, 1), 0.0)
+
+    def full(*_: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DataError, match=naming(tmp_path, "quota")):
+        array_in_file(tmp_path, (1, 1), 0.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
