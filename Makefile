@@ -73,6 +73,7 @@ docs: setup ## build the documentation in build/docs; fails on a broken link or 
 
 bench: setup ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, sweeps and data at full size; hours
 	$(BIN)/python tests/bench/bench_read.py
+	$(BIN)/python tests/bench/bench_tables.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
 	$(BIN)/python tests/bench/bench_check.py

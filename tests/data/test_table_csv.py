@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import read_table
+from ltrbench.data.formats.compression import read_blocks
 from ltrbench.data.formats.table import csv_files
 from ltrbench.data.formats.table.cells import number_of_text
-from ltrbench.data.formats.table.csv_files import read_csv
+from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
 from ltrbench.data.formats.table.tables import ROLES
 from ltrbench.errors import DataError
 
@@ -148,6 +149,12 @@ def csv_texts(draw: st.DrawFn) -> str:
     return text
 
 
+def read_csv(path: Path) -> CsvTable:
+    """Returns all columns of a file as text."""
+    file = CsvFile(path, lambda: read_blocks(path))
+    return file.read(file.columns, [], lambda *_: None)
+
+
 def cells_of(text: str, path: Path) -> tuple[tuple[str, ...], list[list[str]], list[str]] | str:
     """Returns columns, cells and places of a file, or its DataError; any other error fails the test."""
     path.write_bytes(text.encode())
@@ -155,8 +162,8 @@ def cells_of(text: str, path: Path) -> tuple[tuple[str, ...], list[list[str]], l
         table = read_csv(path)
     except DataError as error:
         return str(error)
-    columns = [table.cells.column(number).to_pylist() for number in range(len(table.columns))]
-    return table.columns, columns, [table.place(row) for row in range(table.num_rows)]
+    names, columns = zip(*table.cells.to_pydict().items(), strict=True)
+    return names, list(columns), [table.place(row) for row in range(table.num_rows)]
 
 
 @given(text=csv_texts())

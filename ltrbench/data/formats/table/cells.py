@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.data.formats.gathering import PlaceOfRow
 from ltrbench.data.formats.letor.line import LONGEST_ID, NUMBER
@@ -76,11 +78,48 @@ def check_no_repeat(columns: Sequence[str], name: str) -> None:
         raise DataError(f"{name}: two columns have the name '{twice}'; rename one of them.")
 
 
-def check_ids(ids: Sequence[str], column: str, place: PlaceOfRow) -> None:
-    """Raises DataError if an id is too long: NumPy stores every id with the width of the longest."""
-    row = max(range(len(ids)), key=lambda row: len(ids[row]), default=0)
-    if ids and len(ids[row]) > LONGEST_ID:
+def joined_texts(pieces: Iterable[list[str]], column: str, place: PlaceOfRow) -> list[str]:
+    """Joins the ids of a column, each distinct id once in memory.
+
+    Raises:
+        DataError: An id is too long.
+    """
+    distinct: dict[str, str] = {}
+    texts = [distinct.setdefault(text, text) for piece in pieces for text in piece]
+    row = max(range(len(texts)), key=lambda row: len(texts[row]), default=0)
+    if texts:
+        _check_length(len(texts[row]), column, place, row)
+    return texts
+
+
+def joined_ids(pieces: Iterable[list[str]], column: str, place: PlaceOfRow) -> NDArray[np.str_]:
+    """Joins the ids of a column into an array: NumPy stores every id with the width of the longest.
+
+    Raises:
+        DataError: An id is too long.
+    """
+    arrays: deque[NDArray[np.str_]] = deque()
+    longest = row_of_longest = num_rows = 0
+    for piece in pieces:
+        row = max(range(len(piece)), key=lambda row: len(piece[row]))
+        if len(piece[row]) > longest:
+            longest, row_of_longest = len(piece[row]), num_rows + row
+        # The width of an id that is refused below would be that of its whole piece.
+        arrays.append(np.array(piece, dtype=f"U{min(max(longest, 1), LONGEST_ID)}"))
+        num_rows += len(piece)
+    _check_length(longest, column, place, row_of_longest)
+    ids = np.empty(num_rows, dtype=f"U{max(longest, 1)}")
+    start = 0
+    while arrays:  # each is freed when it has been copied
+        array = arrays.popleft()
+        ids[start : start + len(array)] = array
+        start += len(array)
+    return ids
+
+
+def _check_length(length: int, column: str, place: PlaceOfRow, row: int) -> None:
+    if length > LONGEST_ID:
         raise DataError(
-            f"{place(row)}: column '{column}' has an id of {len(ids[row])} characters; the maximum is "
+            f"{place(row)}: column '{column}' has an id of {length} characters; the maximum is "
             f"{LONGEST_ID}. Use a shorter id, or check which column contains the ids."
         )

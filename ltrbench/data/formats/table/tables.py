@@ -5,29 +5,35 @@ every other column is a feature, named after the column. The rows of a query are
 a feature is a missing value, NaN; `cells` lists the other forms. Messages give the line of a CSV file, with
 the header as line 1, or the row of another table, from one.
 
-To support another kind of table, write a class like `csv_files.CsvTable` and `frame.FrameTable`.
+A table is read by blocks of rows (`filling`), so that reading needs little more memory than the result.
+
+To support another kind of table, write classes like `csv_files.CsvFile` and `csv_files.CsvTable`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import as_array
-from ltrbench.data.formats.compression import write_whole
-from ltrbench.data.formats.gathering import check_some_weight, gather
+from ltrbench.data.features import CheckedFeatures, as_array
+from ltrbench.data.formats.compression import read_twice, write_whole
+from ltrbench.data.formats.gathering import Gathered, PlaceOfRow, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.line import UNLABELLED, check_label, check_weight
 from ltrbench.data.formats.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.formats.table.cells import check_no_repeat
-from ltrbench.data.formats.table.csv_files import CsvTable, read_csv
-from ltrbench.data.formats.table.frame import FrameTable, is_parquet, read_parquet
+from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
+from ltrbench.data.formats.table.filling import Allocate, FeatureRows, allocate_in_memory, order_rows
+from ltrbench.data.formats.table.frame import FrameTable
+from ltrbench.data.formats.table.parquet_files import ParquetFile, is_parquet, open_parquet
 from ltrbench.data.formats.table.split_columns import SPLIT_ROLES, SplitColumns, split_columns
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features, Labels
@@ -44,6 +50,7 @@ ROLES = {
     "position": ("position",),
 }
 
+AnyFile = CsvFile | ParquetFile | FrameTable
 AnyTable = CsvTable | FrameTable
 
 _ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
@@ -115,12 +122,16 @@ def read_table_to_split(
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
+    allocate: Allocate | None = None,
 ) -> tuple[RankingDataset, SplitColumns]:
     """Reads a table, and the columns by which its queries are split.
 
     Args:
         given: role -> column, for the roles and split columns of `read_table`; the other arguments are those
             of `read_table`.
+        allocate: returns the array for the features, such as one in a file, given the maximum number of rows
+            and the number of features. The features of the data set are its first rows, because blank lines
+            of a CSV file are counted as rows; the other rows stay as they are. None: an array in memory.
 
     Raises:
         DataError, ConfigError: as `read_table`.
@@ -128,12 +139,14 @@ def read_table_to_split(
     check_switch("sort_queries", sort_queries)
     check_switch("whole_labels", whole_labels)
     _check_lists(features, feature_names)
-    tables = _load(source)
-    for role in ("label", "query"):
-        _check_there(tables[0], role, given[role], features or ())
-    columns = _find_columns(tables[0], given, features or ())
-    chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-    return _join(tables, columns, chosen, sort_queries, whole_labels), split_columns(tables, columns)
+    with _opened(source) as tables:
+        for role in ("label", "query"):
+            _check_there(tables[0], role, given[role], features or ())
+        columns = _find_columns(tables[0], given, features or ())
+        chosen = _find_features(tables[0], columns, features, feature_names, num_features)
+        loaded, filled = _read(tables, {*columns.values()}, chosen, allocate)
+    dataset = _join(loaded, columns, chosen, filled, sort_queries, whole_labels)
+    return dataset, split_columns(loaded, columns)
 
 
 def read_table_features(
@@ -168,15 +181,17 @@ def read_table_features(
     [[0.5], [1.5]]
     """
     _check_lists(features, feature_names)
-    tables = _load(source)
     given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     given |= {"split_by": split_by, "group_by": group_by}
-    there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
-    columns = _find_columns(tables[0], there, features or ())
-    chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-    for table in tables if "label" in columns else ():
-        _check_labels_if_any(table, columns["label"])
-    return _features(tables, chosen)
+    with _opened(source) as tables:
+        there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
+        columns = _find_columns(tables[0], there, features or ())
+        chosen = _find_features(tables[0], columns, features, feature_names, num_features)
+        labels = [columns["label"]] if "label" in columns else []
+        loaded, filled = _read(tables, {*labels}, chosen, None)
+    for table in loaded if labels else ():
+        _check_labels_if_any(table, labels[0])
+    return filled.complete()
 
 
 def _check_lists(features: object, feature_names: object) -> None:
@@ -237,15 +252,24 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
         ) from None
 
 
-def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyTable]:
-    """Returns the tables of one split, which must have the same columns."""
+@contextlib.contextmanager
+def _opened(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> Iterator[list[AnyFile]]:
+    """Yields the tables of one split, which must have the same columns."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
-    if isinstance(source, pd.DataFrame):
-        tables: list[AnyTable] = [FrameTable("the DataFrame", source)]
-    else:
-        tables = [read_parquet(path) if is_parquet(path) else read_csv(path) for path in as_paths(source)]
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, pd.DataFrame):
+            yield _checked([FrameTable("the DataFrame", source)])
+        else:
+            yield _checked([_open(path, stack) for path in as_paths(source)])
+
+
+def _open(path: Path, stack: contextlib.ExitStack) -> AnyFile:
+    return open_parquet(path) if is_parquet(path) else CsvFile(path, stack.enter_context(read_twice(path)))
+
+
+def _checked(tables: list[AnyFile]) -> list[AnyFile]:
     for table in tables:
         check_no_repeat(table.columns, table.name)
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
@@ -254,14 +278,31 @@ def _load(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[AnyT
                 f"{table.name}: the columns {', '.join(odd)} are not in both this table and "
                 f"{tables[0].name}; the tables of one split must have the same columns."
             )
-        if table.num_rows == 0:
-            raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
+        _check_rows(table.name, table.max_rows)
     return tables
 
 
-def _find_columns(
-    table: AnyTable, given: Mapping[str, str | None], features: Sequence[str]
-) -> dict[str, str]:
+def _check_rows(name: str, num_rows: int) -> None:
+    if num_rows == 0:
+        raise DataError(f"{name}: the table has no rows; a data set needs at least one document.")
+
+
+def _read(
+    tables: Sequence[AnyFile], roles: Set[str], chosen: Sequence[str], allocate: Allocate | None
+) -> tuple[list[AnyTable], FeatureRows]:
+    """Returns the columns of roles of each table, and the features of all tables."""
+    shape = sum(table.max_rows for table in tables), len(chosen)
+    names = [table.name for table in tables]
+    filled = FeatureRows(chosen, allocate_in_memory(names, shape) if allocate is None else allocate(shape))
+    loaded: list[AnyTable] = []
+    for table in tables:
+        loaded.append(table.read(sorted(roles), list(dict.fromkeys(chosen)), filled.take))
+        _check_rows(table.name, loaded[-1].num_rows)
+        filled.end_table(loaded[-1].num_rows)
+    return loaded, filled
+
+
+def _find_columns(table: AnyFile, given: Mapping[str, str | None], features: Sequence[str]) -> dict[str, str]:
     """Returns role -> column, for the roles that the table has."""
     listed = set(map(str, features))
     columns = {}
@@ -288,7 +329,7 @@ def _find_columns(
     return columns
 
 
-def _check_there(table: AnyTable, role: str, name: str | None, features: Sequence[str]) -> None:
+def _check_there(table: AnyFile, role: str, name: str | None, features: Sequence[str]) -> None:
     """Raises DataError if no column is assigned to a role and none has one of its default names."""
     usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
     if name is None and not usual:
@@ -307,7 +348,7 @@ def _listed(columns: Sequence[str]) -> str:
     return f"Its columns are {names}."
 
 
-def _check_one_role_each(table: AnyTable, columns: Mapping[str, str]) -> None:
+def _check_one_role_each(table: AnyFile, columns: Mapping[str, str]) -> None:
     role_of: dict[str, str] = {}
     for role, column in columns.items():
         if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
@@ -318,7 +359,7 @@ def _check_one_role_each(table: AnyTable, columns: Mapping[str, str]) -> None:
 
 
 def _find_features(
-    table: AnyTable,
+    table: AnyFile,
     columns: Mapping[str, str],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
@@ -356,7 +397,7 @@ def _find_features(
     return wanted
 
 
-def _check_feature(table: AnyTable, column: str) -> None:
+def _check_feature(table: AnyFile, column: str) -> None:
     """Raises DataError for an unlisted column that is unlikely to be a feature."""
     if _NO_NAME.fullmatch(column):
         raise DataError(
@@ -370,7 +411,7 @@ def _check_feature(table: AnyTable, column: str) -> None:
         )
 
 
-def _check_width(table: AnyTable, chosen: Sequence[str], num_features: int) -> None:
+def _check_width(table: AnyFile, chosen: Sequence[str], num_features: int) -> None:
     check_whole("num_features", num_features)
     if len(chosen) != num_features:
         raise DataError(
@@ -383,10 +424,11 @@ def _join(
     tables: Sequence[AnyTable],
     columns: Mapping[str, str],
     chosen: Sequence[str],
+    filled: FeatureRows,
     sort_queries: bool,
     whole_labels: bool,
 ) -> RankingDataset:
-    """Joins the tables into one data set, its rows in the order of `gather`."""
+    """Joins the tables into one data set, its rows in the order of `gather_runs`."""
     ends = np.cumsum([table.num_rows for table in tables])
 
     def place(row: int) -> str:
@@ -398,29 +440,41 @@ def _join(
             return None
         return gathered.take(np.concatenate([read(table, columns[role]) for table in tables]))
 
-    queries = [query for table in tables for query in _queries(table, columns["query"])]
-    gathered = gather(queries, sort_queries, place)
+    gathered = _gather(tables, columns["query"], sort_queries, place)
     weights = of_role("weight", _weights)
     if weights is not None:
         check_some_weight(weights, gathered, place)
     parts: dict[str, Any] = {
         "labels": of_role("label", partial(_labels, whole_labels=whole_labels)),
-        "document_ids": of_role("document", lambda table, column: np.array(table.texts(column))),
+        "document_ids": of_role("document", lambda table, column: table.ids(column)),
         "document_weights": weights,
         "positions": of_role("position", _positions),
-        "features": gathered.take(_features(tables, chosen)),
     }
+    features = filled.complete()
+    order_rows(features, gathered.file_rows)
     try:
         return RankingDataset(
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
             file_rows=gathered.file_rows,
             feature_names=tuple(chosen),
+            features=cast(Features, CheckedFeatures(features)),
             **parts,
         )
     except DataError as error:
         # Errors that involve several rows, such as weights of too different magnitude.
         raise DataError(f"{', '.join(table.name for table in tables)}: {error}") from None
+
+
+def _gather(tables: Sequence[AnyTable], column: str, sort_queries: bool, place: PlaceOfRow) -> Gathered:
+    """Groups the rows of all tables by query; see `gather_runs`."""
+    queries: list[str] = []
+    sizes: list[int] = []
+    for table in tables:
+        for query, rows in itertools.groupby(_queries(table, column)):
+            queries.append(query)
+            sizes.append(sum(1 for _ in rows))
+    return gather_runs(queries, np.array(sizes), sort_queries, place)
 
 
 def _queries(table: AnyTable, column: str) -> list[str]:
@@ -472,27 +526,6 @@ def _positions(table: AnyTable, column: str) -> NDArray[np.int64]:
             "rank at which the document was shown, a whole number of 0 or more."
         )
     return positions.astype(np.int64)
-
-
-def _features(tables: Sequence[AnyTable], chosen: Sequence[str]) -> Features:
-    """Returns the (D, F) features, with columns in the order of `chosen`."""
-    features = np.empty((sum(table.num_rows for table in tables), len(chosen)), dtype=np.float32)
-    start = 0
-    for table in tables:
-        rows = slice(start, start + table.num_rows)
-        for number, column in enumerate(chosen):
-            values = table.numbers(column, "encode it as a number, or exclude the column from `features`")
-            # Values beyond float32 become infinite, an error below; a signalling NaN is "invalid".
-            with np.errstate(over="ignore", invalid="ignore"):
-                features[rows, number] = values
-            infinite = np.flatnonzero(np.isinf(features[rows, number]))
-            if infinite.size:
-                raise DataError(
-                    f"{table.place(int(infinite[0]))}: column '{column}' is {values[infinite[0]]}; features "
-                    "must be finite in float32. Rescale the feature, and leave missing values empty."
-                )
-        start = rows.stop
-    return features
 
 
 def _shown(value: float, column: str) -> str:
