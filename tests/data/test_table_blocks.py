@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from one_frame import read_in_one_frame
 
-from ltrbench.data import RankingDataset
+from ltrbench.data import RankingDataset, read_table
 from ltrbench.data.formats import compression
 from ltrbench.data.formats.table import csv_files, csv_text, filling, frame, parquet_files
 from ltrbench.data.formats.table.split_columns import SplitColumns
-from ltrbench.data.formats.table.tables import read_table_to_split
+from ltrbench.data.formats.table.tables import read_table_features, read_table_to_split
 from ltrbench.errors import DataError
 
 Read = Callable[..., tuple[RankingDataset, SplitColumns]]
@@ -236,3 +238,112 @@ def test_a_parquet_file_is_read_as_in_one_frame(
     assert outcome(read_table_to_split, paths, roles, **options) == outcome(
         read_in_one_frame, paths, roles, **options
     )
+
+
+def write_csv(path: Path, num_rows: int) -> Path:
+    rows = "".join(f"{row % 3},q{row // 2},{row},{row / 4}\n\n" for row in range(num_rows))
+    path.write_text(f"label,query_id,a,b\n{rows}")
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_features_of_documents_for_prediction_are_those_of_the_data_set(
+    tmp_path: Path, ending: str
+) -> None:
+    path = write_csv(tmp_path / "t.csv", 9)
+    dataset = read_table(path)
+    if ending == "parquet":
+        path = tmp_path / "t.parquet"
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(dataset.to_frame()), path, row_group_size=2)
+    np.testing.assert_array_equal(read_table_features(path), dataset.features)
+    reordered = read_table_features(path, feature_names=["b", "a"])
+    np.testing.assert_array_equal(reordered, dataset.features[:, [1, 0]])
+    repeated = read_table_features(path, features=["b", "b"])
+    np.testing.assert_array_equal(repeated, dataset.features[:, [1, 1]])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_features_are_read_into_an_array_that_the_caller_allocates(tmp_path: Path, ending: str) -> None:
+    path = write_csv(tmp_path / "t.csv", 9)
+    expected = read_table(path)
+    if ending == "parquet":
+        path = tmp_path / "t.parquet"
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(expected.to_frame()), path, row_group_size=2)
+    shapes: list[tuple[int, int]] = []
+
+    def allocate(shape: tuple[int, int]) -> np.memmap[Any, np.dtype[np.float32]]:
+        shapes.append(shape)
+        return np.memmap(tmp_path / "features", np.float32, mode="w+", shape=shape)
+
+    dataset, _ = read_table_to_split(path, ROLES, allocate=allocate)
+    assert dataset.fingerprint == expected.fingerprint
+    # Blank lines are counted as rows.
+    assert shapes == [(18 if ending == "csv" else 9, 2)]
+    in_file = np.fromfile(tmp_path / "features", np.float32).reshape(shapes[0])
+    np.testing.assert_array_equal(in_file[:9], expected.features)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_csv(tmp_path / "t.csv", 9)
+    if ending == "parquet":
+        frame_of_table = read_table(path).to_frame()
+        path = tmp_path / "t.parquet"
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame_of_table), path)
+    monkeypatch.setattr(filling, "available_bytes", lambda: 100)
+    rows = 18 if ending == "csv" else 9
+    with pytest.raises(
+        DataError,
+        match=naming(f"{path}:", f"{rows} rows", "2 features", "0.0 GB", "more memory", "data.features"),
+    ):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"1,q,1,1\n1,\xff,1,1\n1,q\0,1,1\n", [":4:", "byte 0x00"]),
+        (b'1,"q,1,1\n1,q,1,1\n1,\xc3,1,1\n', [":4:", "byte 0xc3", "UTF-8"]),
+        (b'1,q,1,1\n1,"q,1,1\n1,q,1,1\n', [":3:", "Close every quote"]),
+        (b"1,q,x,1\n1,q,1\n", [":3:", "3 cells", "4 columns"]),
+        (b"1,q,1,1e39\n1,q,1,x\n1,q,inf,1\n", [":4:", "'a'", "inf"]),
+        (b"1,q,1e39,1\n1,q,x,1\n", [":3:", "'a'", "'x'", "not a number"]),
+        (b"-1,q,x,1\n", [":2:", "-1.0", "'label'"]),
+    ],
+)
+def test_the_first_of_several_mistakes_is_the_same_wherever_blocks_end(
+    tmp_path: Path, content: bytes, parts: list[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"label,query_id,a,b\n" + content)
+    with pytest.raises(DataError, match=naming("t.csv", *parts)):
+        read_table(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_BLOCK_BYTES", 1 << 18)
+        patch.setattr(csv_text, "TEXT_BLOCK_BYTES", 1 << 20)
+        with pytest.raises(DataError, match=naming("t.csv", *parts)):
+            read_table(path)
+
+
+def test_a_folder_of_parquet_files_with_values_in_its_paths_is_one_table(tmp_path: Path) -> None:
+    table = pyarrow.table(
+        {"label": [0, 1, 2], "query_id": ["a", "b", "b"], "a": [0.5, 1, 2], "a.b": [1, 2, 3]}
+    )
+    for part in range(2):
+        folder = tmp_path / "t.parquet" / f"part={part}"
+        folder.mkdir(parents=True)
+        pyarrow.parquet.write_table(table, folder / "0.parquet", row_group_size=2)
+    read = read_table(tmp_path / "t.parquet", query="part", features=["a.b", "a"])
+    assert read.query_ids.tolist() == ["0", "1"]
+    assert read.features.tolist() == [[1, 0.5], [2, 1], [3, 2]] * 2
+
+
+def test_a_csv_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", 2)
+    texts = iter([path.read_bytes(), path.read_bytes() + b"1,q9,1,1\n" * 9])
+    file = csv_files.CsvFile(path, lambda: iter([(next(texts), 1)]))
+    rows = filling.FeatureRows(["a"], np.empty((file.max_rows, 1), dtype=np.float32))
+    with pytest.raises(DataError, match=naming("t.csv:", "changed", "read it again")):
+        file.read(["label"], ["a"], rows.take)

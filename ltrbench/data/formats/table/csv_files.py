@@ -163,9 +163,13 @@ class CsvFile:
         Raises:
             DataError: The number of cells of a row differs from the header, or a row cannot be parsed.
         """
+        import pyarrow
+
         parts = [CsvTable(self.name, _table({column: [] for column in roles}), 0, self._text.line)]
         num_rows = 0
         while text := self._text.block():
+            # pyarrow keeps freed memory for a while, several times that of a block.
+            pyarrow.default_memory_pool().release_unused()
             block = self._block(text, roles, features, num_rows)
             take(block, features)
             num_rows += block.num_rows

@@ -92,11 +92,15 @@ class ParquetFile:
             return FrameTable(self.name, frame if roles else frame.reindex(range(self.max_rows)))
 
     def _table(self, part: Any, columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
         table = part.to_table(schema=self._schema, columns=list(columns))
         # Otherwise invalid UTF-8 raises an error only when a cell is accessed.
         table.validate(full=True)
         if table.num_rows != _num_rows(part):
             raise ValueError(f"a row group has {table.num_rows} rows instead of {_num_rows(part)}")
+        # pyarrow keeps freed memory for a while, several times that of a block.
+        pa.default_memory_pool().release_unused()
         return table.replace_schema_metadata(None)
 
 
