@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures
+from ltrbench.data.features import AnyFeatures, SparseRows, csr_of
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.ensemble import BoostedTrees, Documents
 from ltrbench.native.forest.scoring import Forest
@@ -38,11 +38,21 @@ from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
 from ltrbench.native.settings import setting
-from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, Rows, ThresholdRule, bin_alike, bin_features
+from ltrbench.native.tree.binning import (
+    EQUAL_WIDTH,
+    QUANTILE,
+    BinnedFeatures,
+    Rows,
+    ThresholdRule,
+    bin_alike,
+    bin_features,
+)
 from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.tree.grower import ORDERS, Grower, GrownTree
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.nodes import Tree
+from ltrbench.native.tree.sparse.bins import bin_sparse
+from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step
 from ltrbench.shapes import Gradients, Hessians, Values
 
@@ -108,7 +118,8 @@ def boost(
         objective: replaces the objective of the settings, for example one that also learns position bias.
     """
     rng = np.random.default_rng(settings.seed)
-    binned = bin_features(train.features, settings.max_bins, rng, BINNINGS[settings.binning])
+    features = _stored_or_same(train.features)
+    binned = _binned(features, settings, rng)
     objective = objective or prepare(train, settings.objective)
     grower = Grower(
         binned, settings.num_leaves, settings.splits, settings.growth, _constrained_search(train, settings)
@@ -120,8 +131,9 @@ def boost(
     num_unsampled = int(1.0 / settings.learning_rate)
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
-    valid = None if valid_features is None else Documents(valid_features, bin_alike(valid_features, binned))
-    ensemble = BoostedTrees(Documents(train.features, binned), valid, start, may_drop, in_float32)
+    documents = Documents(features, binned if isinstance(binned, BinnedFeatures) else None)
+    valid = None if valid_features is None else _valid_documents(valid_features, binned)
+    ensemble = BoostedTrees(documents, valid, start, may_drop, in_float32)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)
@@ -139,6 +151,29 @@ def boost(
         if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
             break
     return ensemble
+
+
+def _stored_or_same(features: AnyFeatures) -> AnyFeatures:
+    """Returns the stored values of sparse features, and other features as they are."""
+    sparse = csr_of(features)
+    return features if sparse is None else sparse
+
+
+def _binned(features: AnyFeatures, settings: BoostingSettings, rng: np.random.Generator) -> AnyBins:
+    rule = BINNINGS[settings.binning]
+    if not isinstance(features, SparseRows):
+        return bin_features(features, settings.max_bins, rng, rule)
+    # Estimated counts may exceed the true number of documents, so that every column may be split.
+    min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)
+    return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
+
+
+def _valid_documents(features: AnyFeatures, binned: AnyBins) -> Documents:
+    """Returns validation documents, with bins if they and the training documents are dense."""
+    features = _stored_or_same(features)
+    if isinstance(features, SparseRows) or not isinstance(binned, BinnedFeatures):
+        return Documents(features, None)
+    return Documents(features, bin_alike(features, binned))
 
 
 def _constrained_search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch | None:

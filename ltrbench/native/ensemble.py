@@ -4,7 +4,8 @@
 
 The scores of the training and validation documents are updated after every tree, in the order of the trees,
 so that they have the same bits as a prediction. Optionally, training scores are float32, as in XGBoost. The
-scores come from the bins of the documents; only the trees of an earlier fit need the features, once.
+scores come from the bins of the documents, or from the stored values of sparse documents; only the trees of
+an earlier fit need dense features, once.
 
 DART removes trees from the sum and adds them again rescaled. Subtracting their values would leave rounding
 errors between documents to which the other trees assign equal scores. These errors would determine the order
@@ -14,6 +15,7 @@ each tree. With DART, the ensemble stores these leaves: one byte per document an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numba
@@ -21,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import parallel_kernel
-from ltrbench.data.features import AnyFeatures, row_blocks
+from ltrbench.data.features import AnyFeatures, SparseRows, row_blocks
 from ltrbench.native.dart import Rescaling, Weights
 from ltrbench.native.forest.binned import add_binned_scores
 from ltrbench.native.forest.scoring import Forest, add_scores, plant
+from ltrbench.native.forest.stored import add_stored_scores
 from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.grower import GrownTree
 from ltrbench.native.tree.nodes import Tree
@@ -38,11 +41,21 @@ class Documents(NamedTuple):
 
     Attributes:
         features: (D, F).
-        binned: their bins, with thresholds from the training documents.
+        binned: their bins, with thresholds from the training documents; None: scores come from the features.
     """
 
     features: AnyFeatures
-    binned: BinnedFeatures
+    binned: BinnedFeatures | None
+
+    def add_scores(self, forest: Forest, scores: Values) -> None:
+        """Adds the values of trees of this fit to the (D,) scores, in place."""
+        if self.binned is not None:
+            add_binned_scores(forest, self.binned, scores)
+        elif isinstance(self.features, SparseRows):
+            add_stored_scores(forest, self.features, scores)
+        else:
+            for start, block in row_blocks(self.features):
+                add_scores(forest, block, scores[start : start + len(block)])
 
 
 class BoostedTrees:
@@ -148,7 +161,7 @@ class _Scored:
     """
 
     def __init__(self, documents: Documents, remembers_leaves: bool, in_float32: bool = False) -> None:
-        self.scores: Values = np.zeros(documents.binned.num_documents)
+        self.scores: Values = np.zeros(len(documents.features))
         self.leaves: list[NDArray[np.unsignedinteger]] = []
         self._documents = documents
         self._remembers_leaves = remembers_leaves
@@ -159,18 +172,19 @@ class _Scored:
         forests = [self._alone(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
         numbered = [_numbered(tree) for tree in trees] if self._remembers_leaves else []
         self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][: len(numbered)]
-        for start, block in row_blocks(self._documents.features):
-            part = slice(start, start + len(block))
+        for start, rows in _parts(self._documents.features):
+            part = slice(start, start + len(rows))
+            block = Documents(rows, None)
             for forest in forests:
-                add_scores(forest, block, self.scores[part])
+                block.add_scores(forest, self.scores[part])
                 self._round(part)
             for forest, leaves in zip(numbered, self.leaves, strict=True):
-                nodes = np.zeros(len(block))
-                add_scores(forest, block, nodes)
+                nodes = np.zeros(len(rows))
+                block.add_scores(forest, nodes)
                 leaves[part] = nodes
 
     def add(self, tree: Tree, weight: float) -> None:
-        add_binned_scores(self._alone(tree, weight), self._documents.binned, self.scores)
+        self._documents.add_scores(self._alone(tree, weight), self.scores)
         self._round()
         self._remember(tree)
 
@@ -205,8 +219,16 @@ class _Scored:
     def _remember(self, tree: Tree) -> None:
         if self._remembers_leaves:
             nodes = np.zeros(len(self.scores))
-            add_binned_scores(_numbered(tree), self._documents.binned, nodes)
+            self._documents.add_scores(_numbered(tree), nodes)
             self.leaves.append(nodes.astype(_leaf_dtype(tree)))
+
+
+def _parts(features: AnyFeatures) -> Iterator[tuple[int, AnyFeatures]]:
+    """Yields parts of the rows and their first row: blocks, or sparse rows as a whole."""
+    if isinstance(features, SparseRows):
+        yield 0, features
+    else:
+        yield from row_blocks(features)
 
 
 def _numbered(tree: Tree) -> Forest:

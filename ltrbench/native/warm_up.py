@@ -29,6 +29,7 @@ from ltrbench.native.tree.fast_growth import grow_best_first
 from ltrbench.native.tree.grower import Grower, GrownTree
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.sparse.layout import NO_CELL, SparseBins, SparseLayout
 from ltrbench.native.tree.splitting import SplitSettings
 
 LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
@@ -57,7 +58,7 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
         _fit(replace(settings, num_leaves=1), correction)  # everything except growing trees
         # The second process needs `partition` last and then finds it in the cache.
         binned, rows = _two_bins(), np.arange(4, dtype=np.uint32)
-        partition(binned.words, binned.num_bins, 0, 0, False, rows, rows.copy(), num_threads)
+        partition(binned.words, None, binned.num_bins, 0, 0, False, rows, rows.copy(), num_threads)
     _fit(settings, correction)
 
 
@@ -65,9 +66,11 @@ def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
     data = four_documents()
     boost(data, settings, objective=correction)
     sparse: Any = SparseRows.of(data.features)
-    boost(replace(data, features=sparse), replace(settings, num_leaves=1), objective=correction)
-    # With a sample, scores are computed from bins, as those of validation documents.
-    forest = boost(data, replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))).forest
+    # With a sample, scores are computed from bins or stored values, as those of validation documents.
+    sampled = replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))
+    boost(replace(data, features=sparse), settings, objective=correction)
+    boost(replace(data, features=sparse), sampled, objective=correction)
+    forest = boost(data, sampled).forest
     add_scores(forest, data.features, np.zeros(4))
     changed_scores(forest, data.features, np.arange(4), 0, np.zeros(4, dtype=np.float32))
 
@@ -88,11 +91,14 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
         yield
 
 
-def compile_growth() -> GrownTree:
-    """Grows a tree without running the earlier stages; compiles the kernels that this needs."""
-    quantised = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
-    rows, features = np.arange(4, dtype=np.uint32), np.ones(1, dtype=np.bool_)
-    return Grower(_two_bins(), 3, LOOSE_SPLITS).grow(quantised, rows, features)
+def compile_growth() -> list[GrownTree]:
+    """Grows trees on dense and sparse bins without running the earlier stages; compiles the kernels that this
+    needs."""
+    quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
+    return [
+        Grower(binned, 3, LOOSE_SPLITS).grow(quantised, np.arange(4, dtype=np.uint32), features)
+        for binned in (_two_bins(), _two_sparse_bins())
+    ]
 
 
 def _two_bins() -> BinnedFeatures:
@@ -103,3 +109,21 @@ def _two_bins() -> BinnedFeatures:
         num_bins=np.array([3]),
         feature_of_column=np.array([0]),
     )
+
+
+def _two_sparse_bins() -> SparseBins:
+    """Returns the same documents, in arrays of the types that `bin_sparse` returns."""
+    zero, cell_of_byte = np.zeros(1, dtype=np.int64), np.full((1, 256), NO_CELL, dtype=np.int64)
+    cell_of_byte[0, 1] = 1
+    layout = SparseLayout(
+        bin_start=np.array([0, 3]),
+        default_bin=zero,
+        lane=zero,
+        cell_of_byte=cell_of_byte,
+        row_start=np.zeros(5, dtype=np.int64),
+        cells=np.zeros(0, dtype=np.uint32),
+        listed_before=np.zeros(2, dtype=np.int64),
+    )
+    binned = _two_bins()
+    edges = np.zeros(3, dtype=np.float32)
+    return SparseBins(binned.words, layout, edges, binned.num_bins, binned.feature_of_column)

@@ -39,6 +39,7 @@ def assert_as_the_reference_says(
         moved, scratch = rows.copy(), np.empty_like(rows)
         num_left = partition(
             binned.words,
+            binned.layout,
             binned.num_bins,
             column,
             last_bin,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 import numba
 import pytest
 
+from ltrbench.data.features import SparseRows
 from ltrbench.native import warm_up as warming
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives.dialects import NATIVE
@@ -27,11 +29,15 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 
 def test_the_other_process_compiles_what_a_fit_grows_its_trees_by() -> None:
-    boost(four_documents(), BoostingSettings(num_trees=1, splits=warming.LOOSE_SPLITS))
+    settings = BoostingSettings(num_trees=1, num_leaves=3, splits=warming.LOOSE_SPLITS)
+    data = four_documents()
+    sparse: Any = SparseRows.of(data.features)
+    for features in (data.features, sparse):
+        boost(replace(data, features=features), settings)
     with numba.core.event.install_recorder("numba:compile") as recorder:
         grown = compile_growth()
     assert recorder.buffer == []
-    assert len(grown.leaf_node) == 2
+    assert [len(tree.leaf_node) for tree in grown] == [2, 2]
 
 
 def test_another_process_compiles_where_the_cache_is_empty(

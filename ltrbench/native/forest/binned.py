@@ -12,6 +12,8 @@ columns of bins has the smallest of the values of its columns. The scores have t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,24 @@ from ltrbench.native.tree.binning import BinnedFeatures
 from ltrbench.shapes import Features, Values
 
 
+class BinValues(NamedTuple):
+    """The bins of documents, and the values that stand for the bins of the features that a forest uses.
+
+    Attributes:
+        words: (D, W), as in BinnedFeatures.
+        first_column: (U,), first column of each used feature.
+        end_column: (U,), end of the columns of each used feature.
+        thresholds: (C, 255), as in BinnedFeatures.
+        missing_bins: (C,), bin of missing values.
+    """
+
+    words: NDArray[np.uint64]
+    first_column: NDArray[np.uint64]
+    end_column: NDArray[np.uint64]
+    thresholds: NDArray[np.float32]
+    missing_bins: NDArray[np.uint64]
+
+
 def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) -> None:
     """Adds the values of all trees to the (D,) scores, in place.
 
@@ -31,12 +51,14 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
         binned: bins of the documents.
     """
     used = forest.packed.features
-    first_column = np.searchsorted(binned.feature_of_column, used, side="left").astype(np.uint64)
-    end_column = np.searchsorted(binned.feature_of_column, used, side="right").astype(np.uint64)
-    missing_bins = (binned.num_bins - 1).astype(np.uint64)
-    _all_blocks(
-        forest.packed, binned.words, first_column, end_column, binned.thresholds, missing_bins, scores
+    bins = BinValues(
+        words=binned.words,
+        first_column=np.searchsorted(binned.feature_of_column, used, side="left").astype(np.uint64),
+        end_column=np.searchsorted(binned.feature_of_column, used, side="right").astype(np.uint64),
+        thresholds=binned.thresholds,
+        missing_bins=(binned.num_bins - 1).astype(np.uint64),
     )
+    _all_blocks(forest.packed, bins, scores)
 
 
 def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
@@ -52,55 +74,32 @@ def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
 
 
 @parallel_kernel
-def _all_blocks(
-    forest: PackedForest,
-    words: NDArray[np.uint64],
-    first_column: NDArray[np.uint64],
-    end_column: NDArray[np.uint64],
-    thresholds: NDArray[np.float32],
-    missing_bins: NDArray[np.uint64],
-    scores: Values,
-) -> None:
+def _all_blocks(forest: PackedForest, bins: BinValues, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        documents = slice(block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores)))
-        _one_block(
-            forest, words[documents], first_column, end_column, thresholds, missing_bins, scores[documents]
-        )
+        first = block * NUM_BITS
+        _one_block(forest, bins, first, scores[first : first + NUM_BITS])
 
 
 @kernel
-def _one_block(
-    forest: PackedForest,
-    words: NDArray[np.uint64],
-    first_column: NDArray[np.uint64],
-    end_column: NDArray[np.uint64],
-    thresholds: NDArray[np.float32],
-    missing_bins: NDArray[np.uint64],
-    scores: Values,
-) -> None:
-    columns, missing = _values(words, first_column, end_column, thresholds, missing_bins)
+def _one_block(forest: PackedForest, bins: BinValues, first: int, scores: Values) -> None:
+    columns, missing = _values(bins, first, len(scores))
     add_trees(forest, columns, missing, scores)
 
 
 @inlined_kernel
-def _values(
-    words: NDArray[np.uint64],
-    first_column: NDArray[np.uint64],
-    end_column: NDArray[np.uint64],
-    thresholds: NDArray[np.float32],
-    missing_bins: NDArray[np.uint64],
-) -> tuple[Features, NDArray[np.uint64]]:
+def _values(bins: BinValues, first: int, num_documents: int) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the values of a block's used features, (U, 64), and for each the word of its missing values."""
-    columns = np.full((len(first_column), NUM_BITS), np.inf, dtype=np.float32)
-    missing = np.zeros(len(first_column), dtype=np.uint64)
+    words, thresholds = bins.words[first : first + num_documents], bins.thresholds
+    columns = np.full((len(bins.first_column), NUM_BITS), np.inf, dtype=np.float32)
+    missing = np.zeros(len(bins.first_column), dtype=np.uint64)
     for i in range(len(words)):
         d = np.uint64(i)
-        for j in range(len(first_column)):
+        for j in range(len(bins.first_column)):
             u = np.uint64(j)
-            for k in range(first_column[u], end_column[u]):
+            for k in range(bins.first_column[u], bins.end_column[u]):
                 c = np.uint64(k)
                 bin_of = (words[d, c >> np.uint64(3)] >> (np.uint64(8) * (c & np.uint64(7)))) & np.uint64(255)
-                if bin_of == missing_bins[c]:
+                if bin_of == bins.missing_bins[c]:
                     missing[u] |= np.uint64(1) << d
                     columns[u, d] = np.nan
                 else:

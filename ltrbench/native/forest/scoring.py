@@ -21,7 +21,7 @@ et al., 2015, "QuickScorer: A Fast Algorithm to Rank Documents with Additive Ens
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.data.features import SparseRows
 from ltrbench.native.forest.bits import NUM_BITS, above, lowest
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree, reference_leaf
 from ltrbench.shapes import Features, Values
@@ -100,17 +99,6 @@ def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     features = features.view()
     features.flags.writeable = False
     _all_blocks(forest.packed, features, scores)
-
-
-def only_used(forest: Forest, sparse: SparseRows) -> tuple[Forest, SparseRows]:
-    """Returns a forest and sparse features with only the features that the forest splits on: the scores have
-    the same bits, and the blocks of dense rows are small."""
-    nodes = forest.nodes
-    is_cut = nodes.feature != NO_FEATURE
-    used, place = np.unique(nodes.feature[is_cut], return_inverse=True)
-    feature = nodes.feature.copy()
-    feature[is_cut] = place
-    return replace(forest, nodes=nodes._replace(feature=feature)), sparse.take_columns(used)
 
 
 def changed_scores(

@@ -13,4 +13,5 @@ and then variants that depend on settings:
 
     constrained    splitting with monotone constraints and an l1 penalty
     fast_growth    the steps of `grower` for best-first growth, in one compiled loop
+    sparse         bins of sparse features, with one byte for several features
 """

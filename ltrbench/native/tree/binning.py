@@ -25,26 +25,17 @@ Shapes: D documents, F features, C columns, W = ceil(C / 8) words per document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.data.features import (
-    AnyFeatures,
-    SparseRows,
-    as_array,
-    csr_of,
-    gather_rows,
-    require_memory,
-    row_blocks,
-)
+from ltrbench.data.features import AnyFeatures, as_array, gather_rows, require_memory, row_blocks
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
@@ -69,10 +60,18 @@ class ThresholdRule(NamedTuple):
     Attributes:
         cut_points: function that returns the thresholds of one feature.
         sample_size: number of sampled documents from which thresholds are chosen; None: all.
+        halfway: whether few distinct values have thresholds halfway between neighbours, or at the lower one.
     """
 
     cut_points: CutPoints
     sample_size: int | None
+    halfway: bool
+
+    def sample(self, num_documents: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+        """Returns the documents from which thresholds are chosen, ascending; None: all."""
+        if self.sample_size is None or num_documents <= self.sample_size:
+            return None
+        return np.sort(rng.choice(num_documents, self.sample_size, replace=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +89,7 @@ class BinnedFeatures:
     thresholds: NDArray[np.float32]
     num_bins: NDArray[np.int64]
     feature_of_column: NDArray[np.int64]
+    layout: ClassVar[None] = None  # a byte per document and column; `sparse` has other layouts
 
     @property
     def num_documents(self) -> int:
@@ -103,6 +103,10 @@ class BinnedFeatures:
         """Returns the (n,) bins of these documents in a column."""
         words = self.words[rows, column // 8]
         return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
+
+    def upper_edges(self, columns: NDArray[np.int64], bins: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Returns the thresholds at the end of these bins of these columns."""
+        return self.thresholds[columns, bins]
 
 
 def quantile_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0) -> NDArray[np.float32]:
@@ -168,7 +172,7 @@ def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int6
     return ends
 
 
-QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000)
+QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000, halfway=True)
 """The sample size is LightGBM's default; each of 255 bins then contains 784 sampled documents."""
 
 
@@ -200,7 +204,7 @@ def equal_width_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int 
 
 
 # All documents, because a sample may miss the minimum or the maximum.
-EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None)
+EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None, halfway=False)
 
 
 def bin_features(
@@ -214,33 +218,8 @@ def bin_features(
         rng: generator for the sample of documents.
         rule: rule that chooses the thresholds.
     """
-    num_documents, num_features = features.shape
-    rows = None
-    if rule.sample_size is not None and num_documents > rule.sample_size:
-        rows = np.sort(rng.choice(num_documents, rule.sample_size, replace=False))
-    sparse = csr_of(features)
-    if sparse is None:
-        choose = _choose_dense(features, rows, max_bins, rule)
-    else:
-        features, choose = sparse, _choose_sparse(sparse, rows, max_bins, rule)
-    # NumPy's sort releases the global interpreter lock.
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        groups = pool.map(choose, range(0, num_features, 8))
-        cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
-    feature_of_column, thresholds, num_bins = _columns(cuts)
-    return _binned(features, feature_of_column, thresholds, num_bins)
-
-
-_Choose = Callable[[int], list[NDArray[np.float32]]]
-"""f -> thresholds of the features f to f + 7."""
-
-
-def _choose_dense(
-    features: AnyFeatures, rows: NDArray[np.int64] | None, max_bins: int, rule: ThresholdRule
-) -> _Choose:
-    """Returns the function that chooses thresholds from some documents, or from all (None)."""
     sample = features
-    if rows is not None:
+    if (rows := rule.sample(len(features), rng)) is not None:
         sample = gather_rows(features, rows)
     elif rule.sample_size is not None:
         sample = as_array(features)
@@ -248,27 +227,14 @@ def _choose_dense(
     def choose(first: int) -> list[NDArray[np.float32]]:
         # Eight features at a time, because a cache line contains several values of a row.
         columns = np.ascontiguousarray(sample[:, first : first + 8])
-        return [rule.cut_points(column, max_bins, 0) for column in columns.T]
+        return [rule.cut_points(column, max_bins) for column in columns.T]
 
-    return choose
-
-
-def _choose_sparse(
-    sparse: SparseRows, rows: NDArray[np.int64] | None, max_bins: int, rule: ThresholdRule
-) -> _Choose:
-    """Returns the same function for sparse features, which reads the stored values of each column."""
-    sample = sparse if rows is None else sparse.slice(np.stack([rows, rows + 1], axis=1))
-    by_column = sample.to_scipy().tocsc()
-
-    def choose(first: int) -> list[NDArray[np.float32]]:
-        cuts = []
-        for start, stop in pairwise(by_column.indptr[first : first + 9].tolist()):
-            num_absent = len(sample) - (stop - start)
-            num_zeros = 0 if np.isnan(sample.absent) else num_absent
-            cuts.append(rule.cut_points(by_column.data[start:stop], max_bins, num_zeros))
-        return cuts
-
-    return choose
+    # NumPy's sort releases the global interpreter lock.
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+        groups = pool.map(choose, range(0, features.shape[1], 8))
+        cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
+    feature_of_column, thresholds, num_bins = _columns(cuts)
+    return _binned(features, feature_of_column, thresholds, num_bins)
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
@@ -286,32 +252,13 @@ def _binned(
     require_memory(
         f"the bins of {len(features)} documents in {len(num_bins)} columns",
         8 * len(features) * num_words,
-        "Use fewer features, fewer queries (data.subset), or model=lightgbm, which bundles sparse features.",
+        "Use fewer features or fewer queries (data.subset), or, if most values are 0, sparse features "
+        "(data.sparse=true).",
     )
     words = np.empty((len(features), num_words), dtype=np.uint64)
-    sparse = csr_of(features)
-    if sparse is not None:
-        _bin_sparse(sparse, feature_of_column, thresholds, num_bins, words)
-        return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
     for start, block in row_blocks(features):
         _bin_all(block, feature_of_column, thresholds, num_bins, words[start : start + len(block)])
     return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
-
-
-def _bin_sparse(
-    sparse: SparseRows,
-    feature_of_column: NDArray[np.int64],
-    thresholds: NDArray[np.float32],
-    num_bins: NDArray[np.int64],
-    words: NDArray[np.uint64],
-) -> None:
-    """Writes the words of all documents: those of a document without stored values, with changed bytes."""
-    empty = np.full((1, sparse.num_features), sparse.absent, dtype=np.float32)
-    absent_words = np.empty((1, words.shape[1]), dtype=np.uint64)
-    _bin_all(empty, feature_of_column, thresholds, num_bins, absent_words)
-    first_column = np.searchsorted(feature_of_column, np.arange(sparse.num_features + 1))
-    stored = (sparse.row_start, sparse.columns, sparse.values)
-    _bin_stored(*stored, first_column, thresholds, num_bins, absent_words[0], words)
 
 
 def _columns(
@@ -392,64 +339,6 @@ def _bin_block(
             bins[d] += half * np.uint64(values[d] > thresholds[bins[d] + half - np.uint64(1)])
     for d in range(len(values)):
         bins[d] = bins[d] if values[d] == values[d] else missing_bin
-
-
-@parallel_kernel
-def _bin_stored(
-    row_start: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    values: NDArray[np.float32],
-    first_column: NDArray[np.int64],
-    thresholds: NDArray[np.float32],
-    num_bins: NDArray[np.int64],
-    absent_words: NDArray[np.uint64],
-    words: NDArray[np.uint64],
-) -> None:
-    """Writes the words of documents whose values are in compressed sparse rows.
-
-    Args:
-        first_column: (F + 1,), first column of each feature, followed by C.
-        absent_words: (W,), words of a document without stored values.
-    """
-    num_documents = len(words)
-    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
-        first = block * DOCUMENTS_BINNED
-        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            _bin_row(
-                columns[row_start[d] : row_start[d + 1]],
-                values[row_start[d] : row_start[d + 1]],
-                first_column,
-                thresholds,
-                num_bins,
-                absent_words,
-                words[d],
-            )
-
-
-@kernel
-def _bin_row(
-    columns: NDArray[np.int32],
-    values: NDArray[np.float32],
-    first_column: NDArray[np.int64],
-    thresholds: NDArray[np.float32],
-    num_bins: NDArray[np.int64],
-    absent_words: NDArray[np.uint64],
-    words: NDArray[np.uint64],
-) -> None:
-    for w in range(len(words)):
-        words[w] = absent_words[w]
-    for i in range(len(columns)):
-        feature, value = np.uint64(columns[i]), values[i]
-        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
-            column = np.uint64(c)
-            value_bin = np.uint64(num_bins[column] - 1)
-            if value == value:
-                value_bin = np.uint64(0)
-                for power in range(7, -1, -1):
-                    half = np.uint64(1 << power)
-                    value_bin += half * np.uint64(value > thresholds[column, value_bin + half - np.uint64(1)])
-            word, shift = column // np.uint64(8), np.uint64(8) * (column % np.uint64(8))
-            words[word] = words[word] & ~(np.uint64(255) << shift) | value_bin << shift
 
 
 @kernel

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.native.tree.binning import BinnedFeatures
 from ltrbench.native.tree.histogram import Histogram, Quantised
+from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.native.tree.splitting import (
     Bounds,
     FindSplit,
@@ -66,7 +66,7 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
     """Returns the search for splits with the (F,) signs and l1."""
 
     def prepare(
-        binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+        binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
     ) -> FindSplit:
         search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
         return partial(_find_split, search)
@@ -77,7 +77,7 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
 class _Search(NamedTuple):
     """The input that all leaves of a tree share; signs are (C,)."""
 
-    binned: BinnedFeatures
+    binned: AnyBins
     bin_start: NDArray[np.int64]
     quantised: Quantised
     settings: SplitSettings

@@ -19,7 +19,12 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import Rows
 from ltrbench.native.tree.histogram import Histogram, Packed, build_share, shares_of, words_of_share
 from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.sparse.layout import SparseLayout
+from ltrbench.native.tree.sparse.sums import complete_defaults, sum_stored
 from ltrbench.native.tree.splitting import UNBOUNDED, BestCut, SplitTerms, best_cuts, choose
+
+PARTS_PER_THREAD = 4
+"""Number of ranges of columns per thread that are searched; columns have different numbers of bins."""
 
 
 class Limits(NamedTuple):
@@ -40,8 +45,8 @@ class Task(NamedTuple):
     """Input of growing a tree.
 
     Attributes:
-        words: as in BinnedFeatures.
-        num_bins: as in BinnedFeatures.
+        words: as in BinnedFeatures or SparseBins.
+        num_bins: likewise.
         bin_start: (C + 1,), as returned by `bin_starts`.
         packed: (D,), packed gradients and hessians.
         columns: (C,), mask of the columns that may be used.
@@ -104,6 +109,7 @@ def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
 @kernel
 def grow_best_first(
     task: Task,
+    layout: SparseLayout | None,
     terms: SplitTerms,
     limits: Limits,
     nodes: Nodes,
@@ -115,6 +121,7 @@ def grow_best_first(
 
     Args:
         task: input of the tree.
+        layout: where sparse bins are stored; None for dense bins.
         terms: requirements of a split.
         limits: limits of the tree.
         nodes: result of `seed_of_tree`.
@@ -122,7 +129,7 @@ def grow_best_first(
         scratch: (n,) or longer, working memory.
         histograms: (num_leaves, B), working memory; the last row is the root's histogram.
     """
-    _open_root(task, terms, limits, nodes, rows, histograms)
+    _open_root(task, layout, terms, limits, nodes, rows, histograms)
     num_cuts, spare = 0, np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
         node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equal gains
@@ -131,21 +138,31 @@ def grow_best_first(
         nodes.open_gain[node] = -np.inf
         nodes.order[num_cuts] = node
         left = 2 * num_cuts + 1
-        _cut(task, nodes, node, left, rows, scratch)
+        _cut(task, layout, nodes, node, left, rows, scratch)
         num_cuts += 1
         if num_cuts + 1 < limits.num_leaves:
-            spare += _open_below(task, terms, limits, nodes, node, left, rows, histograms, spare)
+            spare += _open_below(task, layout, terms, limits, nodes, node, left, rows, histograms, spare)
     return num_cuts
 
 
 @inlined_kernel
-def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows) -> None:
+def _cut(
+    task: Task, layout: SparseLayout | None, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows
+) -> None:
     """Partitions a node's rows between the nodes left and left + 1."""
     first, end = nodes.first[node], nodes.end[node]
     column, last_bin, missing_left = nodes.cut[node]
     part = rows[first:end]
     num_left = partition(
-        task.words, task.num_bins, column, last_bin, missing_left != 0, part, scratch, task.num_threads
+        task.words,
+        layout,
+        task.num_bins,
+        column,
+        last_bin,
+        missing_left != 0,
+        part,
+        scratch,
+        task.num_threads,
     )
     nodes.first[left], nodes.end[left] = first, first + num_left
     nodes.first[left + 1], nodes.end[left + 1] = first + num_left, end
@@ -154,19 +171,26 @@ def _cut(task: Task, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Ro
 
 @inlined_kernel
 def _open_root(
-    task: Task, terms: SplitTerms, limits: Limits, nodes: Nodes, rows: Rows, histograms: NDArray[np.int64]
+    task: Task,
+    layout: SparseLayout | None,
+    terms: SplitTerms,
+    limits: Limits,
+    nodes: Nodes,
+    rows: Rows,
+    histograms: NDArray[np.int64],
 ) -> None:
     opens = _may_be_cut(limits, nodes, 0)
     if opens:
         root = histograms[nodes.histogram[0]]
         # Not the constants True and False, for which numba would compile the callee once more.
-        best = build_and_search(task, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
+        best = build_and_search(task, layout, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
         _note(nodes, 0, best[0])
 
 
 @inlined_kernel
 def _open_below(
     task: Task,
+    layout: SparseLayout | None,
     terms: SplitTerms,
     limits: Limits,
     nodes: Nodes,
@@ -191,6 +215,7 @@ def _open_below(
     rows_of_larger = rows[nodes.first[larger] : nodes.end[larger]]
     best = build_and_search(
         task,
+        layout,
         terms,
         (rows_of_smaller, rows_of_larger),
         (histograms[spare], histograms[nodes.histogram[node]]),
@@ -205,6 +230,7 @@ def _open_below(
 @parallel_kernel
 def build_and_search(
     task: Task,
+    layout: SparseLayout | None,
     terms: SplitTerms,
     rows: tuple[Rows, Rows],
     histograms: tuple[Histogram, Histogram],
@@ -217,6 +243,7 @@ def build_and_search(
 
     Args:
         task: input of the tree.
+        layout: where sparse bins are stored; None for dense bins.
         terms: requirements of a split.
         rows: rows of the two leaves; the second may be empty.
         histograms: output for the first leaf; histogram of both leaves together, or empty.
@@ -224,14 +251,21 @@ def build_and_search(
     """
     num_columns, num_words = len(task.num_bins), task.words.shape[1]
     gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
-    num_shares = shares_of(num_words, task.num_threads)
-    for share in numba.prange(num_shares):
-        word_range = words_of_share(share, num_shares, num_words)
-        _one_share(task, terms, word_range, rows[0], histograms, opens, gains, cuts)
+    if layout is None:
+        num_shares = shares_of(num_words, task.num_threads)
+        for share in numba.prange(num_shares):
+            word_range = words_of_share(share, num_shares, num_words)
+            _one_share(task, terms, word_range, rows[0], histograms, opens, gains, cuts)
+    else:
+        total = sum_stored(task.words, layout, rows[0], task.packed, histograms[0], task.num_threads)
+        num_parts = PARTS_PER_THREAD * task.num_threads
+        for part in numba.prange(num_parts):
+            columns = part * num_columns // num_parts, (part + 1) * num_columns // num_parts
+            _one_part(task, layout, terms, columns, total, histograms, opens, gains, cuts)
     words, bin_start = task.words, task.bin_start
     return (
-        choose(words, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
-        choose(words, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
+        choose(words, layout, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
+        choose(words, layout, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
     )
 
 
@@ -249,6 +283,36 @@ def _one_share(
     """Runs `build_and_search` for a range of words; writes the (2, C) gains and their (2, C, 2) splits."""
     build_share(task.words, word_range, task.bin_start, rows, task.packed, histograms[0], histograms[1])
     columns = 8 * word_range[0], min(8 * word_range[1], len(task.columns))
+    _search_columns(task, terms, columns, histograms, opens, gains, cuts)
+
+
+@kernel
+def _one_part(
+    task: Task,
+    layout: SparseLayout,
+    terms: SplitTerms,
+    columns: tuple[int, int],
+    total: int,
+    histograms: tuple[Histogram, Histogram],
+    opens: tuple[bool, bool],
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> None:
+    """Runs `build_and_search` for a range of columns of sparse bins, after their stored bins are summed."""
+    complete_defaults(layout, columns, total, histograms[0], histograms[1])
+    _search_columns(task, terms, columns, histograms, opens, gains, cuts)
+
+
+@kernel
+def _search_columns(
+    task: Task,
+    terms: SplitTerms,
+    columns: tuple[int, int],
+    histograms: tuple[Histogram, Histogram],
+    opens: tuple[bool, bool],
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> None:
     for k in range(2):
         if opens[k]:
             best_cuts(columns, task.bin_start, histograms[k], task.columns, terms, gains[k], cuts[k])

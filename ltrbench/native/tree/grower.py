@@ -28,11 +28,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.features import require_memory
 from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
 from ltrbench.native.tree.histogram import Histogram, Quantised, bin_starts, build_histogram
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.tree.partition import partition
+from ltrbench.native.tree.sparse.layout import AnyBins
+from ltrbench.native.tree.sparse.sums import build_sparse_histogram
 from ltrbench.native.tree.splitting import (
     LeafToCut,
     PrepareSearch,
@@ -42,6 +45,9 @@ from ltrbench.native.tree.splitting import (
     prepare_search,
     split_terms,
 )
+
+LARGE_HISTOGRAMS = 1 << 28
+"""Number of bytes of all histograms above which the available memory is checked; usually they have less."""
 
 
 class OpenLeaf(NamedTuple):
@@ -138,7 +144,7 @@ class Grower:
 
     def __init__(
         self,
-        binned: BinnedFeatures,
+        binned: AnyBins,
         num_leaves: int,
         settings: SplitSettings,
         growth: str = "best_first",
@@ -150,6 +156,13 @@ class Grower:
         self.growth = growth
         self.constrained_search = constrained_search
         self.bin_start = bin_starts(binned)
+        histogram_bytes = 8 * num_leaves * int(self.bin_start[-1])
+        if histogram_bytes > LARGE_HISTOGRAMS:
+            require_memory(
+                f"the histograms of {num_leaves} leaves with {self.bin_start[-1]} bins",
+                histogram_bytes,
+                "Set num_leaves or max_bins lower, or, for sparse features, min_docs_in_leaf higher.",
+            )
         self.histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
         self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
 
@@ -220,7 +233,16 @@ class _Growth:
         )
         terms = split_terms(settings, self.quantised)
         limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
-        return grow_best_first(task, terms, limits, self.nodes, self.rows, grower.scratch, grower.histograms)
+        return grow_best_first(
+            task,
+            grower.binned.layout,
+            terms,
+            limits,
+            self.nodes,
+            self.rows,
+            grower.scratch,
+            grower.histograms,
+        )
 
     def cut_by_steps(self) -> int:
         """Makes all splits step by step; returns their number."""
@@ -254,9 +276,10 @@ class _Growth:
     def cut(self, leaf: OpenLeaf, left: int) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""
         nodes, (node, rows, split) = self.nodes, leaf
-        words, num_bins = self.grower.binned.words, self.grower.binned.num_bins
+        words, layout = self.grower.binned.words, self.grower.binned.layout
         cut = split.column, split.bin, split.missing_left
-        num_left = partition(words, num_bins, *cut, rows, self.grower.scratch, numba.get_num_threads())
+        task = words, layout, self.grower.binned.num_bins, *cut, rows, self.grower.scratch
+        num_left = partition(*task, numba.get_num_threads())
         nodes.cut[node], nodes.gain[node] = cut, split.gain
         nodes.first[left] = nodes.first[node]
         nodes.end[left] = nodes.first[left + 1] = nodes.first[node] + num_left
@@ -266,8 +289,11 @@ class _Growth:
 
     def build(self, node: int, *histograms: Histogram) -> None:
         """Builds the first histogram, and subtracts it from the second, the parent's, if one is given."""
-        binned, bin_start = self.grower.binned, self.grower.bin_start
-        build_histogram(binned, bin_start, self.rows_of(node), self.quantised.packed, *histograms)
+        binned, rows, packed = self.grower.binned, self.rows_of(node), self.quantised.packed
+        if isinstance(binned, BinnedFeatures):
+            build_histogram(binned, self.grower.bin_start, rows, packed, *histograms)
+        else:
+            build_sparse_histogram(binned, rows, packed, *histograms)
 
     def open(self, node: int, histogram: Histogram) -> None:
         """Searches for the best split of a leaf; a leaf without a split is not opened."""
@@ -292,7 +318,7 @@ class _Growth:
         return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
 
 
-def _grown(binned: BinnedFeatures, nodes: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
+def _grown(binned: AnyBins, nodes: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
     num_nodes, cut_nodes = 2 * num_cuts + 1, nodes.order[:num_cuts]
     first, end = nodes.first[:num_nodes], nodes.end[:num_nodes]
     column, last_bin, missing_left = nodes.cut[cut_nodes].T
@@ -307,7 +333,7 @@ def _grown(binned: BinnedFeatures, nodes: Nodes, num_cuts: int, rows: Rows) -> G
         num_documents=end - first,
     )
     tree.feature[cut_nodes] = binned.feature_of_column[column]
-    tree.threshold[cut_nodes] = binned.thresholds[column, last_bin]
+    tree.threshold[cut_nodes] = binned.upper_edges(column, last_bin)
     tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
     tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
     tree.missing_left[cut_nodes] = missing_left

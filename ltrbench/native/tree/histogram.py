@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
+from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.shapes import Gradients, Hessians
 
 Packed = NDArray[np.int64]  # (D,), gradient and hessian packed into one integer
@@ -63,7 +64,7 @@ def _unit(sizes: NDArray[np.float64], limit: int) -> float:
     return unit if unit >= np.finfo(np.float64).tiny else 1.0
 
 
-def bin_starts(binned: BinnedFeatures) -> NDArray[np.int64]:
+def bin_starts(binned: AnyBins) -> NDArray[np.int64]:
     """Returns the (C + 1,) start of each column's bins in a histogram, followed by B."""
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
@@ -143,6 +144,19 @@ def build_share(
 ) -> None:
     """Computes `build_shares` for a range of words."""
     first, end = word_range
+    sums = sum_words(words, word_range, rows, packed)
+    for c in range(8 * first, min(8 * end, len(bin_start) - 1)):
+        sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][: bin_start[c + 1] - bin_start[c]]
+        _put(sums_of_column, histogram[bin_start[c] :])
+        _take(sums_of_column, parent[bin_start[c] :])
+
+
+@kernel
+def sum_words(
+    words: NDArray[np.uint64], word_range: tuple[int, int], rows: Rows, packed: Packed
+) -> NDArray[np.int64]:
+    """Returns the (words, 8 * 256) sums for every byte value of the columns in a range of words."""
+    first, end = word_range
     sums = np.zeros((end - first, 8 * 256), dtype=np.int64)
     values, ahead = np.empty(DOCUMENTS_SUMMED, dtype=np.int64), np.empty(DOCUMENTS_SUMMED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_SUMMED):
@@ -152,10 +166,7 @@ def build_share(
         for word in range(first, end):
             read_words(words, word, block, ahead)
             _add(ahead[: len(block)], values, sums[word - first])
-    for c in range(8 * first, min(8 * end, len(bin_start) - 1)):
-        sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][: bin_start[c + 1] - bin_start[c]]
-        _put(sums_of_column, histogram[bin_start[c] :])
-        _take(sums_of_column, parent[bin_start[c] :])
+    return sums
 
 
 @inlined_kernel

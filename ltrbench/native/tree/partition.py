@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.tree.binning import Rows, read_words
+from ltrbench.native.tree.binning import Rows
+from ltrbench.native.tree.sparse.layout import SparseLayout, read_column
 
 DOCUMENTS_MOVED = 1024
 """Number of documents whose words are read ahead: 8 kB, a quarter of the L1 cache."""
@@ -22,6 +23,7 @@ FEW_ROWS = 8_000
 @parallel_kernel
 def partition(
     words: NDArray[np.uint64],
+    layout: SparseLayout | None,
     num_bins: NDArray[np.int64],
     column: int,
     last_bin: int,
@@ -33,7 +35,8 @@ def partition(
     """Moves the documents that go left to the front of `rows`, keeping the order; returns their number.
 
     Args:
-        words: (D, W), as in BinnedFeatures.
+        words: (D, W), as in BinnedFeatures or SparseBins.
+        layout: where sparse bins are stored; None for dense bins.
         num_bins: (C,), as in BinnedFeatures.
         column: column of the split.
         last_bin: last bin that goes left.
@@ -44,13 +47,13 @@ def partition(
     """
     cut = column, last_bin, num_bins[column] - 1, int(missing_left)
     if len(rows) < FEW_ROWS:
-        num_left = _share_out(words, cut, rows, scratch)
+        num_left = _share_out(words, layout, cut, rows, scratch)
         _copy(scratch, rows[num_left:])
         return num_left
     num_left_of = np.empty(num_threads, dtype=np.int64)
     for part in numba.prange(num_threads):
         first, end = part * len(rows) // num_threads, (part + 1) * len(rows) // num_threads
-        num_left_of[part] = _share_out(words, cut, rows[first:end], scratch[first:end])
+        num_left_of[part] = _share_out(words, layout, cut, rows[first:end], scratch[first:end])
     return _join(num_left_of, rows, scratch)
 
 
@@ -72,15 +75,20 @@ def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
 
 
 @kernel
-def _share_out(words: NDArray[np.uint64], cut: tuple[int, int, int, int], rows: Rows, scratch: Rows) -> int:
+def _share_out(
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    cut: tuple[int, int, int, int],
+    rows: Rows,
+    scratch: Rows,
+) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
-    column, shift = cut[0], np.uint64(8 * (cut[0] % 8))
     last_bin, missing_bin, missing_left = np.uint64(cut[1]), np.uint64(cut[2]), np.uint64(cut[3])
     num_left, num_right = np.uint64(0), np.uint64(0)
     ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_MOVED):
         block = rows[start : start + DOCUMENTS_MOVED]
-        read_words(words, column // 8, block, ahead)
+        shift = read_column(words, layout, cut[0], block, ahead)
         for i in range(len(block)):
             row, b = block[i], (ahead[i] >> shift) & np.uint64(255)
             goes_left = missing_left if b == missing_bin else np.uint64(b <= last_bin)

@@ -46,8 +46,9 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.settings import setting
-from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
+from ltrbench.native.tree.binning import Rows
 from ltrbench.native.tree.histogram import Histogram, Quantised
+from ltrbench.native.tree.sparse.layout import AnyBins, SparseLayout, read_column
 from ltrbench.shapes import Gradients, Hessians, Values
 
 
@@ -300,23 +301,23 @@ BestCut = tuple[float, int, int, int]
 """Gain of a split, its column, its bin, and whether missing values go left."""
 FindSplit = Callable[[LeafToCut], Split | None]
 """Returns the best split of a leaf, or None if no split is allowed; callers check `may_be_cut` first."""
-PrepareSearch = Callable[[BinnedFeatures, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
+PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
 """(binned features, (C + 1,) starts of bins, gradients of the tree, settings) -> search for splits."""
 
 
 def prepare_search(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+    binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
 ) -> FindSplit:
     """Returns the search for splits of one tree."""
     return partial(find_split, binned, bin_start, split_terms(settings, quantised))
 
 
 def find_split(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
+    binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
 ) -> Split | None:
     """Returns the best split of a leaf, or None if no split is allowed."""
     gain, column, last_bin, missing_left = search(
-        binned.words, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
+        binned.words, binned.layout, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
     )
     return Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
 
@@ -328,6 +329,7 @@ DOCUMENTS_COUNTED = 256
 @parallel_kernel
 def search(
     words: NDArray[np.uint64],
+    layout: SparseLayout | None,
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     rows: Rows,
@@ -340,7 +342,7 @@ def search(
     for group in numba.prange((num_columns + 7) // 8):
         column_range = 8 * group, min(8 * group + 8, num_columns)
         best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
-    return choose(words, bin_start, histogram, rows, terms, gains, cuts)
+    return choose(words, layout, bin_start, histogram, rows, terms, gains, cuts)
 
 
 @kernel
@@ -367,6 +369,7 @@ def best_cuts(
 @kernel
 def choose(
     words: NDArray[np.uint64],
+    layout: SparseLayout | None,
     bin_start: NDArray[np.int64],
     histogram: Histogram,
     rows: Rows,
@@ -390,7 +393,7 @@ def choose(
         if terms.counts_by_hessian:
             counts = estimated_counts(sums, len(rows))
         else:
-            counts = _count(words, c, rows, len(sums), cuts[c], terms.min_docs)
+            counts = _count(words, layout, c, rows, len(sums), cuts[c], terms.min_docs)
         if _docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
             break
         gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, _docs_left(counts), terms, space)
@@ -416,6 +419,7 @@ def _sum(values: NDArray[np.int64]) -> int:
 @inlined_kernel
 def _count(
     words: NDArray[np.uint64],
+    layout: SparseLayout | None,
     column: int,
     rows: Rows,
     num_bins: int,
@@ -428,10 +432,9 @@ def _count(
     left, and whether missing values go left.
     """
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
-    shift = np.uint64(8 * (column % 8))
     for start in range(0, len(rows), DOCUMENTS_COUNTED):
         block = rows[start : start + DOCUMENTS_COUNTED]
-        read_words(words, column // 8, block, ahead)
+        shift = read_column(words, layout, column, block, ahead)
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1
         if _docs_of_smaller(counts, cut) >= min_docs:

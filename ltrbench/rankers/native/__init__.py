@@ -25,7 +25,8 @@ from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
-from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores, only_used
+from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores
+from ltrbench.native.forest.stored import add_stored_scores
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
@@ -177,10 +178,11 @@ class NativeRanker(NativeSettings):
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
         given = check_blocks(features, len(self.feature_names))
-        scores = np.zeros(len(given))
-        if (sparse := csr_of(given)) is not None:
-            forest, given = only_used(forest, sparse)
+        scores, sparse = np.zeros(len(given)), csr_of(given)
         with threads(self._threads(len(given))):
+            if sparse is not None:
+                add_stored_scores(forest, sparse, scores)
+                return scores
             for start, block in row_blocks(given):
                 add_scores(forest, block, scores[start : start + len(block)])
         return scores

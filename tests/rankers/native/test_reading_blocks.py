@@ -13,7 +13,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.features import StackedRows, matrix
 from ltrbench.errors import DataError
 from ltrbench.native.boosting import BINNINGS
-from ltrbench.native.tree.binning import ThresholdRule, quantile_cuts
+from ltrbench.native.tree.binning import QUANTILE
 from ltrbench.rankers.early_stopping import Iteration
 from ltrbench.rankers.models.importance import SHUFFLES, ImportanceSettings, importances
 from ltrbench.rankers.native import NativeRanker
@@ -83,7 +83,7 @@ def test_a_fit_by_blocks_gives_the_same_model_and_curve(
     splits: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Fewer documents than the data have, so that thresholds come from a sample.
-    monkeypatch.setitem(BINNINGS, "quantile", ThresholdRule(quantile_cuts, sample_size=200))
+    monkeypatch.setitem(BINNINGS, "quantile", QUANTILE._replace(sample_size=200))
     (one, curve), (other, expected) = (
         fit_and_curve(data, **settings) for data in (splits, splits.in_memory())
     )
@@ -110,7 +110,7 @@ def test_a_fit_by_blocks_continues_a_model(splits: Splits, settings: dict[str, A
 def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
     splits: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BINNINGS, "quantile", ThresholdRule(quantile_cuts, sample_size=200))
+    monkeypatch.setitem(BINNINGS, "quantile", QUANTILE._replace(sample_size=200))
     monkeypatch.setattr(matrix, "available_bytes", lambda: 10_000)  # for the bins, not for a whole matrix
     ranker, _ = fit_and_curve(splits, documents_per_tree=0.5)
     assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
