@@ -169,6 +169,11 @@ class Text:
         with _open(self.content) as raw:
             yield raw
 
+    def blocks(self) -> Blocks:
+        """Yields the uncompressed text, as `read_blocks`."""
+        with self.open() as raw:
+            yield from blocks_of(raw, self.path)
+
 
 @contextmanager
 def read_twice(path: Path) -> Iterator[Text]:

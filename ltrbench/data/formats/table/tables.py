@@ -266,7 +266,9 @@ def _opened(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> Iterato
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> AnyFile:
-    return open_parquet(path) if is_parquet(path) else CsvFile(path, stack.enter_context(read_twice(path)))
+    if is_parquet(path):
+        return open_parquet(path)
+    return CsvFile(path, stack.enter_context(read_twice(path)).blocks)
 
 
 def _checked(tables: list[AnyFile]) -> list[AnyFile]:
