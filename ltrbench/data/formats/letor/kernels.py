@@ -49,10 +49,12 @@ _ZERO_DIGITS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x76767676
 _HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
 _SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _LINE_FEEDS, _COMMENTS, _COLONS = (_LOW_BITS * np.uint64(byte) for byte in (_LINE_FEED, _COMMENT, _COLON))
+_BLANKS, _DELETES = _LOW_BITS * np.uint64(_BLANK), _LOW_BITS * np.uint64(_DELETE)
 _LAST_BYTE = np.uint64(56)
 _TWO_DIGITS, _FOUR_DIGITS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _EIGHT_DIGITS = np.uint64(0xFFFFFFFF)
 _INTEGER_POWERS = np.array([10**exponent for exponent in range(9)], dtype=np.uint64)
+_EIGHT_ZEROS = np.uint64(10**8)
 _ROOM_FOR_SEVEN = np.uint64(10**12)  # below it, seven more digits fit into the mantissa
 _LOOKAHEAD = np.uint64(33)  # bytes that the longest usual pair reads: 7 + 1 + 1 + 7 + 1 + 8 + 8
 
@@ -106,7 +108,7 @@ def count_lines(text: _Text) -> NDArray[np.int64]:
         content_stop = _after_content(text, start, end)
         stop = content_stop
         while text[stop] != _LINE_FEED:
-            stop += _ONE
+            stop = _after_content(text, stop + _ONE, end)
         first = _after_spaces(text, start)
         if first < content_stop:
             counts[DOCUMENTS] += 1
@@ -143,6 +145,8 @@ def _after_content(text: _Text, at: _Position, end: _Position) -> _Position:
         at += np.uint64(16)
         if ends:
             at -= np.uint64(32)
+            while not _ends(_eight_bytes(text, at)):
+                at += _EIGHT
             break
     while text[at] != _LINE_FEED and text[at] != _COMMENT:
         at += _ONE
@@ -445,7 +449,7 @@ def _read_usual_pair(text: _Text, at: _Position) -> tuple[_Position, _Position, 
     negative = text[at] == _MINUS
     if negative:
         at += _ONE
-    mantissa, num_decimals = np.uint64(text[at]) - _DIGIT_ZERO, _ZERO
+    mantissa = np.uint64(text[at]) - _DIGIT_ZERO
     if mantissa < _TEN and text[at + _ONE] == _POINT:
         at += _ONE
     else:
@@ -454,42 +458,69 @@ def _read_usual_pair(text: _Text, at: _Position) -> tuple[_Position, _Position, 
         if num_digits == _ZERO or num_digits == _EIGHT:  # noqa: SIM109  # as numba compiles it
             return _FAILED, _ZERO, 0.0
     if text[at] == _POINT:
-        decimals, num_decimals = _leading_digits(text, at + _ONE)
-        at += _ONE + num_decimals
-        mantissa = mantissa * _INTEGER_POWERS[num_decimals] + decimals
-        if num_decimals == _EIGHT:
-            decimals, num_digits = _leading_digits(text, at)
-            if num_digits == _EIGHT or mantissa >= _ROOM_FOR_SEVEN:
+        at += _ONE
+        word = _eight_bytes(text, at) ^ _ZERO_DIGITS
+        others = _not_digits(word)
+        if others:
+            # As if zeros followed up to the 8th decimal: a number below 2^53, divided by 10^8.
+            digits = (others ^ (others - _ONE)) >> _EIGHT  # all bits of the bytes before the first other one
+            at += ((digits & _LOW_BITS) * _LOW_BITS) >> _LAST_BYTE
+            value = np.float64(mantissa * _EIGHT_ZEROS + _number_of_digits(word & digits)) / 1e8
+        else:
+            at, value = _with_many_decimals(text, at, mantissa)
+            if at == _FAILED:
                 return _FAILED, _ZERO, 0.0
-            at += num_digits
-            num_decimals += num_digits
-            mantissa = mantissa * _INTEGER_POWERS[num_digits] + decimals
-    if mantissa > _EXACT or not _ends_token(text[at]):
+    else:
+        value = np.float64(mantissa)
+    if not _ends_token(text[at]):
         return _FAILED, _ZERO, 0.0
-    value = np.float64(mantissa) / _POWERS[num_decimals]
     if negative:
         value = -value
     return at, index, value
 
 
 @kernel
-def _leading_digits(text: _Text, at: _Position) -> tuple[_Position, _Position]:
-    """Returns the number that the digits at the beginning of the next eight bytes form, and their number.
+def _with_many_decimals(text: _Text, at: _Position, whole: _Position) -> tuple[_Position, Any]:
+    """Returns the position after 8 to 15 decimals, and the value with this whole part."""
+    first, _ = _leading_digits(text, at)
+    second, num_digits = _leading_digits(text, at + _EIGHT)
+    mantissa = whole * _EIGHT_ZEROS + first
+    if num_digits == _EIGHT or mantissa >= _ROOM_FOR_SEVEN:
+        return _FAILED, 0.0
+    mantissa = mantissa * _INTEGER_POWERS[num_digits] + second
+    if mantissa > _EXACT:
+        return _FAILED, 0.0
+    return at + _EIGHT + num_digits, np.float64(mantissa) / _POWERS[_EIGHT + num_digits]
 
-    All bytes are treated at once, in a word with the first byte in its lowest bits (Lemire, 2021, "Number
-    Parsing at a Gigabyte per Second", section 4): pairs of digits become numbers below 100, pairs of these
-    become numbers below 10^4, and the last two become the result.
-    """
+
+@kernel
+def _leading_digits(text: _Text, at: _Position) -> tuple[_Position, _Position]:
+    """Returns the number that the digits at the beginning of the next eight bytes form, and their number."""
     word = _eight_bytes(text, at) ^ _ZERO_DIGITS  # the digits become 0 to 9
-    others = ((word + _BEYOND_NINE) | word) & _HIGH_BITS  # the highest bit of each byte that is no digit
+    others = _not_digits(word)
     below = (((others & (~others + _ONE)) >> _SEVEN) - _ONE) & _LOW_BITS  # a bit for each byte before them
     num_digits = (below * _LOW_BITS) >> _LAST_BYTE
     # The digits move to the highest bytes, behind zeros, in two steps because the distance may be 64.
     word = (word << _FOUR * (_EIGHT - num_digits)) << _FOUR * (_EIGHT - num_digits)
+    return _number_of_digits(word), num_digits
+
+
+@kernel
+def _not_digits(word: _Position) -> _Position:
+    """Returns the highest bit of each of eight bytes that is above 9."""
+    return ((word + _BEYOND_NINE) | word) & _HIGH_BITS
+
+
+@kernel
+def _number_of_digits(word: _Position) -> _Position:
+    """Returns the number that eight bytes of 0 to 9 form; the first digit is in the lowest bits.
+
+    All bytes are treated at once (Lemire, 2021, "Number Parsing at a Gigabyte per Second", section 4): pairs
+    of digits become numbers below 100, pairs of these become numbers below 10^4, and the last two the result.
+    """
     word = (word * _TEN + (word >> _EIGHT)) & _TWO_DIGITS
     word = (word * np.uint64(100) + (word >> np.uint64(16))) & _FOUR_DIGITS
-    word = (word * np.uint64(10_000) + (word >> np.uint64(32))) & _EIGHT_DIGITS
-    return word, num_digits
+    return (word * np.uint64(10_000) + (word >> np.uint64(32))) & _EIGHT_DIGITS
 
 
 @kernel
@@ -515,6 +546,8 @@ def _read_end(text: _Text, at: _Position) -> _Position:
     """Returns the position of the line feed after the content and its comment."""
     if text[at] == _COMMENT:
         at += _ONE
+        while at + _EIGHT <= np.uint64(len(text)) and not _controls(_eight_bytes(text, at)):
+            at += _EIGHT
         # Any line end, blank or printable byte, in any encoding.
         while text[at] != _LINE_FEED and text[at] != _RETURN:
             if text[at] == _DELETE or (text[at] < _BLANK and not _is_space(text[at])):
@@ -523,6 +556,13 @@ def _read_end(text: _Text, at: _Position) -> _Position:
     if text[at] == _RETURN:
         at += _ONE
     return at if text[at] == _LINE_FEED else _FAILED
+
+
+@kernel
+def _controls(word: _Position) -> _Position:
+    """Returns a number that is not 0 if one of eight bytes is below a blank, or 127."""
+    deletes = word ^ _DELETES  # as in `_ends`
+    return ((word - _BLANKS) & ~word | (deletes - _LOW_BITS) & ~deletes) & _HIGH_BITS
 
 
 @kernel
