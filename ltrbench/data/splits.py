@@ -57,9 +57,13 @@ class Splits:
         Raises:
             DataError: The arrays do not fit into the available memory together.
         """
-        matrices = {name: split for name, split in self if isinstance(split.features, FeatureMatrix)}
-        if keep_sparse:
-            matrices = {name: split for name, split in matrices.items() if not is_sparse(split.features)}
+        matrices: dict[str, RankingDataset] = {}
+        remedies: list[str] = []
+        for name, split in self:
+            features = split.features
+            if isinstance(features, FeatureMatrix) and not (keep_sparse and is_sparse(features)):
+                matrices[name] = split
+                remedies.append(features.memory_remedy)
         if not matrices:
             return self
         num_documents = sum(split.num_documents for split in matrices.values())
@@ -67,6 +71,7 @@ class Splits:
             f"{', '.join(matrices)}: the features of {num_documents} documents with "
             f"{self.train.num_features} features as one array",
             sum(split.features.nbytes for split in matrices.values()),
+            remedies[0],
         )
         # A copy, because these splits have been checked.
         splits = copy.copy(self)

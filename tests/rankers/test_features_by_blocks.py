@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows, matrix, take_rows
 from ltrbench.errors import DataError
 from ltrbench.rankers import EarlyStopping, Iteration
+from ltrbench.rankers.capabilities import concerns_of
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.lightgbm import features as of_lightgbm
@@ -390,3 +392,79 @@ def test_sparse_features_are_passed_as_csr(
     train = make_sparse(1, absent)[1]
     backend(num_trees=1).fit(train)
     assert "csr_matrix" in seen
+
+
+@pytest.mark.parametrize(("backend", "absent"), [(LightGBMRanker, 0.0), (XGBoostRanker, np.nan)])
+def test_stored_values_whose_bins_do_not_fit_into_memory_are_refused(
+    backend: type[LibraryRanker], absent: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = make_sparse(1, absent)[1]
+    monkeypatch.setattr(matrix, "available_bytes", lambda: 20_000)
+    expected = naming(f"{train.num_documents} documents", f"{NUM_FEATURES} sparse", "GB", "data.subset")
+    with pytest.raises(DataError, match=expected):
+        backend(num_trees=1).fit(train)
+
+
+def test_xgboost_names_the_way_to_pass_sparse_features_without_their_zeros(
+    memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_xgboost, "available_bytes", lambda: 1000)
+    train = make_sparse(1, 0.0)[1]
+    with pytest.raises(DataError, match=naming("XGBoost", "GB", "data.absent=nan", "model=lightgbm")):
+        XGBoostRanker(num_trees=1).fit(train)
+    cautions = [concerns_of(XGBoostRanker(), make_sparse(1, absent)[1]) for absent in (0.0, np.nan)]
+    assert [any("absent=nan" in each for each in of_data) for of_data in cautions] == [True, False]
+
+
+def test_a_sketch_of_xgboost_needs_the_memory_of_all_values_although_most_are_0() -> None:
+    dense, sparse = (data.features for data in make_sparse(1, 0.0))
+    assert of_xgboost._bytes_of_sketches(sparse, None) == dense.size * of_xgboost._SKETCH_BYTES_OF_VALUE
+
+
+@pytest.mark.parametrize("absent", [0.0, np.nan])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_errors_name_the_models_that_need_less(backend: type[LibraryRanker], absent: float) -> None:
+    remedy = take_rows(make_sparse(1, absent)[1].features, [[5, 9], [0, 2]]).memory_remedy  # type: ignore[union-attr]
+    reads_stored = (backend is XGBoostRanker) == bool(np.isnan(absent))
+    assert (f"model={backend.library.lower()}" in remedy) == reads_stored
+    assert "data.subset" in remedy
+
+
+@pytest.mark.parametrize("form", [opaque, view_of_stacked])
+@pytest.mark.parametrize("in_files", [False, True])
+def test_xgboost_honours_the_weights_of_queries_in_batches(form: Any, in_files: bool, tmp_path: Path) -> None:
+    """Fails if a version of XGBoost reads the weights as weights of documents, or not at all."""
+    weights = np.random.default_rng(1).uniform(0.1, 3.0, 60)
+    train = form(make_data(1, missing=0.0, query_weights=weights))
+    made = of_xgboost.training_matrix(train, 1, None, tmp_path if in_files else None)
+    assert made.get_weight().shape == (train.num_queries,)
+    np.testing.assert_array_equal(made.get_weight(), train.query_weights.astype(np.float32))
+    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
+    heavy = replace(train, query_weights=np.where(np.arange(60) < 20, 9.0, 1.0))
+    fits = [XGBoostRanker(num_trees=3, num_leaves=6).fit(each) for each in (heavy, heavy.in_memory())]
+    scores = [ranker.predict(train.features) for ranker in fits]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    unweighted = XGBoostRanker(num_trees=3, num_leaves=6).fit(replace(train, query_weights=None))
+    assert np.abs(scores[0] - unweighted.predict(train.features)).max() > 1e-3
+
+
+def test_lightgbm_sees_whole_queries_although_a_batch_ends_within_a_query() -> None:
+    train = opaque(make_data(1))
+    made = of_lightgbm.make_lightgbm_dataset(
+        train.features, {"verbosity": -1}, label=train.labels, group=train.query_sizes
+    )
+    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
+    np.testing.assert_array_equal(made.get_label(), train.labels)
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+@pytest.mark.parametrize("make", [lambda data: data, stacked, view])
+def test_xgboost_has_the_queries_of_every_form_of_features(make: Any, in_files: bool, tmp_path: Path) -> None:
+    train = make(make_data(1))
+    if isinstance(train.features, FeatureMatrix):
+        made = of_xgboost.training_matrix(train, 1, None, tmp_path if in_files else None)
+    else:
+        made = XGBoostRanker()._train_matrix(train, None)
+    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
+    sparse = of_xgboost.training_matrix(make_sparse(1, np.nan)[1], 1, None, None)
+    np.testing.assert_array_equal(sparse.get_group(), make_data(1).query_sizes)

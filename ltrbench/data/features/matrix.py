@@ -38,10 +38,8 @@ _Rows = NDArray[np.int64] | range
 """Row numbers of 0 or more."""
 
 
-_BLOCKS_OR_SUBSET = (
-    "Use a model that reads the features by blocks, such as model=native, or take fewer queries "
-    "(data.subset), or free memory."
-)
+FEWER_OR_FREE = "take fewer queries (data.subset), or free memory."
+"""End of a remedy for features that do not fit into memory."""
 
 
 class FeatureMatrix(ABC):
@@ -69,6 +67,11 @@ class FeatureMatrix(ABC):
     @abstractmethod
     def arrays(self) -> Iterator[NDArray[Any]]:
         """Yields the arrays in which the values are stored; views of one storage yield the same arrays."""
+
+    @property
+    def memory_remedy(self) -> str:
+        """Remedy if there is no memory for an array: the models that need less memory."""
+        return f"Use model=native, lightgbm or xgboost, which read the features by blocks, {FEWER_OR_FREE}"
 
     @property
     def size(self) -> int:
@@ -257,6 +260,7 @@ def as_array(features: AnyFeatures) -> Features:
     require_memory(
         f"the features of {num_documents} documents with {num_features} features as one array",
         features.nbytes,
+        features.memory_remedy,
     )
     array = np.empty(features.shape, dtype=features.dtype)
     for start, block in row_blocks(features):
@@ -264,7 +268,7 @@ def as_array(features: AnyFeatures) -> Features:
     return array
 
 
-def require_memory(what: str, num_bytes: int, remedy: str = _BLOCKS_OR_SUBSET) -> None:
+def require_memory(what: str, num_bytes: int, remedy: str) -> None:
     """Raises DataError if an allocation does not fit into the memory of the machine or of its container.
 
     Some systems allow any allocation and kill the process when it uses the memory.

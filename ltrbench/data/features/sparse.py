@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ltrbench.data.features.matrix import AnyFeatures, FeatureMatrix, read_only, row_blocks
+from ltrbench.data.features.matrix import FEWER_OR_FREE, AnyFeatures, FeatureMatrix, read_only, row_blocks
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowView, checked_ranges, merged_ranges, row_numbers
 from ltrbench.errors import DataError
@@ -105,6 +105,12 @@ class SparseRows(FeatureMatrix):
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.row_start) - 1, self.num_features
+
+    @property
+    def memory_remedy(self) -> str:
+        # The other of the two libraries reads sparse features by dense blocks.
+        library = "xgboost" if math.isnan(self.absent) else "lightgbm"
+        return f"Use model={library}, which reads the stored values, {FEWER_OR_FREE}"
 
     @property
     def stored_bytes(self) -> int:

@@ -47,6 +47,11 @@ class StackedRows(FeatureMatrix):
     def shape(self) -> tuple[int, int]:
         return int(self.row_start[-1]), int(self.parts[0].shape[1])
 
+    @property
+    def memory_remedy(self) -> str:
+        part = self.parts[0]
+        return part.memory_remedy if isinstance(part, FeatureMatrix) else super().memory_remedy
+
     def rows(self, start: int, stop: int) -> Features:
         first = int(np.searchsorted(self.row_start[1:-1], start, side="right"))
         last = max(int(np.searchsorted(self.row_start[1:-1], stop, side="left")), first)

@@ -75,6 +75,10 @@ class RowView(FeatureMatrix):
     def shape(self) -> tuple[int, int]:
         return int(self._row_start[-1]), int(self.base.shape[1])
 
+    @property
+    def memory_remedy(self) -> str:
+        return self.base.memory_remedy if isinstance(self.base, FeatureMatrix) else super().memory_remedy
+
     def rows(self, start: int, stop: int) -> Features:
         ranges = self.ranges_within(np.array([[start, stop]]))
         if len(ranges) == 1:

@@ -24,6 +24,7 @@ from ltrbench.data.features import (
     as_array,
     csr_of,
     read_rows,
+    require_memory,
     row_blocks,
     rows_of_block,
 )
@@ -36,6 +37,12 @@ _DEFAULT_BINS = 255
 
 MOST_DOCUMENTS_BINNED = 200_000
 """Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
+
+_DEFAULT_LEAVES = 31
+"""LightGBM's default of num_leaves."""
+_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 24, 1500, 16
+"""Bytes of sparse features: of a stored value and of a feature [measured, 4 million values of 2,000 to
+1,000,000 features, LightGBM 4.6], and of a bin of a leaf's histogram (two sums in float64)."""
 
 _SAMPLE_BYTES = 12
 """Bytes of a sampled value: float64, and the row number."""
@@ -55,6 +62,7 @@ def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **conte
     if not isinstance(features, FeatureMatrix):
         return lgb.Dataset(features, params=params, **content).construct()
     if (sparse := csr_of_zeros(features)) is not None:
+        _require_memory_of_stored(sparse.nnz, features.shape, params)
         return lgb.Dataset(sparse, params=params, **content).construct()
     _require_memory(features, params)
     if _is_of_arrays(features):
@@ -143,6 +151,25 @@ def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
             f"{num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are available. Take fewer "
             "queries (data.subset), or free memory."
         )
+
+
+def _require_memory_of_stored(num_stored: int, shape: tuple[int, int], params: dict[str, Any]) -> None:
+    """Raises DataError if the bins of sparse features or the histograms do not fit into memory.
+
+    LightGBM bundles the features, and keeps the histogram of every leaf. A bin has at least `min_data_in_bin`
+    stored values, and a feature has two more bins.
+    """
+    num_documents, num_features = shape
+    most = num_features * params.get("max_bin", _DEFAULT_BINS)
+    num_bins = min(most, num_stored // params.get("min_data_in_bin", 3) + 2 * num_features)
+    histograms = params.get("num_leaves", _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
+    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
+    require_memory(
+        f"LightGBM's bins and histograms of {num_documents} documents with {num_features} sparse features",
+        num_bytes,
+        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
+        "model.max_bins), or free memory.",
+    )
 
 
 def _is_of_arrays(features: AnyFeatures) -> bool:

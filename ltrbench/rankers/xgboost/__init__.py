@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import check_fitted
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -207,7 +207,7 @@ class XGBoostRanker(LibraryRanker):
     ) -> tuple[xgb.Booster, int, int]:
         if "tree_method" in self.extra:  # such a matrix needs the features as one array
             train = train.in_memory()
-        with bins_folder(train.features, self.max_bins) as folder:
+        with bins_folder(train.features, self.max_bins, self.num_leaves) as folder:
             return self._boosted_in(folder, train, valid, monitor)
 
     def _boosted_in(
@@ -337,6 +337,7 @@ class XGBoostRanker(LibraryRanker):
     def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from ties_by_row(train)
         yield from self._unused_positions(train)
+        yield from _absent_zeros(train.features)
 
     def _refused_labels(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
@@ -451,6 +452,19 @@ def _times(factor: float, value: float | None) -> float | None:
 def _weight_scale(data: RankingDataset) -> float:
     """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
     return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
+
+
+def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
+    """Yields a caution about sparse features that XGBoost needs with all their zeros."""
+    if is_sparse(features) and csr_of_missing(features) is None:
+        num_documents, num_features = features.shape
+        yield Finding(
+            Severity.CAUTION,
+            "XGBoost reads cells that are not stored as missing, so absent features with the value 0 are "
+            f"passed as {num_documents * num_features:,} values, which takes much time and memory. To have "
+            "them missing, as is usual with XGBoost, read the file with absent=nan (data.absent=nan in a "
+            "run); this is another data set, with other scores.",
+        )
 
 
 def _varying_weights(train: RankingDataset) -> Iterator[Finding]:

@@ -23,7 +23,14 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    csr_of,
+    is_sparse,
+    require_memory,
+    row_blocks,
+)
 from ltrbench.errors import DataError
 from ltrbench.measure.available import available_bytes
 from ltrbench.rankers.library import given
@@ -37,7 +44,14 @@ _SHARE_OF_BINS = 0.8
 _SKETCH_BYTES_OF_BIN = 4500
 """Bytes of a feature's quantile sketch per bin [measured, 300,000 x 136, 256 bins, XGBoost 3.2]."""
 _SKETCH_BYTES_OF_VALUE = 32
-"""Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000 and 30,000 x 1,000]."""
+"""Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000, 30,000 x 1,000, and 2,000
+x 20,000 of which nearly all are 0]."""
+
+_DEFAULT_LEAVES = 64
+"""Number of leaves of a tree of XGBoost's default depth, 6."""
+_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 40, 500, 16
+"""Bytes of sparse features whose absent values are missing: of a stored value and of a feature [measured, 4
+million values of 2,000 to 1,000,000 features, XGBoost 3.2], and of a bin of a node's histogram."""
 
 _SKETCHES_SHIFTED = tuple(int(part) for part in xgb.__version__.split(".")[:2]) < (3, 3)
 """Whether XGBoost's quantile sketch weights the first document of a query like the query before it."""
@@ -96,14 +110,20 @@ def training_matrix(
 
 
 @contextlib.contextmanager
-def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
+def bins_folder(features: AnyFeatures, max_bins: int | None, num_leaves: int | None) -> Iterator[Path | None]:
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins fit into
     memory.
+
+    Args:
+        num_leaves: maximum number of leaves of a tree; None: XGBoost's default.
 
     Raises:
         DataError: the bins fit neither into memory nor on the disk of temporary files.
     """
-    if not isinstance(features, FeatureMatrix) or _fits(features, max_bins):
+    sparse = csr_of_missing(features)
+    if sparse is not None:
+        _require_memory_of_stored(sparse.nnz, features.shape, max_bins, num_leaves)
+    if sparse is not None or not isinstance(features, FeatureMatrix) or _fits(features, max_bins):
         yield None
         return
     _require_disk(features, max_bins)
@@ -122,16 +142,26 @@ def _require_disk(features: FeatureMatrix, max_bins: int | None) -> None:
             f"XGBoost's bins of {num_documents} documents with {num_features} features need up to "
             f"{bins / 1e9:.1f} GB of memory or disk, and their choice {sketches / 1e9:.1f} GB of memory, but "
             f"{free / 1e9:.1f} GB of memory are available, and {on_disk / 1e9:.1f} GB on the disk of "
-            f"{tempfile.gettempdir()}. Take fewer queries (data.subset), use model=lightgbm, which needs "
-            "less, or set the environment variable TMPDIR to a folder on a disk with more space."
+            f"{tempfile.gettempdir()}. {_remedy(features)} model=lightgbm, which needs less, take fewer "
+            "queries (data.subset), or set the environment variable TMPDIR to a folder on a disk with more "
+            "space."
         )
+
+
+def _remedy(features: FeatureMatrix) -> str:
+    if not is_sparse(features):
+        return "Use"
+    return (
+        "XGBoost reads cells that are not stored as missing, so these features are passed with all their "
+        "zeros: read the file with data.absent=nan, which makes absent features missing, use"
+    )
 
 
 def _fits(features: FeatureMatrix, max_bins: int | None) -> bool:
     """Returns whether the bins fit into memory. The features are searched for missing values only if the
     answer depends on them."""
     free = _SHARE_OF_BINS * available_bytes() - _bytes_of_sketches(features, max_bins)
-    if csr_of_missing(features) is not None or _bytes_of_bins(features, max_bins, 4) <= free:
+    if _bytes_of_bins(features, max_bins, 4) <= free:
         return True
     if _bytes_of_bins(features, max_bins, 1) > free:
         return False
@@ -149,12 +179,31 @@ def _bytes_of_bins(features: FeatureMatrix, max_bins: int | None, by_row: int) -
 
 
 def _bytes_of_sketches(features: FeatureMatrix, max_bins: int | None) -> int:
-    """Returns the number of bytes of the quantile sketches, from which XGBoost chooses the bins."""
-    sparse = csr_of(features)
-    # A sketch holds equal values that follow each other once, such as the zeros between two stored values.
-    num_values = features.size if sparse is None else 2 * len(sparse.values)
+    """Returns the number of bytes of the quantile sketches, from which XGBoost chooses the bins.
+
+    A sketch has the size that all values of its feature need, also if most of them are 0.
+    """
     of_bins = features.shape[1] * (max_bins or _DEFAULT_BINS) * _SKETCH_BYTES_OF_BIN
-    return min(of_bins, num_values * _SKETCH_BYTES_OF_VALUE)
+    return min(of_bins, features.size * _SKETCH_BYTES_OF_VALUE)
+
+
+def _require_memory_of_stored(
+    num_stored: int, shape: tuple[int, int], max_bins: int | None, num_leaves: int | None
+) -> None:
+    """Raises DataError if sketches, bins and histograms of stored values do not fit into memory.
+
+    XGBoost keeps the histograms of all nodes of a tree.
+    """
+    num_documents, num_features = shape
+    num_bins = min(num_features * (max_bins or _DEFAULT_BINS), num_stored)
+    histograms = 2 * (num_leaves or _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
+    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
+    require_memory(
+        f"XGBoost's bins and histograms of {num_documents} documents with {num_features} sparse features",
+        num_bytes,
+        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
+        "model.max_bins), or free memory.",
+    )
 
 
 def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
