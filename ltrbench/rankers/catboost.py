@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, as_array, csr_of, row_blocks
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import check_fitted
 from ltrbench.rankers.capabilities import Finding, Severity
@@ -283,7 +283,11 @@ class CatBoostRanker(LibraryRanker):
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
 
-    def _scores(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64]:
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        sparse = csr_of(features)
+        return None if sparse is None or sparse.absent != 0 else _as_input(features)
+
+    def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
         return np.asarray(model.predict(features, thread_count=self._threads))
 
     def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:

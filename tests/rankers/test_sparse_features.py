@@ -216,3 +216,11 @@ def test_few_of_many_sparse_features_are_ranked_on_all_documents() -> None:
     assert 1 <= len(columns) < NUM_FEATURES / 3
     for feature, values in columns:
         np.testing.assert_array_equal(values, sparse.features[:, feature])
+
+
+def test_catboost_scores_the_stored_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = as_sparse(splits_of(0.0, missing=False))
+    ranker = CatBoostRanker(num_trees=2, num_leaves=4).fit(splits.train)
+    expected = ranker.predict(splits.test.features)
+    monkeypatch.setattr(SparseRows, "rows", None)  # no dense rows
+    np.testing.assert_array_equal(ranker.predict(splits.test.features), expected)
