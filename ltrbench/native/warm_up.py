@@ -21,7 +21,8 @@ from ltrbench.compilation import config, is_cached
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.forest.scoring import add_scores, changed_scores
+from ltrbench.native.forest.replaced import replaced_scores
+from ltrbench.native.forest.scoring import add_scores
 from ltrbench.native.objectives import Objective, ObjectiveSettings
 from ltrbench.native.sampling import SamplingSettings
 from ltrbench.native.tree.binning import COLUMN_BINS, BinnedFeatures
@@ -72,7 +73,7 @@ def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
     boost(replace(data, features=sparse), sampled, objective=correction)
     forest = boost(data, sampled).forest
     add_scores(forest, data.features, np.zeros(4))
-    changed_scores(forest, data.features, np.arange(4), 0, np.zeros(4, dtype=np.float32))
+    replaced_scores(forest, data.features, np.arange(1), np.zeros((1, 1, 4), dtype=np.float32))
 
 
 @contextmanager

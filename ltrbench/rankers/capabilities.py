@@ -9,7 +9,7 @@ A caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing me
     seed_matters         every seed of a sweep is trained
     importance           a run records neither split counts nor gain
     contributions        a run records no SHAP values
-    scores_with          permutation importances copy the rows of shuffled documents, in blocks
+    scores_with          permutation importances predict copies of the rows of shuffled documents, in blocks
     trees                the command `trees` refuses the model
     findings             no refusals, no cautions, and no list of unmatched parameters
     library_model        MLflow keeps the model as ltrbench saved it
@@ -97,16 +97,15 @@ class SupportsContributions(Protocol):
 @runtime_checkable
 class SupportsScoresWith(Protocol):
     def scores_with(
-        self, features: Features, rows: NDArray[np.int64], feature: int, values: NDArray[np.float32]
+        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
     ) -> NDArray[np.floating[Any]]:
-        """Returns the (n,) scores of some documents with other values of one feature; the scores of `predict`
-        for the changed rows, without a copy of the rows.
+        """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
+        values[c, i]. One call for many features and values can share what they have in common.
 
         Args:
-            features: (D, F), as a data set has them.
-            rows: (n,), documents.
-            feature: feature that has other values.
-            values: (n,), its values.
+            features: (D, F), an array.
+            columns: (C,), different features.
+            values: (C, n, D).
         """
 
 
@@ -222,27 +221,43 @@ def contributions_of(ranker: Ranker, features: Features) -> NDArray[np.float64] 
 def scores_with(
     ranker: Ranker,
     features: Features,
-    rows: NDArray[np.int64],
-    feature: int,
+    scores: NDArray[np.floating[Any]],
+    columns: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> NDArray[np.floating[Any]]:
-    """Returns the (n,) scores of some documents with other values of one feature; see SupportsScoresWith.
+    """Returns the (C, n, D) scores with other values of one feature at a time; see SupportsScoresWith.
 
-    A ranker without this method predicts copies of the rows, a block of them at a time. A ranker that reads
-    sparse features predicts copies of the stored values.
+    A ranker without this method predicts copies of the documents in which the value differs, a block of them
+    at a time; a ranker that reads sparse features predicts copies of the stored values.
+
+    Args:
+        scores: (D,), scores of the documents as they are.
     """
-    if isinstance(features, SparseRows):
-        if ranker.reads_blocks or ranker.reads_sparse:
-            changed: Any = features.with_column(rows, feature, values)
-            return ranker.predict(changed)
-    elif isinstance(ranker, SupportsScoresWith):
-        return ranker.scores_with(features, rows, feature, values)
+    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
+        return ranker.scores_with(features, columns, values)
+    new_scores = np.empty(values.shape, dtype=scores.dtype)
+    for c, column in enumerate(columns.tolist()):
+        before = features[:, column]
+        for i, new in enumerate(values[c]):
+            rows = np.flatnonzero(new != before)
+            new_scores[c, i] = scores
+            new_scores[c, i, rows] = _scores_of_copies(ranker, features, rows, column, new[rows])
+    return new_scores
+
+
+def _scores_of_copies(
+    ranker: Ranker, features: Features, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]
+) -> NDArray[np.floating[Any]]:
+    """Returns the (n,) scores of the documents `rows` with other values of one feature."""
+    if isinstance(features, SparseRows) and (ranker.reads_blocks or ranker.reads_sparse):
+        copies: Any = features.with_column(rows, column, values)
+        return ranker.predict(copies)
     scores = np.empty(len(rows), dtype=ranker.score_dtype)
     size = rows_of_block(features.shape[1])
     for first in range(0, len(rows), size):
         part = slice(first, first + size)
         block = features[rows[part]]
-        block[:, feature] = values[part]
+        block[:, column] = values[part]
         scores[part] = ranker.predict(block)
     return scores
 

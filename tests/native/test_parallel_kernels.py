@@ -82,7 +82,8 @@ def everything_cached() -> None:
         data = positioned if "position_bias" in settings else train
         ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)
         ranker.contributions(data.features)
-        ranker.scores_with(data.features, np.arange(300), 0, np.zeros(300, dtype=np.float32))
+        values = np.zeros((1, 1, data.num_documents), dtype=np.float32)
+        ranker.scores_with(data.features, np.arange(1), values)
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)

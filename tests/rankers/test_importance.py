@@ -20,6 +20,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
 from ltrbench.rankers.capabilities import contributions_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models import importance
 from ltrbench.rankers.models.importance import (
     ACROSS,
     DROP_COLUMN,
@@ -41,6 +42,7 @@ from ltrbench.rankers.models.importance import (
     permutation_falls,
     within_queries,
 )
+from ltrbench.rankers.models.shuffling import order_of_keys, reference_order_of_keys
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
@@ -128,6 +130,22 @@ def test_shuffles_within_queries_permute_each_query_and_shuffles_across_permute_
     within, across = within_queries(values, judged, rng), across_queries(values, judged, rng)
     np.testing.assert_array_equal(np.sort(within.reshape(5, 10)), np.sort(values.reshape(5, 10)))
     np.testing.assert_array_equal(np.sort(across), np.sort(values))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_keys_are_ordered_within_each_query_and_equal_keys_stay_in_row_order(
+    sizes: list[int], seed: int
+) -> None:
+    rng, query_start = np.random.default_rng(seed), np.cumsum([0, *sizes])
+    for keys in (
+        rng.random(sum(sizes)),
+        rng.choice([0.0, 0.25, np.nextafter(1, 0)], sum(sizes)),
+        rng.random(sum(sizes)) ** 9,
+    ):
+        np.testing.assert_array_equal(
+            order_of_keys(keys, query_start), reference_order_of_keys(keys, query_start)
+        )
 
 
 def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: RankingDataset) -> None:
@@ -265,6 +283,18 @@ def test_a_document_with_an_unchanged_value_is_not_scored_again(judged: RankingD
     assert whole == judged.num_documents
     assert len(strong_and_weak) == 2 * SETTINGS.repeats
     assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
+
+
+@pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker])
+def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_nor_on_threads(
+    kind: type[BoostingRanker], splits: Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = small(kind).fit(splits.train)
+    together = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
+    monkeypatch.setattr(importance, "_GROUP_BYTES", 1)
+    ranker.num_threads = 2
+    apart = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
+    np.testing.assert_array_equal(apart, together)
 
 
 def test_without_a_relevant_document_importances_are_nan(splits: Splits) -> None:

@@ -101,26 +101,6 @@ def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     _all_blocks(forest.packed, features, scores)
 
 
-def changed_scores(
-    forest: Forest,
-    features: Features,
-    rows: NDArray[np.int64],
-    feature: int,
-    values: NDArray[np.float32],
-) -> Values:
-    """Returns the (n,) scores of the documents `rows` of (D, F) features, if one feature had other values.
-
-    Args:
-        rows: (n,), documents.
-        values: (n,), values of `feature`.
-    """
-    scores = np.zeros(len(rows))
-    features = features.view()
-    features.flags.writeable = False
-    _all_blocks_with(forest.packed, features, rows, feature, values, scores)
-    return scores
-
-
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """The word of all 64 documents of a block; document d is bit d."""
 
@@ -183,7 +163,7 @@ def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> Non
 
 @kernel
 def _one_block(forest: PackedForest, features: Features, scores: Values) -> None:
-    columns, missing = _columns(forest.features, features)
+    columns, missing = columns_of_block(forest.features, features)
     add_trees(forest, columns, missing, scores)
 
 
@@ -198,25 +178,50 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         scores: (n,), scores of the documents.
     """
     reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
+    right = np.empty(forest.most_cuts, dtype=np.uint64)
     for t in range(len(forest.first_cut) - 1):
-        first, end = forest.first_cut[t], forest.first_cut[t + 1]
-        reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
-        for i in range(first, end):
-            cut = np.uint64(i)
-            here, column = reached[cut - first], np.uint64(forest.column[cut])
-            right = above(columns[column], forest.threshold[cut])
-            right |= missing[column] & forest.missing_right[cut]
-            reached[np.uint64(forest.left[cut])] = here & ~right
-            reached[np.uint64(forest.right[cut])] = here & right
+        route(forest, t, columns, missing, len(scores), reached, right)
         # Every earlier tree has one more leaf than splits.
-        num_cuts, first_leaf = end - first, first + np.uint64(t)
+        num_cuts = forest.first_cut[t + 1] - forest.first_cut[t]
+        first_leaf = forest.first_cut[t] + np.uint64(t)
         for i in range(num_cuts + np.uint64(1)):
             leaf = np.uint64(i)
             _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
 
 
 @inlined_kernel
-def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
+def route(
+    forest: PackedForest,
+    t: int,
+    columns: Features,
+    missing: NDArray[np.uint64],
+    num_documents: int,
+    reached: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+) -> None:
+    """Routes a block of documents through tree t.
+
+    Args:
+        columns: (C, 64), as in `add_trees`.
+        missing: (C,), likewise.
+        num_documents: number of documents, at most 64.
+        reached: (2 most_cuts + 1,), becomes the word of the documents that reach each split and leaf.
+        right: (most_cuts,), becomes the word of the documents that each split sends to the right.
+    """
+    first, end = forest.first_cut[t], forest.first_cut[t + 1]
+    reached[0] = ALL >> np.uint64(NUM_BITS - num_documents)
+    for i in range(first, end):
+        cut = np.uint64(i)
+        here, column = reached[cut - first], np.uint64(forest.column[cut])
+        goes_right = above(columns[column], forest.threshold[cut])
+        goes_right |= missing[column] & forest.missing_right[cut]
+        reached[np.uint64(forest.left[cut])] = here & ~goes_right
+        reached[np.uint64(forest.right[cut])] = here & goes_right
+        right[cut - first] = goes_right
+
+
+@inlined_kernel
+def columns_of_block(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the used features of a block, (C, 64), and for each the word of its missing values, (C,)."""
     columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
@@ -225,54 +230,6 @@ def _columns(used: NDArray[np.uint32], features: Features) -> tuple[Features, ND
         for j in range(len(used)):
             c = np.uint64(j)
             x = features[d, np.uint64(used[c])]
-            columns[c, d] = x
-            missing[c] |= np.uint64(x != x) << d
-    return columns, missing
-
-
-@parallel_kernel
-def _all_blocks_with(
-    forest: PackedForest,
-    features: Features,
-    rows: NDArray[np.int64],
-    feature: int,
-    values: NDArray[np.float32],
-    scores: Values,
-) -> None:
-    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        documents = slice(block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores)))
-        _one_block_with(forest, features, rows[documents], feature, values[documents], scores[documents])
-
-
-@kernel
-def _one_block_with(
-    forest: PackedForest,
-    features: Features,
-    rows: NDArray[np.int64],
-    feature: int,
-    values: NDArray[np.float32],
-    scores: Values,
-) -> None:
-    columns, missing = _columns_with(forest.features, features, rows, feature, values)
-    add_trees(forest, columns, missing, scores)
-
-
-@inlined_kernel
-def _columns_with(
-    used: NDArray[np.uint32],
-    features: Features,
-    rows: NDArray[np.int64],
-    feature: int,
-    values: NDArray[np.float32],
-) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the same as `_columns` for the given rows, with other values of one feature."""
-    columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
-    missing = np.zeros(len(used), dtype=np.uint64)
-    for i in range(len(rows)):
-        d, row = np.uint64(i), np.uint64(rows[i])
-        for j in range(len(used)):
-            c = np.uint64(j)
-            x = values[d] if used[c] == feature else features[row, np.uint64(used[c])]
             columns[c, d] = x
             missing[c] |= np.uint64(x != x) << d
     return columns, missing

@@ -2,6 +2,7 @@
 
     trees             one representation of trees for all backends
     importance        feature importances that can be compared across backends
+    shuffling         shuffles of the values of a feature
     loading           loads a saved model by the name of its class
     saved             checks the model that a run has saved
     lightgbm_text     checks LightGBM's model files

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,8 @@ from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
 from ltrbench.data.features import rows_of_block
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.rankers.base import Ranker
+from ltrbench.metrics.functions import BUILT_IN
+from ltrbench.rankers.base import Ranker, resolve_threads
 from ltrbench.rankers.capabilities import contributions_of, importance_of, scores_with
 from ltrbench.shapes import PerQuery, Scores
 
@@ -67,6 +70,12 @@ single-feature ranker ignores all other features by design."""
 
 Falls = NDArray[np.float64]
 """(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
+
+_GROUP_BYTES = 1 << 28
+"""Maximum memory of the features that are shuffled together. A ranker that scores several shuffles at once
+does the same work for any number of them only once."""
+_BYTES_PER_SCORE = 12
+"""A float32 value and a float64 score."""
 
 Shuffle = Callable[[NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]]
 """Takes the (D,) values of a feature and returns them in another order."""
@@ -225,7 +234,9 @@ def within_queries(
     values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """Shuffles the values within each query."""
-    return values[np.lexsort((rng.random(len(values)), judgments.query_of_document))]
+    from ltrbench.rankers.models.shuffling import order_of_keys
+
+    return values[order_of_keys(rng.random(len(values)), judgments.query_start)]
 
 
 def across_queries(
@@ -280,25 +291,39 @@ def _falls_of(
     seed: int,
 ) -> Falls:
     """Returns the rows of `permutation_falls` of some features."""
-    # A sample of queries, of which each repeat reads one column and changed rows.
+    # A sample of queries, whose columns are read one after another.
     test = test.in_memory(keep_sparse=True)
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
         return falls
-    for place, feature in enumerate(features.tolist()):
+
+    def shuffled(feature: np.intp) -> list[NDArray[np.float32]]:
         # One generator per feature, so that its result does not depend on the other features in use.
-        rng = np.random.default_rng([seed, feature])
-        column = test.features[:, feature]
-        for _ in range(settings.repeats):
-            values = shuffle(column, test, rng)
-            # Predictions take most of the time: a document whose value is unchanged needs none.
-            rows = np.flatnonzero(values != column)
-            new_scores = scores.copy()
-            new_scores[rows] = scores_with(ranker, test.features, rows, feature, values[rows])
+        rng = np.random.default_rng([seed, int(feature)])
+        values = np.ascontiguousarray(test.features[:, feature])
+        return [shuffle(values, test, rng) for _ in range(settings.repeats)]
+
+    def add_falls(place: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
+        for new_scores in scores_of_repeats:
             falls[place] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+
+    size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
+    with ThreadPoolExecutor(_num_threads(ranker, settings.metric)) as pool:
+        for first in range(0, len(features), size):
+            group = features[first : first + size]
+            values = np.array(list(pool.map(shuffled, group)))
+            new_scores = scores_with(ranker, test.features, scores, group, values)
+            list(pool.map(add_falls, range(first, first + len(group)), new_scores))
     return falls
+
+
+def _num_threads(ranker: Ranker, metric: str) -> int:
+    """Returns the number of threads that shuffle and evaluate; 1 for a metric of a plug-in, whose kernels may
+    not permit more."""
+    is_built_in = parse_metric(metric)[0] in BUILT_IN
+    return resolve_threads(ranker.num_threads) if is_built_in else 1
 
 
 def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:

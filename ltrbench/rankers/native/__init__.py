@@ -25,7 +25,8 @@ from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
-from ltrbench.native.forest.scoring import Forest, add_scores, changed_scores
+from ltrbench.native.forest.replaced import replaced_scores
+from ltrbench.native.forest.scoring import Forest, add_scores
 from ltrbench.native.forest.stored import add_stored_scores
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
@@ -188,12 +189,12 @@ class NativeRanker(NativeSettings):
         return scores
 
     def scores_with(
-        self, features: Features, rows: NDArray[np.int64], feature: int, values: NDArray[np.float32]
-    ) -> Scores:
+        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
         forest = check_fitted(self._forest)
         features = check_features(features, len(self.feature_names))
-        with threads(self._threads(len(rows))):
-            return changed_scores(forest, features, rows, feature, values)
+        with threads(self._threads(len(features))):
+            return replaced_scores(forest, features, columns, values)
 
     def _threads(self, num_documents: int) -> int:
         return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1

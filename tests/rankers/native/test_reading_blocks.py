@@ -123,10 +123,10 @@ def test_predictions_by_blocks_have_the_bits_of_predictions_for_an_array(splits:
     np.testing.assert_array_equal(
         ranker.contributions(splits.test.features), ranker.contributions(test.features)
     )
-    rows, values = np.array([300, 2, 2, 77]), np.array([0.5, np.nan, -1.0, 2.0], dtype=np.float32)
-    changed = test.features[rows]
-    changed[:, 1] = values
-    np.testing.assert_array_equal(ranker.scores_with(test.features, rows, 1, values), ranker.predict(changed))
+    changed = test.features.copy()
+    changed[:, 1] = np.random.default_rng(0).permutation(changed[:, 1])
+    (scores,) = ranker.scores_with(test.features, np.array([1]), changed[:, 1].reshape(1, 1, -1))
+    np.testing.assert_array_equal(scores[0], ranker.predict(changed))
 
 
 def test_features_of_another_model_are_refused(splits: Splits) -> None:
@@ -155,3 +155,4 @@ class WithoutColumns:
     def __init__(self, ranker: NativeRanker) -> None:
         self.predict, self.importance = ranker.predict, ranker.importance
         self.score_dtype, self.seed = ranker.score_dtype, ranker.seed
+        self.num_threads = ranker.num_threads
