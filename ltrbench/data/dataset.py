@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Value = TypeVar("Value")
 
 _NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
 _SHOWN = 12  # maximum number of names shown in a notebook
@@ -363,6 +364,19 @@ class RankingDataset(Judgments):
         """(Q,), content-based key of each query; see `content_keys`."""
         return _read_only(content_keys(self))
 
+    @cached_property
+    def _of_queries(self) -> dict[Hashable, list[Any]]:
+        return {}
+
+    def of_queries(self, key: Hashable, compute: Callable[[], list[Value]]) -> list[Value]:
+        """Returns `compute()`, a list of (Q,) values that depend on the documents of each query only.
+
+        They are cached by key, also for the data sets that `take_queries` returns.
+        """
+        if key not in self._of_queries:
+            self._of_queries[key] = compute()
+        return self._of_queries[key]
+
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
         """Returns the subset of the given queries, in the given order; their features are not copied.
 
@@ -388,7 +402,7 @@ class RankingDataset(Judgments):
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
         ranges = np.stack([self.query_start[chosen], self.query_start[chosen + 1]], axis=1)
         by_document = self.document_weights is not None
-        return RankingDataset(
+        taken = RankingDataset(
             features=_checked(take_rows(self.features, ranges)),
             labels=self.labels[rows],
             query_start=query_start,
@@ -400,6 +414,9 @@ class RankingDataset(Judgments):
             feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
         )
+        for key, values in self._of_queries.items():
+            taken._of_queries[key] = [values[query] for query in chosen.tolist()]
+        return taken
 
 
 def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:

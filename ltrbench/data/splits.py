@@ -383,35 +383,48 @@ class _Digests(NamedTuple):
     judged_list: bytes | None
 
 
-def _digests_of_all(datasets: Sequence[RankingDataset]) -> list[Iterator[_Digests]]:
+def _digests_of_all(datasets: Sequence[RankingDataset]) -> list[list[_Digests]]:
     """Returns the digests of the queries of each data set; equal content has equal digests in all of them."""
     sparse = [csr_of(dataset.features) for dataset in datasets]
     alike = [each.without_absent() for each in sparse if each is not None]
     # Only the stored values are read if that is possible in all data sets.
     if len(alike) == len(sparse) and len({repr(each.absent) for each in alike}) == 1:
-        parts = [_stored_parts(each, data.query_start) for each, data in zip(alike, datasets, strict=True)]
-    else:
-        parts = [_dense_parts(dataset) for dataset in datasets]
-    return [_digests(*each) for each in zip(datasets, parts, strict=True)]
+        return [_stored_digests(each, dataset) for each, dataset in zip(alike, datasets, strict=True)]
+    return [_dense_digests(dataset) for dataset in datasets]
+
+
+def _stored_digests(sparse: SparseRows, dataset: RankingDataset) -> list[_Digests]:
+    return dataset.of_queries(
+        ("digests", repr(sparse.absent)),
+        lambda: _digests(dataset, _stored_parts(sparse, dataset.query_start)),
+    )
+
+
+def _dense_digests(dataset: RankingDataset) -> list[_Digests]:
+    return dataset.of_queries("digests", lambda: _digests(dataset, _dense_parts(dataset)))
 
 
 _Part = tuple["hashlib.blake2b", bool]
 """Digest of the features of a query, and whether they identify it."""
 
 
-def _digests(dataset: RankingDataset, parts: Iterator[_Part]) -> Iterator[_Digests]:
-    """Yields the digests of each query, in the order of the rows."""
+def _digests(dataset: RankingDataset, parts: Iterator[_Part]) -> list[_Digests]:
+    """Returns the digests of each query, in the order of the rows."""
+    digests = []
     labels = np.split(dataset.labels, dataset.query_start[1:-1])
     for (digest, identify_their_query), of_query in zip(parts, labels, strict=True):
         of_features = digest.digest()
         digest.update(of_query.data)
-        yield _Digests(of_features, digest.digest() if identify_their_query else None)
+        digests.append(_Digests(of_features, digest.digest() if identify_their_query else None))
+    return digests
 
 
 def _dense_parts(dataset: RankingDataset) -> Iterator[_Part]:
     for rows in row_parts(dataset.features, dataset.query_start):
         bits = rows.view(np.uint32)  # so that NaN equals NaN
-        yield hashlib.blake2b(rows.data, digest_size=16), bool((bits != bits[0]).any())
+        # The first two documents usually differ, so that the rest need not be compared.
+        differ = bool((bits[:2] != bits[0]).any() or (bits != bits[0]).any())
+        yield hashlib.blake2b(rows.data, digest_size=16), differ
 
 
 def _stored_parts(sparse: SparseRows, query_start: QueryStart) -> Iterator[_Part]:

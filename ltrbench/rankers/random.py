@@ -62,6 +62,10 @@ class RandomRanker(Ranker):
         sums = [_hashed(block, factors).sum(axis=1, dtype=np.uint64) for _, block in row_blocks(given)]
         return _scores(np.concatenate(sums or [np.zeros(0, dtype=np.uint64)]))
 
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        """Every feature has an importance of 0: without it, the scores would be as random."""
+        return {"split": np.zeros(check_fitted(self._num_features))}
+
     def save(self, folder: Path) -> None:
         content = {"seed": self.seed, "num_features": check_fitted(self._num_features)}
         (folder / _FILE).write_text(json.dumps(content) + "\n")

@@ -44,6 +44,7 @@ from ltrbench.rankers.models.importance import (
 )
 from ltrbench.rankers.models.shuffling import order_of_keys, reference_order_of_keys
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 
@@ -265,6 +266,17 @@ def test_the_seed_determines_the_shuffles_and_the_data_are_not_changed(splits: S
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert splits.test.fingerprint == before
+
+
+def test_every_feature_of_a_random_ranker_has_importance_0_and_is_not_shuffled(splits: Splits) -> None:
+    ranker = RandomRanker().fit(splits.train)
+    taken = importances(ranker, splits, SETTINGS, 0)
+    assert {kind: values.any() for kind, values in taken.values.items()} == dict.fromkeys(taken.values, False)
+    assert not permutation_falls(ranker, splits.test, refuse_to_shuffle, SETTINGS, 0).any()
+
+
+def refuse_to_shuffle(*_: object) -> NDArray[np.float32]:
+    raise AssertionError
 
 
 def test_many_queries_are_sampled(splits: Splits) -> None:
