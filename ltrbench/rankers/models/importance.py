@@ -183,7 +183,10 @@ def importances(
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
-    for kind in _shuffled_kinds(ranker, splits.test, settings):
+    kinds = _shuffled_kinds(ranker, splits.test, settings)
+    if kinds:
+        sample = sample.in_memory(keep_sparse=True)
+    for kind in kinds:
         values |= _permutation(kind, ranker, sample, settings, seed)
     if DROP_COLUMN in settings.kinds:
         falls = drop_column_falls(ranker, splits, settings)
@@ -299,21 +302,24 @@ def _falls_of(
     if np.isnan(whole).all():
         return falls
 
-    def shuffled(feature: np.intp) -> list[NDArray[np.float32]]:
+    def shuffle_into(values_of_repeats: NDArray[np.float32], feature: np.intp) -> None:
         # One generator per feature, so that its result does not depend on the other features in use.
         rng = np.random.default_rng([seed, int(feature)])
         values = np.ascontiguousarray(test.features[:, feature])
-        return [shuffle(values, test, rng) for _ in range(settings.repeats)]
+        for others in values_of_repeats:
+            others[:] = shuffle(values, test, rng)
 
     def add_falls(place: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
         for new_scores in scores_of_repeats:
             falls[place] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
 
     size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
+    all_values = np.empty((min(size, len(features)), settings.repeats, test.num_documents), dtype=np.float32)
     with ThreadPoolExecutor(_num_threads(ranker, settings.metric)) as pool:
         for first in range(0, len(features), size):
             group = features[first : first + size]
-            values = np.array(list(pool.map(shuffled, group)))
+            values = all_values[: len(group)]
+            list(pool.map(shuffle_into, values, group))
             new_scores = scores_with(ranker, test.features, scores, group, values)
             list(pool.map(add_falls, range(first, first + len(group)), new_scores))
     return falls
