@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-Value = TypeVar("Value")
+_PerQuery = TypeVar("_PerQuery")
 
 _NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
 _SHOWN = 12  # maximum number of names shown in a notebook
@@ -368,7 +368,7 @@ class RankingDataset(Judgments):
     def _of_queries(self) -> dict[Hashable, list[Any]]:
         return {}
 
-    def of_queries(self, key: Hashable, compute: Callable[[], list[Value]]) -> list[Value]:
+    def of_queries(self, key: Hashable, compute: Callable[[], list[_PerQuery]]) -> list[_PerQuery]:
         """Returns `compute()`, a list of (Q,) values that depend on the documents of each query only.
 
         They are cached by key, also for the data sets that `take_queries` returns.

@@ -63,7 +63,12 @@ class RandomRanker(Ranker):
         return _scores(np.concatenate(sums or [np.zeros(0, dtype=np.uint64)]))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
-        """Every feature has an importance of 0: without it, the scores would be as random."""
+        """Returns 0 splits for every feature: its permutation importance would be noise, and is not computed.
+
+        A derived class with another `predict` has no kinds, because its features may matter.
+        """
+        if type(self).predict is not RandomRanker.predict:
+            return {}
         return {"split": np.zeros(check_fitted(self._num_features))}
 
     def save(self, folder: Path) -> None:

@@ -275,6 +275,15 @@ def test_every_feature_of_a_random_ranker_has_importance_0_and_is_not_shuffled(s
     assert not permutation_falls(ranker, splits.test, refuse_to_shuffle, SETTINGS, 0).any()
 
 
+def test_a_class_derived_from_the_random_ranker_has_importances_of_its_own_predict(splits: Splits) -> None:
+    class Weighed(RandomRanker):
+        def predict(self, features: Features) -> NDArray[np.float64]:
+            return np.asarray(features[:, STRONG], dtype=np.float64)
+
+    values = importances(Weighed().fit(splits.train), splits, SETTINGS, 0).values
+    assert values[WITHIN][STRONG] > 0
+
+
 def refuse_to_shuffle(*_: object) -> NDArray[np.float32]:
     raise AssertionError
 

@@ -396,15 +396,36 @@ def _replace(
         _blend(leaf, num_digits, new_row + cut, left_row, right_row, goes_right)
         if steps.is_first[step]:
             before, after = (split_row + cut) * num_digits, (new_row + cut) * num_digits
-            differs = np.uint64(0)
-            for digit in range(num_digits):
-                differs |= leaf[before + np.uint64(digit)] ^ leaf[after + np.uint64(digit)]
-            differs &= reached[cut]
-            while differs != 0:
-                d = lowest(differs)
-                number = np.uint64(0)
-                for digit in range(num_digits):
-                    b = np.uint64(digit)
-                    number |= ((leaf[after + b] >> d) & np.uint64(1)) << b
-                new_value[d] = forest.value[first + np.uint64(t) + number]
-                differs &= differs - np.uint64(1)
+            values_of_leaves = forest.value[first + np.uint64(t) :]
+            _set_changed(values_of_leaves, leaf, num_digits, before, after, reached[cut], new_value)
+
+
+@inlined_kernel
+def _set_changed(
+    values_of_leaves: Values,
+    leaf: NDArray[np.uint64],
+    num_digits: np.uint64,
+    before: np.uint64,
+    after: np.uint64,
+    reached: np.uint64,
+    new_value: Values,
+) -> None:
+    """Computes the value of the documents that reach a split and whose leaf differs.
+
+    Args:
+        before: place in `leaf` of leaf[i] of the split.
+        after: place in `leaf` of the same with other values of the feature.
+        reached: word of the documents that reach the split.
+    """
+    differs = np.uint64(0)
+    for digit in range(num_digits):
+        differs |= leaf[before + np.uint64(digit)] ^ leaf[after + np.uint64(digit)]
+    differs &= reached
+    while differs != 0:
+        d = lowest(differs)
+        number = np.uint64(0)
+        for digit in range(num_digits):
+            b = np.uint64(digit)
+            number |= ((leaf[after + b] >> d) & np.uint64(1)) << b
+        new_value[d] = values_of_leaves[number]
+        differs &= differs - np.uint64(1)
